@@ -1,0 +1,75 @@
+# Needs Python 3.11 or newer with venv, make and git. Everything else goes into .venv, from the lock files.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LOCK_TOOL := pip-tools==7.6.2
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or newer; %s is %d.%d: make PYTHON=python3.11" % \
+	(sys.executable, sys.version_info[0], sys.version_info[1]) if sys.version_info < (3, 11) else 0)'
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test e2e parity bench lint lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/run ## run elasticd on a simulated cluster; Ctrl-C ends it
+	@exec sh config/demo/demo.sh $(BIN)/elasticd
+
+# Four at a time also on two cores: many wait for processes that they have started.
+test: .venv/dev ## run the tests that need nothing but Python
+	$(BIN)/pytest -m "not e2e" -n 4 --dist worksteal $(ARGS)
+
+e2e: .venv/dev ## run the tests against a real control plane, fetched when first needed
+	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
+	$(BIN)/pytest -m e2e -n 2 --dist loadfile --junit-xml build/e2e.xml $(ARGS)
+
+parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
+	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
+	$(BIN)/pytest -m e2e tests/kube/test_parity.py -s $(ARGS)
+
+bench: .venv/dev ## measure what decisions, polls and messages cost, and how soon a sensor is heeded (SECONDS=60 of messages)
+	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
+	PYTHONPATH=. $(BIN)/python tests/bench.py
+	PYTHONPATH=. $(BIN)/python tests/bench_prometheus.py
+	PYTHONPATH=. $(BIN)/python tests/bench_mqtt.py $(or $(SECONDS),60)
+	PYTHONPATH=. $(BIN)/python tests/bench_latency.py
+
+lint: .venv/dev ## check style, types, the direction of imports and the house's budgets
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/house.py
+
+# The hashes must be those of the public index's files, so whatever else pip is configured to look at is left out.
+COMPILE = env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null CUSTOM_COMPILE_COMMAND="make lock" \
+	build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links \
+	--no-emit-trusted-host --no-emit-options --build-deps-for editable $(if $(UPGRADE),--upgrade)
+
+lock: ## renew requirements.lock and requirements-dev.lock (UPGRADE=1: with the newest versions)
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv --clear build/lock
+	build/lock/bin/python -m pip --disable-pip-version-check --quiet install "$(LOCK_TOOL)"
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+
+# One environment, filled in two steps, so that the first demo waits only for what the daemon needs.
+$(BIN)/python:
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv --clear .venv
+
+.venv/run: requirements.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes --requirement requirements.lock
+	@rm -rf elasticd.egg-info
+	$(PIP) install --no-index --no-build-isolation --no-deps --editable .
+	mkdir -p .venv/names && ln -sfn ../../plugins .venv/names/elasticd_plugins
+	@touch $@
+
+.venv/dev: .venv/run requirements-dev.lock
+	$(PIP) install --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
+clean: ## remove all that make, the tests and the tools have written here
+	rm -rf .venv build dist elasticd.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find elasticd plugins tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,48 @@
+"""What is allowed but brings nothing: a line for each, beside the mistakes that `check` finds.
+
+Knows policies and sources as they are written; knows nothing of what is running.
+"""
+
+from collections.abc import Sequence
+
+from elasticd.policy import Policy
+from elasticd.sources import Source
+
+
+def advise(policies: Sequence[Policy], sources: Sequence[Source]) -> list[str]:
+    """Policies that look more often than any of their sources has something new."""
+    return [line for policy in policies if (line := _too_often(policy, sources))]
+
+
+def _too_often(policy: Policy, sources: Sequence[Source]) -> str:
+    asked = [(fast, one) for one in policy.strategies if (fast := one.fastest()) is not None]
+    interval, by = policy.interval, "interval"
+    if asked:
+        interval, strategy = min(asked, key=lambda pair: pair[0])
+        by = f"strategy {strategy.__struct_config__.tag}"
+    paces = [(pace, source.label) for source in _serving(policy, sources) if (pace := _pace(source)) is not None]
+    if not paces or len(paces) < len(_serving(policy, sources)) or min(paces)[0] <= interval:
+        return ""
+    pace, label = min(paces)
+    why = f"{label} usually has something new every {pace:g} s (if not, say so by its option resolution)"
+    return f"{policy.name}.toml: {by}: to look every {interval:g} s brings nothing: {why}"
+
+
+def _serving(policy: Policy, sources: Sequence[Source]) -> list[Source]:
+    """The sources that may have what the policy reads."""
+    named = policy.trust.sources
+    reads = [one.reads() for one in policy.strategies]
+    names = None if None in reads else {name for one in reads for name in one or ()}
+    return [
+        source
+        for source in sources
+        if (not named or source.label in named) and _may_have(source.offers() or source.usual_series, names)
+    ]
+
+
+def _may_have(offers: tuple[str, ...] | None, names: set[str] | None) -> bool:
+    return offers is None or names is None or bool(names & set(offers))
+
+
+def _pace(source: Source) -> float | None:
+    return source.usual if source.resolution is None else source.resolution

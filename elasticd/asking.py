@@ -1,0 +1,120 @@
+"""Asks a policy's hooks, and sorts what can be used from what cannot.
+
+Pure, as judgement is. Knows which answers make sense and that a record of them must be readable again; knows
+nothing of what they mean.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.model import Failure, Limit, Observation, Past, Recommendation
+from elasticd.policy import Policy
+from elasticd.words import one_line, shown
+
+LARGEST = 2**31 - 1
+"""The greatest count the Kubernetes API can hold."""
+
+SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
+"""Seconds; a plugin that asks for less, or more, is talking nonsense."""
+
+
+class Answers(Protocol):
+    """What the implementations of one hook said, each with its name, and which could not."""
+
+    @property
+    def values(self) -> tuple[tuple[str, Any], ...]:
+        """Name and answer."""
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Those that raised or are switched off."""
+
+
+class Asks(Protocol):
+    """The hooks of a policy."""
+
+    def ask(self, hook: str, arguments: dict[str, Any], off: frozenset[str]) -> Answers:
+        """Call all implementations that are not switched off."""
+
+
+class Heard(Struct, frozen=True):
+    """Answers that make sense, and a failure for each that does not."""
+
+    values: tuple[tuple[str, Any], ...]
+    failures: tuple[Failure, ...]
+
+
+class Case(Struct, frozen=True):
+    """All that a decision depends on. `off` names implementations that have failed too often."""
+
+    policy: Policy
+    observation: Observation
+    past: Past
+    hooks: Asks
+    off: frozenset[str] = frozenset()
+
+    def ask(self, hook: str, **more: Any) -> Heard:
+        """The answers of one hook; nonsense becomes a failure."""
+        seen = self.observation
+        arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
+        said, read = self.hooks.ask(hook, arguments, self.off), _READ[hook]
+        good, bad = [], list(said.failures)
+        for name, value in said.values:
+            try:
+                good.append((name, read(value)))
+            except Exception as error:  # whatever a stranger's object does when it is looked at
+                bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
+        return Heard(tuple(good), tuple(bad))
+
+
+_encode = msgspec.json.Encoder().encode
+_recommendation = msgspec.json.Decoder(Recommendation).decode
+_limit = msgspec.json.Decoder(Limit).decode
+
+
+def _read_recommendation(value: Any) -> Recommendation:
+    """As the journal will give it back: what cannot be written and read again is no answer."""
+    if not isinstance(value, Recommendation):
+        raise TypeError("must be a Recommendation")
+    read = _recommendation(_encode(value))
+    if read.replicas is not None:
+        _check_count(read.replicas, "replicas")
+    return read
+
+
+def _read_limit(value: Any) -> Limit:
+    if not isinstance(value, Limit):
+        raise TypeError("must be a Limit")
+    read = _limit(_encode(value))
+    if read.lowest is not None:
+        _check_count(read.lowest, "lowest")
+    if read.highest is not None:
+        _check_count(read.highest, "highest")
+    if read.lowest is not None and read.highest is not None and read.lowest > read.highest:
+        raise ValueError(f"lowest must be <= highest = {read.highest}, is {read.lowest}")
+    if read.condition == "ScalingActive":
+        raise ValueError("condition must be AbleToScale or ScalingLimited, is ScalingActive")
+    return read
+
+
+def _check_count(count: int, key: str) -> None:
+    if not 0 <= count <= LARGEST:
+        raise ValueError(f"{key} must be from 0 to {LARGEST}, is {count}")
+
+
+def _read_interval(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("must be a number of seconds")
+    if not SHORTEST_INTERVAL <= value <= LONGEST_INTERVAL:
+        raise ValueError(f"must be from {SHORTEST_INTERVAL} to {LONGEST_INTERVAL:g} s")
+    return float(value)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "recommend_replicas": _read_recommendation,
+    "limit": _read_limit,
+    "poll_interval": _read_interval,
+}

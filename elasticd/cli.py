@@ -1,0 +1,361 @@
+"""The command line: run, check, explain, status, sources, query, record, plugins.
+
+Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from elasticd import daemon, remote, show
+from elasticd.advice import advise
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.config import load_settings
+from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
+from elasticd.journal import read_back
+from elasticd.model import Decision, Outcome
+from elasticd.options import options
+from elasticd.plugins import Installed, Registry, discover
+from elasticd.record import moment, prometheus_of, seconds, write_recording
+from elasticd.sources import Source
+from elasticd.sources.prometheus.history import Steps
+
+PIPE = 100_000
+"""Characters: no row is longer."""
+
+DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit codes: 0 done, 2 wrong arguments, 69 something needed is not there, 78 a mistake in a
+    file a person wrote."""
+    arguments = _parser().parse_args(_joined(sys.argv[1:] if argv is None else argv))
+    try:
+        code = arguments.command(arguments)
+        sys.stdout.flush()
+    except ElasticdError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:  # of our own output: a full disk
+        print(f"output: must be writable, is not: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNAVAILABLE
+    return int(code)
+
+
+class _Console(Console):
+    """A terminal, or a pipe, where lines are as long as they are and have no colours. Square brackets and colons are
+    what they are."""
+
+    def __init__(self) -> None:
+        if sys.stdout.isatty():
+            super().__init__(highlight=False, markup=False, emoji=False)
+        else:
+            super().__init__(highlight=False, markup=False, emoji=False, width=PIPE, color_system=None)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to `main`."""
+        raise BrokenPipeError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="elasticd", description="Keeps a Kubernetes cluster elastic.")
+    parser.add_argument("--version", action="version", version=f"elasticd {version('elasticd')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, function: Any, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(command=function)
+        return made
+
+    run = command("run", _run, "Run the daemon in the foreground.")
+    _takes_config(run)
+    run.add_argument("--decisions", action="store_true", help="print every change, hold and new poll rate")
+    check = command("check", _check, "Check policies: one line for each mistake, exit code 78 if there is any.")
+    check.add_argument("folder", type=Path, metavar="DIR", help="a folder of policies, or one with an elasticd.toml")
+    explain = command("explain", _explain, "Explain the latest decision about a workload.")
+    explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME")
+    explain.add_argument("--policy", help="of this policy, where several look at the workload")
+    explain.add_argument("--json", action="store_true", help="the whole record, for a machine")
+    status = command("status", _status, "Show the latest decision about every workload.")
+    status.add_argument("--json", action="store_true", help="the whole records, for a machine")
+    sources = command("sources", _sources, "Show how a running daemon's sources fare.")
+    sources.add_argument("--json", action="store_true", help="for a machine")
+    query = command("query", _query, "Show the samples that a running daemon's strategies would see.")
+    query.add_argument("series", metavar="SERIES")
+    query.add_argument("workload", metavar="NAMESPACE/KIND/NAME")
+    query.add_argument("--json", action="store_true", help="for a machine")
+    for asker in (sources, query):
+        _takes_config(asker)
+    plugins = command("plugins", _plugins, "List what is installed, by whom, with options and defaults.")
+    plugins.add_argument("--json", action="store_true", help="for a machine")
+    _takes_record(command("record", _record, "Write what Prometheus remembers into a recording."))
+    for reader in (explain, status):
+        _takes_config(reader)
+        reader.add_argument("--state", type=Path, help="the journal's folder, instead of the config's")
+    return parser
+
+
+def _takes_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
+
+
+def _takes_record(parser: argparse.ArgumentParser) -> None:
+    def time_of(text: str) -> float:
+        return _argument(lambda: moment(text, time.time()))
+
+    def step_of(text: str) -> float:
+        return _argument(lambda: seconds(text))
+
+    _takes_config(parser)
+    add = parser.add_argument
+    add("--source", required=True, metavar="NAME", help='a source of the config, of type "prometheus"')
+    add("--series", required=True, metavar="NAME[,...]", help="series of it")
+    add("--from", required=True, metavar="TIME", type=time_of, dest="begin", help="as -7d, or 2026-03-02T08:00:00Z")
+    add("--to", default="now", metavar="TIME", type=time_of, dest="end", help="default: now")
+    add("--step", default="15s", metavar="SECONDS", type=step_of, help="as 15s or 1m; default: 15s")
+    add("--out", required=True, type=Path, metavar="FILE", help="ends in .jsonl or .csv")
+    add("--force", action="store_true", help="write over a file that is there")
+
+
+def _argument(read: Callable[[], float]) -> float:
+    try:
+        return read()
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """The same, with `--from -7d` as `--from=-7d`: argparse takes what begins with a dash for an option."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] in ("--from", "--to") and word.startswith("-"):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
+
+
+class _Printer:
+    """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last: dict[tuple[str, object], tuple[object, ...]] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Print it, if it is news: that a count is still right is none."""
+        key = (decision.policy, decision.workload)
+        reason = decision.reason if decision.verdict == "hold" else ""
+        news = (reason, decision.interval)
+        if decision.verdict == "scale" or self._last.get(key, ("", None)) != news:
+            poll = f"every {decision.interval:g} s"
+            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {show.headline(decision)}")
+        self._last[key] = news
+
+    def acted(self, outcome: Outcome) -> None:
+        """Print what came of it, unless it simply worked."""
+        if outcome.result != "done":
+            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {show.answer(outcome)}")
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Nothing to print."""
+
+    def governed(self, keys: object) -> None:
+        """Nothing to print."""
+
+    def _line(self, at: float, workload: str, text: str) -> None:
+        clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+        try:
+            self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)
+        except BrokenPipeError:  # a listener must not raise; and nobody is left to run for
+            self._console.quiet = True
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    listeners = [_Printer(_Console())] if arguments.decisions else []
+    asyncio.run(daemon.run(arguments.config, listeners))
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    registry, folder = discover(), arguments.folder
+    errors: list[ConfigError] = []
+    found: Sequence[Source] | None = None
+    advice = False
+    settings = folder / "elasticd.toml"
+    if os.access(settings, os.F_OK):
+        try:
+            loaded = load_settings(settings, registry)
+            folder, found, advice = loaded.policies, loaded.sources, isinstance(loaded.cluster, Kubernetes)
+        except ConfigError as error:
+            errors.append(error)
+            folder = folder / "policies"
+    policies, mistakes = daemon.read_policies(folder, registry, found)
+    for problem in (*registry.problems, *errors, *mistakes):
+        print(problem)
+    if not policies and not errors and not mistakes:
+        print(f"{folder}: must hold policies (NAME.toml), has none")
+    if registry.problems or errors or mistakes or not policies:
+        return EXIT_CONFIG
+    for line in advise(policies, found or ()) if advice else ():
+        print(line)
+    print("1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine")
+    return 0
+
+
+def _state(arguments: argparse.Namespace) -> Path:
+    folder: Path = arguments.state or load_settings(arguments.config, discover()).state
+    if not folder.is_dir():
+        raise UnavailableError(f"{folder}: must be the daemon's state folder, is not there")
+    return folder
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    parts = _parts(arguments.workload)
+    folder = _state(arguments)
+    decision, outcome = _latest(folder, parts, arguments.policy)
+    if decision is None:
+        raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, arguments)}")
+    if arguments.json:
+        print(msgspec.json.encode({"decision": decision, "outcome": outcome}).decode())
+    else:
+        _Console().print(show.explain(decision, outcome, time.time()))
+    return 0
+
+
+def _about(folder: Path, arguments: argparse.Namespace) -> str:
+    """Which decision there is none of, and the nearest that there is."""
+    known = _latest_of_all(folder)
+    policies = {one.policy for one in known if str(one.workload) == arguments.workload}
+    if arguments.policy is not None and policies:
+        return f'of policy "{arguments.policy}" about {arguments.workload}{nearest(arguments.policy, policies)}'
+    return f"about {arguments.workload}{nearest(arguments.workload, {str(one.workload) for one in known})}"
+
+
+def _latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision | None, Outcome | None]:
+    """The newest decision about a workload, and the outcome of its action if there is one already."""
+    outcomes: dict[str, Outcome] = {}
+    for record in read_back(folder, containing=msgspec.json.encode(parts[2])):
+        ref = record.workload
+        if [ref.namespace, ref.kind, ref.name] != parts or policy not in (None, record.policy):
+            continue
+        if isinstance(record, Decision):
+            return record, outcomes.get(record.id)
+        outcomes[record.decision] = record
+    return None, None
+
+
+def _latest_of_all(folder: Path) -> list[Decision]:
+    found: dict[tuple[str, object], Decision] = {}
+    for record in read_back(folder, containing=b'"type":"decision"'):
+        if isinstance(record, Decision):
+            found.setdefault((record.policy, record.workload), record)
+    return [found[key] for key in sorted(found, key=str)]
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    decisions = _latest_of_all(_state(arguments))
+    if arguments.json:
+        print(msgspec.json.encode(decisions).decode())
+    else:
+        _Console().print(show.status(decisions, time.time()))
+    return 0
+
+
+def _sources(arguments: argparse.Namespace) -> int:
+    found = remote.sources(load_settings(arguments.config, discover()).http)
+    if arguments.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        _Console().print(show.sources(found))
+    return 0
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    _parts(arguments.workload)
+    said = remote.query(load_settings(arguments.config, discover()).http, arguments.series, arguments.workload)
+    if not said.found:
+        near = nearest(arguments.workload, said.workloads)
+        raise UnavailableError(f"no policy is about {arguments.workload}{near}")
+    if arguments.json:
+        print(msgspec.json.encode(said.found).decode())
+        return 0
+    for policy, series in said.found:
+        _Console().print(show.query(policy, series, time.time()))
+    return 0
+
+
+def _parts(workload: str) -> list[str]:
+    parts = workload.split("/")
+    if len(parts) != 3:
+        raise ConfigError("", "WORKLOAD", f'must be NAMESPACE/KIND/NAME, is "{workload}"')
+    return parts
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    source = prometheus_of(load_settings(arguments.config, discover()).sources, arguments.source)
+    series = list(dict.fromkeys(name for name in arguments.series.split(",") if name))
+    if not series:
+        raise ConfigError("", "--series", "must name a series, is empty")
+    steps = Steps(arguments.begin, arguments.end, arguments.step)
+    done = asyncio.run(write_recording(source, series, steps, arguments.out, time.time(), force=arguments.force))
+    for name, fault in done.faults.items():
+        print(f"{name}: {fault}", file=sys.stderr)
+    for name, rows in done.rows.items():
+        print(f"{arguments.out}: {rows} samples of {name}")
+    return 0
+
+
+def _plugins(arguments: argparse.Namespace) -> int:
+    registry = discover()
+    if arguments.json:
+        print(msgspec.json.encode([_described(one) for one in _all(registry)]).decode())
+        return 0
+    console = _Console()
+    for one in _all(registry):
+        said = _described(one)
+        summary = said["summary"]
+        console.print(Text.assemble((said["name"], "bold"), f"  {said['plugin']} ({said['distribution']})  ", summary))
+        table = Table(box=None, show_header=False, padding=(0, 2), collapse_padding=True)
+        for option in said["options"]:
+            table.add_row(option.name, option.kind, option.default, option.description)
+        console.print(table)
+    for problem in registry.problems:
+        console.print(problem, style="red")
+    return 0
+
+
+def _all(registry: Registry) -> list[Installed]:
+    return [*registry.strategies.values(), *registry.sources.values()]
+
+
+def _described(one: Installed) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "plugin": one.plugin,
+        "distribution": one.distribution,
+        "summary": (one.type.__doc__ or "").strip().partition("\n")[0],
+        "options": options(one.type),
+    }

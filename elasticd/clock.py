@@ -1,0 +1,56 @@
+"""Time, real and virtual. Knows nothing of what it is used for.
+
+All times in elasticd are seconds since the epoch, so that they can be compared with those of sources; but they
+advance with the monotonic clock, so that a step of the system's clock moves no window and no interval.
+"""
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Something to tell the time and to wait by."""
+
+    def now(self) -> float:
+        """Seconds since the epoch; never goes back."""
+
+    async def sleep_until(self, when: float) -> None:
+        """Return at that time, or at once when it is past."""
+
+
+def _elapsed() -> float:
+    """Seconds of a clock that is never set. Where there is one, it also counts the time a machine sleeps: a virtual
+    machine that was suspended would otherwise see every sample as one from the future."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class WallClock:
+    """Real time: the system's clock as it was at start, advanced by one that is never set."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - _elapsed()
+
+    def now(self) -> float:
+        """Seconds since the epoch; never goes back."""
+        return _elapsed() + self._offset
+
+    async def sleep_until(self, when: float) -> None:
+        """Return at that time, or at once when it is past."""
+        await asyncio.sleep(max(0.0, when - self.now()))
+
+
+class VirtualClock:
+    """Time that passes only by waiting: a day takes as long as its decisions do."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        """Seconds since the epoch; never goes back."""
+        return self._now
+
+    async def sleep_until(self, when: float) -> None:
+        """Let the time be that time."""
+        self._now = max(self._now, when)
+        await asyncio.sleep(0)

@@ -1,0 +1,151 @@
+"""A cluster that is looked at and never touched: what would have been done is remembered instead.
+
+Knows which counts were asked for, on any other cluster; knows nothing of what that cluster is.
+
+Only spec.replicas is pretended. The pods stay those that exist, whichever way the count goes: only they have
+metrics, and together they carry the whole load. The HPA's rule counts load by pods, so it asks for the same
+count again. Were surplus pods hidden, their load would vanish with them, and a dry run would shrink to the
+minimum step by step; invented pods would be pods without metrics to every rule. The price: what multiplies
+the count that was asked for, instead of counting pods, sees the old load on the new count.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
+from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Workload
+
+MESSAGE = "dry run: not sent"
+
+
+class _Wanted(Struct, frozen=True, gc=False):
+    """The count that would have been set, and the workload and real count it would have been set on."""
+
+    uid: str
+    real: int
+    replicas: int
+
+
+class DryRunSnapshot:
+    """A snapshot with the counts that would have been set."""
+
+    def __init__(self, real: Snapshot, wanted: Mapping[Ref, _Wanted]) -> None:
+        self.real, self._wanted = real, wanted
+        self._workloads: Collection[Workload] | None = None
+
+    @property
+    def confirmed(self) -> float:
+        """When the cluster last proved current the pods that it shows."""
+        return self.real.confirmed
+
+    def confirmed_for(self, ref: Ref) -> float:
+        """When the cluster last proved current what it shows of this workload."""
+        return self.real.confirmed_for(ref)
+
+    @property
+    def version(self) -> int:
+        """Grows whenever a workload appears, vanishes or changes its labels."""
+        return self.real.version
+
+    def workloads(self) -> Collection[Workload]:
+        """All workloads of the kinds that were asked for."""
+        if not self._wanted:
+            return self.real.workloads()
+        if self._workloads is None:
+            self._workloads = tuple(self._pretend(workload) for workload in self.real.workloads())
+        return self._workloads
+
+    def workload(self, ref: Ref) -> Workload | None:
+        """One workload, None when the cluster has no such."""
+        workload = self.real.workload(ref)
+        return workload and self._pretend(workload)
+
+    def pods(self, workload: Workload) -> tuple[Pod, ...]:
+        """The pods that exist."""
+        return self.real.pods(workload)
+
+    def selector_fault(self, workload: Workload) -> str:
+        """Why its selector cannot be read, or an empty string."""
+        return self.real.selector_fault(workload)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, ordered by name."""
+        return self.real.nodes()
+
+    def _pretend(self, workload: Workload) -> Workload:
+        wanted = self._wanted.get(workload.ref)
+        return workload if wanted is None else replace(workload, replicas=wanted.replicas)
+
+
+class DryRun:
+    """Any cluster, with every action done only in its own view."""
+
+    def __init__(self, inner: Cluster) -> None:
+        self._inner = inner
+        self._wanted: dict[Ref, _Wanted] = {}
+        self._seen: DryRunSnapshot | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether the cluster under it says so."""
+        return self._inner.leading
+
+    def problems(self) -> Mapping[Kind, str]:
+        """The real cluster's."""
+        return self._inner.problems()
+
+    def describe(self) -> object:
+        """The real cluster's, and that nothing is sent to it."""
+        return {"dry_run": True, "cluster": self._inner.describe()}
+
+    async def observe(self, now: float, kinds: frozenset[Kind]) -> DryRunSnapshot:
+        """The cluster as it would be now. A count that somebody really changed is no longer pretended."""
+        real = await self._inner.observe(now, kinds)
+        self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if _holds(wanted, real.workload(ref))}
+        self._seen = DryRunSnapshot(real, self._wanted)
+        return self._seen
+
+    async def usage(self, now: float) -> Readings:
+        """The metrics of the pods that exist."""
+        return await self._inner.usage(now)
+
+    async def node_usage(self, now: float) -> Readings:
+        """The metrics of the nodes that exist."""
+        return await self._inner.node_usage(now)
+
+    async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
+        """The real cluster's answers."""
+        return await self._inner.metrics(queries, now)
+
+    async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
+        """What the real node's kubelet says."""
+        return await self._inner.summary(node, now, part, within)
+
+    def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
+        """The real cluster's pulls."""
+        return self._inner.pulls(take)
+
+    async def act(self, action: Action) -> Answer:
+        """Remember it as done, if it still fits what was last seen and has been pretended since."""
+        if isinstance(action, Announce):
+            return Answer("done", 0, MESSAGE)
+        real = self._seen.real.workload(action.workload) if self._seen else None
+        if real is None:
+            return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
+        wanted = self._wanted.get(action.workload)
+        replicas = wanted.replicas if wanted else real.replicas
+        judged, present = (action.uid, action.version, action.before), (real.uid, real.version, replicas)
+        if judged != present:
+            moved = f"dry run: uid, version and replicas were {judged}, are {present}"
+            return Answer("conflict", 0, moved, "Conflict")
+        # A new mapping: the snapshots that were handed out stay as they are.
+        self._wanted = {**self._wanted, action.workload: _Wanted(real.uid, real.replicas, action.after)}
+        return Answer("done", 0, MESSAGE)
+
+
+def _holds(wanted: _Wanted, real: Workload | None) -> bool:
+    """Whether the workload is still the one it would have been set on. Its version moves with its status."""
+    return real is not None and (real.uid, real.replicas) == (wanted.uid, wanted.real)

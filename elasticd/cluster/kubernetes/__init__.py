@@ -1,0 +1,114 @@
+"""A Kubernetes API server as a Cluster, and the `[cluster]` table that names it.
+
+Only this package knows the wire format. It reads by watching, so that looking things up costs no request; it writes
+with preconditions, within a budget, and only while it leads.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from elasticd.clock import Clock
+from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.cluster import Description, KubernetesCluster, Parts
+from elasticd.cluster.kubernetes.credentials import SERVICE_ACCOUNT, Credentials
+from elasticd.cluster.kubernetes.discovery import Discovery
+from elasticd.cluster.kubernetes.follow import Means
+from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
+from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
+from elasticd.cluster.kubernetes.wire import Version
+from elasticd.errors import ConfigError, UnavailableError
+from elasticd.times import Times
+
+__all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]
+
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kubernetes", tag_field="type"):
+    """The `[cluster]` table for a real cluster. Times in seconds."""
+
+    kubeconfig: Annotated[
+        str, Meta(description="path; empty: $KUBECONFIG, a pod's service account, or ~/.kube/config")
+    ] = ""
+    context: Annotated[str, Meta(description="of the kubeconfig; empty: its current one")] = ""
+    namespaces: Annotated[tuple[Name, ...], Meta(description="watch only these; none: all of them")] = ()
+    writes_per_second: Annotated[float, Meta(gt=0, le=10_000, description="scales, then Events")] = 50.0
+    burst: Annotated[int, Meta(ge=2, le=10_000, description="writes at once after a quiet time")] = 100
+    lease: LeaseSettings = LeaseSettings()
+    identity: Annotated[str, Meta(max_length=128, description="in the Lease; empty: host name and chance")] = ""
+    request_timeout: Annotated[float, Meta(gt=0, le=600, description="for one answer, or the next part of it")] = 10.0
+    watch_silence: Annotated[float, Meta(ge=2, le=3600, description="after which a watch is dead")] = 70.0
+    page: Annotated[int, Meta(ge=1, le=10_000, description="objects in one answer to a list")] = 500
+
+    @asynccontextmanager
+    async def open(
+        self, clock: Clock, calls: Calls | None = None, *, elect: bool = True
+    ) -> AsyncIterator[KubernetesCluster]:
+        """Connect, and follow the cluster until the context ends.
+
+        `calls` is told of every request: verb, resource, HTTP status (0: no answer) and seconds. Without `elect` no
+        Lease is read or written and the cluster always leads, for those who will not act on it. Raises ConfigError
+        or UnavailableError when there is no server to connect to; what happens later never raises.
+        """
+        credentials = Credentials(self.kubeconfig, self.context)
+        failure: Exception | None = None
+        async with Session(credentials, self.request_timeout, calls) as session:
+            parts = self._parts(session, clock, await _greet(session), elect=elect)
+            async with asyncio.TaskGroup() as tasks:
+                cluster = KubernetesCluster(parts, tasks)
+                try:
+                    yield cluster
+                except Exception as error:
+                    failure = error  # a task group would wrap it, and what failed is no task of it
+                finally:
+                    await cluster.close()
+        if failure is not None:
+            raise failure
+
+    def _parts(self, session: Session, clock: Clock, version: str, *, elect: bool) -> Parts:
+        identity = self.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        lease = msgspec.structs.replace(self.lease, namespace=self.lease.namespace or own_namespace())
+        namespaces, silence = tuple(dict.fromkeys(self.namespaces)), self.watch_silence
+        return Parts(
+            session=session,
+            clock=clock,
+            means=Means(session, clock, Times(clock), Discovery(session), namespaces, self.page, silence),
+            budget=Budget(clock, self.writes_per_second, self.burst),
+            elector=Elector(session, clock, lease, identity) if elect and lease.enabled else None,
+            identity=identity,
+            version=version,
+            patience=self.request_timeout,
+        )
+
+
+def own_namespace() -> str:
+    """The namespace of the pod we run in; elasticd outside of one."""
+    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return "elasticd"
+    try:
+        return (SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip() or "elasticd"
+    except OSError:
+        return "elasticd"
+
+
+async def _greet(session: Session) -> str:
+    """The server's version: the proof that there is one and that it knows us."""
+    try:
+        body = await session.send(Request(verb="get", path="/version", resource="version"))
+        return msgspec.json.decode(body, type=Version).git_version
+    except ApiError as error:
+        if error.code == 403:  # it may keep its version to itself
+            return "unknown"
+        if error.code == 401:
+            raise ConfigError("", "cluster", f"{session.host} does not accept the credentials: {error}") from error
+        raise UnavailableError(f"cluster: {session.host} cannot be reached: {error}") from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UnavailableError(f"cluster: {session.host} is no Kubernetes API server") from error

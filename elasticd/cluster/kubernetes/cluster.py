@@ -1,0 +1,253 @@
+"""A Kubernetes cluster, as the daemon sees it: the parts of this package, put together.
+
+Knows what follows what; knows nothing of policies, and lets no trouble of the API out but in answers.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.clock import Clock
+from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
+from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.events import Events
+from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods, follow_pulls
+from elasticd.cluster.kubernetes.kubelet import Kubelets
+from elasticd.cluster.kubernetes.lease import Elector
+from elasticd.cluster.kubernetes.metrics import Metrics
+from elasticd.cluster.kubernetes.pulls import PullSink
+from elasticd.cluster.kubernetes.scale import Scaler
+from elasticd.cluster.kubernetes.selector import SelectorError
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.wire import WireScale
+from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Scale, Workload
+
+_POD: Kind = ("v1", "Pod")
+_LEASE = ("coordination.k8s.io/v1", "Lease")
+_NODE: Kind = ("v1", "Node")
+_FAREWELL = 3.0
+
+
+class Description(Struct, frozen=True):
+    """What a status page shows of a cluster."""
+
+    server: str
+    version: str
+    identity: str
+    leading: bool
+    leader: str
+    confirmed: float
+    problems: dict[str, str]
+    skipped: int
+    events_dropped: int
+
+
+class LiveSnapshot:
+    """The stores, read-only. It is live: what it says is as of the time of asking, and each record is immutable."""
+
+    def __init__(self, cluster: "KubernetesCluster") -> None:
+        self._cluster = cluster
+
+    @property
+    def confirmed(self) -> float:
+        """When the server last proved current the pods that it shows."""
+        return self._cluster.confirmed
+
+    def confirmed_for(self, ref: Ref) -> float:
+        """When the server last proved current what it shows of a workload: its kind and the pods of its namespace."""
+        return self._cluster.confirmed_for(ref)
+
+    @property
+    def version(self) -> int:
+        """Grows whenever a workload appears, vanishes or changes its labels."""
+        return self._cluster.workloads.version
+
+    def workloads(self) -> Collection[Workload]:
+        """All workloads of the kinds that were asked for."""
+        return self._cluster.workloads.all()
+
+    def workload(self, ref: Ref) -> Workload | None:
+        """One workload, None when the cluster has no such."""
+        return self._cluster.workloads.get(ref)
+
+    def pods(self, workload: Workload) -> tuple[Pod, ...]:
+        """The pods its selector matches, ordered by name; none when the selector is at fault."""
+        try:
+            return self._cluster.pods.select(workload.ref.namespace, workload.selector)
+        except SelectorError:
+            return ()
+
+    def selector_fault(self, workload: Workload) -> str:
+        """Why its selector cannot be read, or an empty string."""
+        return selector_fault(workload.selector)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, ordered by name."""
+        return self._cluster.nodes.all()
+
+
+class Parts(Struct, frozen=True):
+    """What a cluster is made of."""
+
+    session: Session
+    clock: Clock
+    means: Means
+    budget: Budget
+    elector: Elector | None
+    identity: str
+    version: str
+    patience: float
+    """How many seconds the first observation of a kind may wait for its first list."""
+
+
+class KubernetesCluster:
+    """A Cluster. Made by Kubernetes.open, which also ends it."""
+
+    def __init__(self, parts: Parts, tasks: asyncio.TaskGroup) -> None:
+        self.pods, self.nodes, self.workloads = PodStore(), NodeStore(), WorkloadStore()
+        self._parts, self._group = parts, tasks
+        session, clock, means = parts.session, parts.clock, parts.means
+        self._events = Events(session, parts.budget, clock, parts.identity)
+        self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
+        self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
+        self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
+        self._kubelets = Kubelets(session, means.times)
+        self._snapshot = LiveSnapshot(self)
+        self._always = {_POD: follow_pods(means, self.pods), _NODE: follow_nodes(means, self.nodes)}
+        self._kinds: dict[Kind, tuple[Follower, asyncio.Task[None]]] = {}
+        self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
+        if parts.elector is not None:
+            self._tasks.append(tasks.create_task(parts.elector.run()))
+
+    async def close(self) -> None:
+        """Stop following, stop leading, and let others lead."""
+        tasks = [*self._tasks, *[task for _, task in self._kinds.values()]]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._events.close()
+        if self._parts.elector is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FAREWELL):
+                    await self._parts.elector.release()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this daemon may act now."""
+        return self._parts.elector is None or self._parts.elector.leading
+
+    @property
+    def confirmed(self) -> float:
+        """When the server last proved current the pods that it shows us; 0: never."""
+        return self._always[_POD].confirmed()
+
+    def confirmed_for(self, ref: Ref) -> float:
+        """When it last proved current what it shows of a workload. Nodes and other kinds have no part in that."""
+        followed = self._kinds.get((ref.api_version, ref.kind))
+        if followed is None:
+            return 0.0
+        return min(self._always[_POD].confirmed(ref.namespace), followed[0].confirmed_for(ref.namespace, ref.name))
+
+    def _followers(self) -> list[Follower]:
+        return [*self._always.values(), *[follower for follower, _ in self._kinds.values()]]
+
+    async def observe(self, now: float, kinds: frozenset[Kind]) -> LiveSnapshot:
+        """The cluster as it is now. Only the first observation of a kind waits, for its first list."""
+        if kinds != self._kinds.keys():
+            self._follow(kinds)
+        fresh = [follower for follower in self._followers() if not follower.awaited]
+        if fresh:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._parts.patience):
+                    for follower in fresh:
+                        await follower.settled()
+            for follower in fresh:
+                follower.awaited = True
+        return self._snapshot
+
+    def _follow(self, kinds: frozenset[Kind]) -> None:
+        for kind in self._kinds.keys() - kinds:
+            _, task = self._kinds.pop(kind)
+            task.cancel()
+            self.workloads.retain(kind, "", ())
+        for kind in sorted(kinds - self._kinds.keys()):
+            follower = follow_kind(self._parts.means, kind, self.workloads)
+            self._kinds[kind] = follower, self._group.create_task(follower.run())
+
+    async def usage(self, now: float) -> Readings:
+        """What every pod uses, from the metrics API. Never raises."""
+        return await self._metrics.usage(now)
+
+    async def node_usage(self, now: float) -> Readings:
+        """What every node uses, from the metrics API. Never raises."""
+        return await self._metrics.node_usage(now)
+
+    async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
+        """What the custom and external metrics APIs answer. Never raises."""
+        return await self._custom.read(queries, now)
+
+    async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
+        """What a node's kubelet itself says, asked through the API server. Never raises."""
+        return await self._kubelets.summary(node, now, part, within)
+
+    @contextlib.asynccontextmanager
+    async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
+        """Tell of every image that nodes pull, from the kubelets' Events. Never raises."""
+        follower = follow_pulls(self._parts.means, PullSink(take))
+        task = asyncio.create_task(follower.run(), name="follow pulls")
+        try:
+            yield follower
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def act(self, action: Action) -> Answer:
+        """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""
+        if not self.leading:
+            return NOT_LEADING
+        match action:
+            case Scale():
+                answer = await self._scaler.scale(action, lambda: self.leading)
+                self._events.after_scale(action, answer)
+                return answer
+            case Announce():
+                return await self._events.announce(action)
+
+    def _assume(self, action: Scale, scale: WireScale) -> None:
+        """Know of our own write before the watch tells of it, so that nobody decides on the count before."""
+        known = self.workloads.get(action.workload)
+        if known is not None and known.uid == action.uid:
+            version = scale.metadata.resource_version or known.version
+            self.workloads.put(msgspec.structs.replace(known, replicas=scale.replicas, version=version), listed=False)
+
+    def problems(self) -> dict[Kind, str]:
+        """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""
+        named = {**self._always, **{kind: follower for kind, (follower, _) in self._kinds.items()}}
+        found = {kind: follower.problem for kind, follower in named.items() if follower.problem}
+        if self._parts.elector is not None and self._parts.elector.fault:
+            found[_LEASE] = self._parts.elector.fault
+        return found
+
+    def describe(self) -> Description:
+        """What a status page shows."""
+        elector = self._parts.elector
+        problems = {"/".join(kind): text for kind, text in self.problems().items()}
+        return Description(
+            server=self._parts.session.host,
+            version=self._parts.version,
+            identity=self._parts.identity,
+            leading=self.leading,
+            leader=elector.leader if elector else self._parts.identity,
+            confirmed=self.confirmed,
+            problems=problems,
+            skipped=self._metrics.skipped
+            + self._kubelets.skipped
+            + sum(follower.skipped for follower in self._followers()),
+            events_dropped=self._events.dropped,
+        )

@@ -1,0 +1,151 @@
+"""From the wire format to the model.
+
+Knows what each field of a pod, node or workload means to judgement; knows nothing of HTTP or of what is watched.
+Equal parts of equal pods (labels, containers) become one object, so a pod costs half a kilobyte.
+"""
+
+import sys
+from functools import lru_cache
+
+from elasticd import model
+from elasticd.cluster.kubernetes.selector import to_text
+from elasticd.cluster.kubernetes.wire import (
+    Amount,
+    Labels,
+    Metadata,
+    WireCondition,
+    WireContainer,
+    WireNode,
+    WirePod,
+    WireScale,
+    WireWorkload,
+)
+from elasticd.units import parse_quantity
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@lru_cache(maxsize=8192)
+def _parse(quantity: Amount) -> float | None:
+    try:
+        return parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
+    except ValueError:
+        return None
+
+
+def _amounts(quantities: dict[str, Amount] | None) -> dict[str, float]:
+    """An unreadable quantity is left out: to judgement that is a missing request, never a zero."""
+    parsed = {name: _parse(quantity) for name, quantity in (quantities or {}).items()}
+    return {sys.intern(name): value for name, value in parsed.items() if value is not None}
+
+
+@lru_cache(maxsize=8192)
+def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Pods of one template have equal labels: one dict serves them all."""
+    return {sys.intern(key): sys.intern(value) for key, value in pairs}
+
+
+def _labels(labels: Labels) -> dict[str, str]:
+    return _shared_labels(tuple(labels.items())) if labels else {}
+
+
+@lru_cache(maxsize=8192)
+def _shared_container(name: str, requests: tuple[tuple[str, Amount], ...], sidecar: bool) -> model.Container:
+    return model.Container(name, _amounts(dict(requests)), sidecar)
+
+
+def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
+    requests = (container.resources and container.resources.requests) or {}
+    return _shared_container(container.name, tuple(requests.items()), sidecar)
+
+
+def _condition(conditions: list[WireCondition] | None, wanted: str) -> WireCondition | None:
+    return next((found for found in conditions or () if found.type == wanted), None)
+
+
+def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
+    """A pod of the model, its times moved by `offset` seconds. Init containers count only while they run on, as
+    sidecars.
+
+    A Ready condition of status Unknown becomes "not ready". The HPA is of two minds: its start-up rules for CPU ask
+    whether the status is False (Unknown then passes for ready), its count of ready pods for Object metrics whether it
+    is True. `Pod.ready` cannot say both, and None stands for a pod without the condition, which to those rules is
+    never ready. Not ready is the careful reading: load that such a pod might carry raises no count.
+    """
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    ready = _condition(status.conditions, "Ready")
+    moved = ready.last_transition_time if ready else None
+    return model.Pod(
+        namespace=sys.intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        phase=sys.intern(status.phase),
+        node=sys.intern(spec.node_name),
+        labels=_labels(meta.labels),
+        containers=(
+            *[_container(one) for one in spec.containers or ()],
+            *[_container(one, sidecar=True) for one in spec.init_containers or () if one.restart_policy == "Always"],
+        ),
+        requests=_amounts(spec.resources.requests) if spec.resources else {},
+        started=status.start_time.timestamp() + offset if status.start_time else None,
+        ready=ready.status == "True" if ready else None,
+        ready_changed=moved.timestamp() + offset if moved else 0.0,
+        deleted=meta.deletion_timestamp is not None,
+        address=status.pod_ip,
+    )
+
+
+def to_node(node: WireNode) -> model.Node:
+    """A node of the model."""
+    ready = _condition(node.status.conditions, "Ready")
+    return model.Node(
+        name=sys.intern(node.metadata.name),
+        uid=node.metadata.uid,
+        ready=ready is not None and ready.status == "True",
+        unschedulable=node.spec.unschedulable,
+        labels=_labels(node.metadata.labels),
+        allocatable=_amounts(node.status.allocatable),
+    )
+
+
+def _annotations(annotations: Labels) -> dict[str, str]:
+    """Without kubectl's copy of the whole manifest, which is the largest thing in most objects."""
+    return {key: value for key, value in (annotations or {}).items() if key != _LAST_APPLIED}
+
+
+def to_workload(api_version: str, kind: str, found: WireWorkload) -> model.Workload:
+    """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
+    return model.Workload(
+        ref=ref_of(found.metadata, api_version, kind),
+        uid=found.metadata.uid,
+        version=found.metadata.resource_version,
+        replicas=1 if found.spec.replicas is None else found.spec.replicas,
+        status_replicas=found.status.replicas or 0,
+        selector=to_text(found.spec.selector),
+        labels=_labels(found.metadata.labels),
+        annotations=_annotations(found.metadata.annotations),
+    )
+
+
+def scaled_workload(api_version: str, kind: str, meta: Metadata, scale: WireScale) -> model.Workload:
+    """Any other workload, of whose kind only the metadata and the scale subresource are known."""
+    return model.Workload(
+        ref=ref_of(meta, api_version, kind),
+        uid=scale.metadata.uid or meta.uid,
+        version=scale.metadata.resource_version or meta.resource_version,
+        replicas=scale.replicas,
+        status_replicas=scale.status.replicas or 0,
+        selector=scale.status.selector,
+        labels=_labels(meta.labels),
+        annotations=_annotations(meta.annotations),
+    )
+
+
+def described(meta: Metadata) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and annotations of a workload."""
+    return _labels(meta.labels), _annotations(meta.annotations)
+
+
+def ref_of(meta: Metadata, api_version: str, kind: str) -> model.Ref:
+    """Which workload these metadata belong to."""
+    return model.Ref(sys.intern(meta.namespace), kind, meta.name, api_version)

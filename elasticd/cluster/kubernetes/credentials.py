@@ -1,0 +1,132 @@
+"""Where the API server is and how to prove who is asking.
+
+The only module that knows kubernetes_asyncio: it reads kubeconfigs (tokens, certificates, exec plugins, OIDC) and
+the service account of a pod. Its models are never built. Knows nothing of requests.
+"""
+
+import asyncio
+import os
+import ssl
+import warnings
+from pathlib import Path
+
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import list_kube_config_contexts, load_kube_config
+from kubernetes_asyncio.config.incluster_config import (
+    SERVICE_CERT_FILENAME,
+    SERVICE_TOKEN_FILENAME,
+    InClusterConfigLoader,
+)
+
+from elasticd.errors import ConfigError, nearest
+
+SERVICE_ACCOUNT = Path(SERVICE_TOKEN_FILENAME).parent
+
+
+def find_kubeconfig(named: str) -> str:
+    """The kubeconfig to use: the one named, $KUBECONFIG, or ~/.kube/config; empty inside a pod that names none."""
+    if path := named or os.environ.get("KUBECONFIG", ""):
+        return path
+    if "KUBERNETES_SERVICE_HOST" in os.environ and Path(SERVICE_TOKEN_FILENAME).is_file():
+        return ""
+    return str(Path.home() / ".kube" / "config")
+
+
+class Credentials:
+    """What was last read of them. `load` again when the server no longer accepts them."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+        self._kubeconfig, self._context = kubeconfig, context
+        self._configuration = Configuration()
+
+    async def load(self) -> None:
+        """Read them. Raises ConfigError when there are none or they are not readable."""
+        path = find_kubeconfig(self._kubeconfig)
+        configuration = Configuration()
+        if not path:
+            self._load_service_account(configuration)
+        else:
+            await self._load_kubeconfig(path, configuration)
+        self._configuration = configuration
+
+    def _load_service_account(self, configuration: Configuration) -> None:
+        loader = InClusterConfigLoader(SERVICE_TOKEN_FILENAME, SERVICE_CERT_FILENAME)
+        try:
+            loader.load_and_set(configuration)
+        except Exception as error:
+            raise ConfigError("", "cluster", f"the pod's service account is unusable: {_line(error)}") from error
+
+    async def _load_kubeconfig(self, path: str, configuration: Configuration) -> None:
+        if not _is_there(path):
+            raise ConfigError("", "cluster.kubeconfig", f'must be a file, "{path}" is not there')
+        self._check_context(path)
+        try:
+            # What a plugin of this library does badly (a deprecated call, say) is no concern of the daemon's.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                await load_kube_config(path, self._context or None, configuration, persist_config=False)
+        except Exception as error:
+            raise ConfigError(path, "", f"must be a readable kubeconfig: {_line(error)}") from error
+
+    def _check_context(self, path: str) -> None:
+        if not self._context:
+            return
+        try:
+            contexts, _ = list_kube_config_contexts(path)
+        except Exception:
+            return  # load says better what is wrong
+        names = [str(context["name"]) for context in contexts]
+        if self._context not in names:
+            guess = nearest(self._context, names)
+            problem = f'must be a context of {path}, is "{self._context}"{guess}'
+            raise ConfigError("", "cluster.context", problem)
+
+    async def header(self) -> str:
+        """The Authorization header, empty when a certificate speaks for us. In a pod the token's file is reread."""
+        return str(await self._configuration.get_api_key_with_prefix("BearerToken") or "")
+
+    @property
+    def host(self) -> str:
+        """The API server's address, without a slash at its end."""
+        return str(self._configuration.host).rstrip("/")
+
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must bear, when it is not the address."""
+        return self._configuration.tls_server_name or None
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy to go through."""
+        return self._configuration.proxy or None
+
+    async def tls(self) -> ssl.SSLContext | bool:
+        """What the server must prove, and what we show it."""
+        if not self.host.startswith("https"):
+            return True
+        try:
+            return await asyncio.to_thread(self._context_of, self._configuration)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError("", "cluster", f"a certificate is unusable: {_line(error)}") from error
+
+    @staticmethod
+    def _context_of(configuration: Configuration) -> ssl.SSLContext:
+        found = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        # Go, and so every kubectl, accepts certificates without the extensions that Python 3.13 began to want.
+        found.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if configuration.cert_file:
+            found.load_cert_chain(configuration.cert_file, configuration.key_file)
+        if not configuration.verify_ssl:
+            found.check_hostname = False
+            found.verify_mode = ssl.CERT_NONE
+        return found
+
+
+def _is_there(paths: str) -> bool:
+    return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
+
+
+def _line(error: BaseException) -> str:
+    """The error in one line, without what the library quotes of the file, since that may hold a token."""
+    line = str(error).split("\n")[0].split("{")[0].rstrip()
+    return line or type(error).__name__

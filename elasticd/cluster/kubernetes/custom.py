@@ -1,0 +1,199 @@
+"""The aggregated metrics APIs custom.metrics.k8s.io and external.metrics.k8s.io.
+
+Knows their paths and answers, in whichever version the server prefers, and that every value comes from outside.
+Knows nothing of who asks, nor of how the answers are judged.
+"""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.cluster import MetricQuery
+from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.values import amount
+from elasticd.cluster.kubernetes.wire import Envelope, MetricValue
+from elasticd.model import Readings, Sample
+from elasticd.times import Times
+from elasticd.words import one_line
+
+SOURCE = "metrics-api"
+CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"
+_CALLS_AT_ONCE = 8
+_ITEMS_AT_ONCE = 2000
+_LARGEST = 64 << 20
+_PATIENCE_FACTOR = 3
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_VALUE = msgspec.json.Decoder(MetricValue)
+
+Found = dict[str, dict[str, tuple[Sample, ...]]]
+
+
+class _Ask(Struct, frozen=True):
+    """One call. Queries that differ only in their series or workload share it."""
+
+    external: bool
+    namespace: str
+    metric: str
+    selector: str
+    object: tuple[str, str, str] | None
+
+    @property
+    def group(self) -> str:
+        return EXTERNAL if self.external else CUSTOM
+
+
+class _Answer(Struct):
+    """What came of a call: samples by the name of the object, in the order given, and what is wrong."""
+
+    samples: list[tuple[str, Sample]]
+    fault: str = ""
+
+
+class CustomMetrics:
+    """Asks these APIs, a few calls at a time.
+
+    All calls of one read together may take three times as long as one of the API server: those that are then unanswered
+    are faults of their series, so that an adapter that hangs cannot hold up the rest for ever.
+    """
+
+    def __init__(self, session: Session, discovery: Discovery, times: Times, timeout: float) -> None:
+        self._session, self._discovery, self._times = session, discovery, times
+        self._patience = timeout * _PATIENCE_FACTOR
+        self._groups: dict[str, str] = {}
+        self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
+
+    async def read(self, queries: Sequence[MetricQuery], now: float) -> Readings:
+        """The answers to all queries. Never raises."""
+        asks = list(dict.fromkeys(_ask(query) for query in queries))
+        answers = dict(zip(asks, await self._all(asks, now), strict=True))
+        pods, workloads, faults = Found(), Found(), dict[str, str]()
+        for query in queries:
+            answer = answers[_ask(query)]
+            if query.object is None and not query.external:
+                _put_pods(pods.setdefault(query.series, {}), query.namespace, answer)
+            else:
+                _put_workload(workloads.setdefault(query.series, {}), query, answer)
+            if answer.fault:
+                faults.setdefault(query.series, answer.fault)
+        if answers and all(answer.fault and not answer.samples for answer in answers.values()):
+            return Readings(SOURCE, now, error=next(iter(answers.values())).fault, faults=faults)
+        return Readings(SOURCE, now, pods, workloads, faults=faults)
+
+    async def _all(self, asks: Sequence[_Ask], now: float) -> list[_Answer]:
+        if not asks:
+            return []
+        await self._find_groups({ask.group for ask in asks})
+        tasks = [asyncio.create_task(self._one(ask, now)) for ask in asks]
+        try:
+            await asyncio.wait(tasks, timeout=self._patience)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        late = f"no answer within {self._patience:g} s"
+        return [end if isinstance(end, _Answer) else _fault(ask, late) for ask, end in zip(asks, ends, strict=True)]
+
+    async def _find_groups(self, groups: set[str]) -> None:
+        """Which version to ask. Once, before all calls would each look for it."""
+        for group in groups - self._groups.keys():
+            try:
+                path = await self._discovery.preferred(group)
+            except (ApiError, msgspec.DecodeError, ValueError):
+                continue  # each call says why it has none
+            if path is not None:
+                self._groups[group] = path
+
+    async def _one(self, ask: _Ask, now: float) -> _Answer:
+        async with self._turns:
+            try:
+                return await self._decoded(ask, await self._send(ask), now)
+            except (ApiError, UnknownKindError) as error:
+                return _fault(ask, str(error))
+            except (msgspec.DecodeError, ValueError) as error:
+                return _fault(ask, f"its answer is no list: {error}")
+
+    async def _send(self, ask: _Ask) -> bytes:
+        group = self._groups.get(ask.group) or await self._discovery.preferred(ask.group)
+        if group is None:
+            raise ApiError(404, "NotServed", f"the server does not serve {ask.group}")
+        path = group + await self._path(ask)
+        params = {"labelSelector" if ask.external else "metricLabelSelector": ask.selector} if ask.selector else {}
+        try:
+            return await self._session.send(
+                Request(verb="list", path=path, resource=ask.group, params=params, largest=_LARGEST)
+            )
+        except ApiError as error:
+            if error.code == 404:
+                self._groups.pop(ask.group, None)  # another version may be served by now
+            raise
+
+    async def _path(self, ask: _Ask) -> str:
+        """As the HPA asks, but that an object of no namespace is asked for outside of all."""
+        space, metric = f"/namespaces/{quote(ask.namespace, safe='')}", quote(ask.metric, safe="")
+        if ask.external:
+            return f"{space}/{metric}"
+        if ask.object is None:
+            return f"{space}/pods/*/{metric}"
+        version, kind, name = ask.object
+        if (version, kind) == ("v1", "Namespace"):
+            return f"/namespaces/{quote(name, safe='')}/metrics/{metric}"
+        resource = await self._discovery.resource((version, kind))
+        of_group = f"{resource.plural}.{version.partition('/')[0]}" if "/" in version else resource.plural
+        return f"{space if resource.namespaced else ''}/{of_group}/{quote(name, safe='')}/{metric}"
+
+    async def _decoded(self, ask: _Ask, body: bytes, now: float) -> _Answer:
+        """A list may be long: it is decoded in parts, so that the loop is never held up for long."""
+        items, offset, answer = _ENVELOPE.decode(body).items or [], self._times.offset(), _Answer([])
+        unreadable = strange = 0
+        for index, raw in enumerate(items):
+            if index % _ITEMS_AT_ONCE == _ITEMS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            try:
+                value = _VALUE.decode(raw)
+            except (msgspec.DecodeError, ValueError):
+                unreadable += 1
+                continue
+            if ask.object is None and value.described_object.namespace not in ("", ask.namespace):
+                strange += 1
+                continue
+            answer.samples.append((value.described_object.name, _sample(value, now, offset)))
+        if unreadable or strange:
+            what = f"{unreadable} unreadable, {strange} of another namespace"
+            answer.fault = _fault(ask, f"of {len(items)} values: {what}").fault
+        return answer
+
+
+def _ask(query: MetricQuery) -> _Ask:
+    return _Ask(query.external, query.namespace, query.metric, query.selector, query.object)
+
+
+def _fault(ask: _Ask, why: str) -> _Answer:
+    return _Answer([], one_line(f"{ask.group}: {ask.metric} of {ask.namespace}: {why}"))
+
+
+def _put_pods(series: dict[str, tuple[Sample, ...]], namespace: str, answer: _Answer) -> None:
+    """Each pod's sample; of a pod that is named twice the last, as the HPA takes it."""
+    for name, sample in answer.samples:
+        if name:
+            series[f"{namespace}/{name}"] = (msgspec.structs.replace(sample, pod=name),)
+
+
+def _put_workload(series: dict[str, tuple[Sample, ...]], query: MetricQuery, answer: _Answer) -> None:
+    """Of an object the first value, as the HPA takes it; of an external metric all, which the HPA adds up."""
+    samples = tuple(sample for _, sample in answer.samples)
+    if answer.fault and query.external:
+        samples = ()  # a sum of some is no sum
+    if samples:
+        series[query.workload] = samples if query.external else samples[:1]
+
+
+def _sample(value: MetricValue, now: float, offset: float) -> Sample:
+    window = amount(value.window_seconds if value.window_seconds is not None else value.window or 0)
+    return Sample(
+        amount(value.value), value.timestamp.timestamp() + offset, now, window if math.isfinite(window) else 0.0
+    )

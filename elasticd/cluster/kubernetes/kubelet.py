@@ -1,0 +1,184 @@
+"""A kubelet's own figures, asked for through the API server's node proxy: /stats/summary.
+
+Knows the wire format of the summary and that what it says comes from outside; knows nothing of how many nodes there
+are, nor of how use is judged.
+"""
+
+import math
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+
+from elasticd.cluster import Part
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.values import amount
+from elasticd.cluster.kubernetes.wire import ObjectReference, Wire
+from elasticd.model import Readings, Sample
+from elasticd.times import Times
+
+SOURCE = "kubelet"
+CPU, MEMORY = "cpu", "memory"
+RECEIVED, TRANSMITTED = "network_receive_bytes", "network_transmit_bytes"
+FS_USED, FS_AVAILABLE, FS_CAPACITY = "filesystem_used_bytes", "filesystem_available_bytes", "filesystem_capacity_bytes"
+
+_LARGEST = 16 << 20
+# The kubelet does not say over how long it averaged CPU use. It is as long as it takes between two looks of its own.
+_WINDOW = 10.0
+
+Samples = tuple[Sample, ...]
+
+
+class _Cpu(Wire, frozen=True):
+    time: datetime
+    usage_nano_cores: Any = None
+
+
+class _Memory(Wire, frozen=True):
+    time: datetime
+    working_set_bytes: Any = None
+
+
+class _Network(Wire, frozen=True):
+    """Of the interface that has the default route."""
+
+    time: datetime
+    rx_bytes: Any = None
+    tx_bytes: Any = None
+
+
+class _Filesystem(Wire, frozen=True):
+    time: datetime
+    used_bytes: Any = None
+    available_bytes: Any = None
+    capacity_bytes: Any = None
+
+
+class _Container(Wire, frozen=True):
+    name: str = ""
+    cpu: _Cpu | None = None
+    memory: _Memory | None = None
+
+
+class _Pod(Wire, frozen=True):
+    pod_ref: ObjectReference
+    containers: list[_Container] | None = None
+
+
+class _Node(Wire, frozen=True):
+    node_name: str = ""
+    cpu: _Cpu | None = None
+    memory: _Memory | None = None
+    network: _Network | None = None
+    fs: _Filesystem | None = None
+
+
+class _Summary(Wire, frozen=True):
+    """Looked at one by one, so that a pod that cannot be read costs only itself."""
+
+    node: _Node
+    pods: list[Raw] | None = None
+
+
+_SUMMARY = msgspec.json.Decoder(_Summary)
+_POD = msgspec.json.Decoder(_Pod)
+
+
+class Kubelets:
+    """Asks the kubelets, each on its own."""
+
+    def __init__(self, session: Session, times: Times) -> None:
+        self._session, self._times = session, times
+        self.skipped = 0
+
+    async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
+        """What one kubelet says. Never raises."""
+        params = {"only_cpu_and_memory": "true"} if part == "usage" else {}
+        path = f"/api/v1/nodes/{quote(node, safe='')}/proxy/stats/summary"
+        request = Request(
+            verb="get", path=path, resource="nodes/proxy", params=params, timeout=within, largest=_LARGEST
+        )
+        try:
+            found = _SUMMARY.decode(await self._session.send(request))
+        except ApiError as error:
+            return Readings(SOURCE, now, error=f"the kubelet: {error}")
+        except (msgspec.DecodeError, ValueError) as error:
+            return Readings(SOURCE, now, error=f"the kubelet: its answer is no summary: {error}")
+        if found.node.node_name != node:
+            return Readings(SOURCE, now, error=f'the kubelet: it answers for node "{found.node.node_name[:63]}"')
+        offset = self._times.offset()
+        pods = {} if part == "node" else self._pods(found.pods or (), now, offset)
+        of_node = {
+            series: {node: (_sample(value, time, now, offset),)}
+            for series, value, time in _figures(found.node)
+            if value is not None
+        }
+        return Readings(SOURCE, now, pods, nodes=of_node)
+
+    def _pods(self, items: list[Raw] | tuple[()], now: float, offset: float) -> dict[str, dict[str, Samples]]:
+        series: dict[str, dict[str, Samples]] = {CPU: {}, MEMORY: {}}
+        for raw in items:
+            try:
+                pod = _POD.decode(raw)
+            except (msgspec.DecodeError, ValueError):
+                self.skipped += 1
+                continue
+            key = f"{pod.pod_ref.namespace}/{pod.pod_ref.name}"
+            for name in (CPU, MEMORY):
+                if samples := _of_pod(pod, name, now, offset):
+                    series[name][key] = samples
+        return series
+
+
+def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
+    """One sample for each container; none at all when one container lacks it, for half a sum is no sum."""
+    found = []
+    for container in pod.containers or ():
+        figure = _cpu(container.cpu) if name == CPU else _memory(container.memory)
+        if figure is None:
+            return ()
+        value, time = figure
+        window = _WINDOW if name == CPU else 0.0
+        measured = time.timestamp() + offset
+        found.append(Sample(value, measured, now, window, pod.pod_ref.name, container.name))
+    return tuple(found)
+
+
+def _cpu(cpu: _Cpu | None) -> tuple[float, datetime] | None:
+    """Cores. A container that was only seen once has none yet."""
+    return None if cpu is None or cpu.usage_nano_cores is None else (_number(cpu.usage_nano_cores) / 1e9, cpu.time)
+
+
+def _memory(memory: _Memory | None) -> tuple[float, datetime] | None:
+    if memory is None or memory.working_set_bytes is None:
+        return None
+    return _number(memory.working_set_bytes), memory.time
+
+
+def _figures(node: _Node) -> list[tuple[str, float | None, datetime]]:
+    """The figures of a node: series, value (None: it has none) and time."""
+    found: list[tuple[str, float | None, datetime]] = []
+    for name, figure in ((CPU, _cpu(node.cpu)), (MEMORY, _memory(node.memory))):
+        if figure is not None:
+            found.append((name, *figure))
+    if net := node.network:
+        found += [(RECEIVED, _maybe(net.rx_bytes), net.time), (TRANSMITTED, _maybe(net.tx_bytes), net.time)]
+    if fs := node.fs:
+        given = ((FS_USED, fs.used_bytes), (FS_AVAILABLE, fs.available_bytes), (FS_CAPACITY, fs.capacity_bytes))
+        found += [(name, _maybe(value), fs.time) for name, value in given]
+    return found
+
+
+def _maybe(value: Any) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _number(value: Any) -> float:
+    """A number of the summary, which are all plain; NaN when it is none."""
+    return amount(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def _sample(value: float, time: datetime, now: float, offset: float) -> Sample:
+    return Sample(value, time.timestamp() + offset, now)

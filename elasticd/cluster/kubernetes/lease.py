@@ -1,0 +1,187 @@
+"""Who leads: one Lease, held by one of several daemons.
+
+Knows the rules of client-go's leader election. A holder that cannot renew stops leading on its own clock well before
+others may take over on theirs; nobody trusts a time that another clock wrote. Knows nothing of what leading is for.
+"""
+
+import logging
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from elasticd.clock import Clock
+from elasticd.cluster.kubernetes.discovery import LEASES
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.wire import LeaseSpec, WireLease
+
+logger = logging.getLogger(__name__)
+
+_NEVER = float("-inf")
+
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class LeaseSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `[cluster.lease]` table. Times in seconds."""
+
+    enabled: Annotated[bool, Meta(description="whether several daemons share the cluster")] = True
+    name: Annotated[Name, Meta(description="of the Lease")] = "elasticd"
+    namespace: Annotated[str, Meta(description='of the Lease; empty: the pod\'s own, else "elasticd"')] = ""
+    duration: Annotated[float, Meta(ge=1, description="others wait this long before they take over")] = 15.0
+    renew: Annotated[float, Meta(gt=0, description="the leader stops after this long without a renewal")] = 10.0
+    retry: Annotated[float, Meta(gt=0, description="between two attempts to take or renew it")] = 2.0
+
+    def __post_init__(self) -> None:
+        if self.renew >= self.duration:
+            raise ValueError(f"renew: must be < duration = {self.duration:g}, is {self.renew:g}")
+        if self.retry >= self.renew:
+            raise ValueError(f"retry: must be < renew = {self.renew:g}, is {self.retry:g}")
+
+
+class Elector:
+    """One candidate. `leading` may be asked at any time, and is false as soon as the last renewal is too old."""
+
+    def __init__(self, session: Session, clock: Clock, settings: LeaseSettings, identity: str) -> None:
+        self._session, self._clock, self._settings, self._identity = session, clock, settings, identity
+        self._until = _NEVER
+        self._seen: LeaseSpec | None = None
+        self._seen_at = 0.0
+        self._raw: dict[str, Any] | None = None
+        self._led = False
+        self.fault = ""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this daemon may act now."""
+        return self._clock.now() < self._until
+
+    @property
+    def leader(self) -> str:
+        """Who holds the lease, as last seen."""
+        return (self._seen.holder_identity or "") if self._seen else ""
+
+    async def run(self) -> None:
+        """Stand for election for ever."""
+        while True:
+            started = self._clock.now()
+            try:
+                await self.step()
+            except Exception:
+                # A fault of ours must not end the daemon: without a renewal it stops leading by itself.
+                logger.exception("the lease cannot be kept")
+                self._raw = None
+            await self._clock.sleep_until(started + self._settings.retry)
+
+    async def step(self) -> None:
+        """Take or renew the lease if possible."""
+        try:
+            await self._step()
+            self.fault = ""
+        except (ApiError, msgspec.DecodeError, ValueError) as error:
+            self._raw = None  # whatever happened, look before the next write
+            if not self.fault:
+                logger.warning("lease %s/%s: %s", self._settings.namespace, self._settings.name, error)
+            self.fault = str(error)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.leading != self._led:
+            self._led = self.leading
+            logger.info("%s %s", self._identity, "leads" if self._led else "no longer leads")
+
+    async def _step(self) -> None:
+        if self._raw is not None:  # ours when last written: one request renews it
+            try:
+                return await self._claim(self._raw)
+            except ApiError as error:
+                if error.code not in (404, 409):
+                    raise
+                if error.code == 404:
+                    self._until = _NEVER  # deleted: anybody may already have made a new one
+        return await self._look_and_claim()
+
+    async def _look_and_claim(self) -> None:
+        self._raw = None
+        try:
+            raw = await self._send("get", self._settings.name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            self._seen = None
+            return await self._claim(None)
+        spec = msgspec.convert(raw, WireLease).spec
+        if spec != self._seen:
+            self._seen, self._seen_at = spec, self._clock.now()
+        if self._may_take(spec):
+            return await self._claim(raw)
+        self._until = _NEVER
+        return None
+
+    def _may_take(self, spec: LeaseSpec) -> bool:
+        """Whether it is free, ours, or unchanged for so long, on our clock, that its holder must have stopped."""
+        if spec.holder_identity in (None, "", self._identity):
+            return True
+        duration = spec.lease_duration_seconds or self._settings.duration
+        return self._clock.now() >= self._seen_at + duration
+
+    async def _claim(self, raw: dict[str, Any] | None) -> None:
+        """Write ourselves as the holder. Leadership counts from before the request, however long it took."""
+        started = self._clock.now()
+        spec = self._claimed((raw or {}).get("spec") or {}, _stamp(started))
+        if raw is None:
+            meta = {"name": self._settings.name, "namespace": self._settings.namespace}
+            self._raw = await self._send("create", "", {"metadata": meta, "spec": spec})
+        else:
+            # What others wrote into it (labels, new fields) is written back as it was read.
+            self._raw = await self._send("update", self._settings.name, {**raw, "spec": spec})
+        self._until = started + self._settings.renew
+        self._seen, self._seen_at = msgspec.convert(self._raw, WireLease).spec, started
+
+    def _claimed(self, before: dict[str, Any], stamp: str) -> dict[str, Any]:
+        ours = before.get("holderIdentity") == self._identity
+        transitions = before.get("leaseTransitions") or 0
+        return {
+            **before,
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": math.ceil(self._settings.duration),
+            "acquireTime": before.get("acquireTime") or stamp if ours else stamp,
+            "renewTime": stamp,
+            "leaseTransitions": transitions if ours or not before else transitions + 1,
+        }
+
+    async def release(self) -> None:
+        """Stop leading, and let others take over at once if that can still be told."""
+        held = self.leading or self._raw is not None
+        self._until = _NEVER
+        raw, self._raw = self._raw, None
+        # A renewal that was cut off may have been carried out, so what was written last need not be what is there.
+        for known in (raw, None) if held else ():
+            try:
+                await self._give_up(known or await self._send("get", self._settings.name))
+                break
+            except (ApiError, msgspec.DecodeError, ValueError) as error:
+                logger.info("the lease was not released: %s", error)
+
+    async def _give_up(self, raw: dict[str, Any]) -> None:
+        spec = {**(raw.get("spec") or {}), "leaseDurationSeconds": 1, "renewTime": _stamp(self._clock.now())}
+        if spec.pop("holderIdentity", None) == self._identity:
+            await self._send("update", self._settings.name, {**raw, "spec": spec})
+
+    async def _send(
+        self, verb: Literal["get", "create", "update"], name: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        request = Request(
+            verb=verb,
+            path=LEASES.path(self._settings.namespace, name),
+            resource="leases",
+            body=encode(body) if body is not None else None,
+            timeout=self._settings.renew / 2,  # so that a request that hangs leaves time for another
+        )
+        return msgspec.json.decode(await self._session.send(request), type=dict[str, Any])
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

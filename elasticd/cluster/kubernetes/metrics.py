@@ -1,0 +1,131 @@
+"""The resource metrics API: what every pod and node uses.
+
+Knows the wire format of metrics.k8s.io and that what it says comes from outside: a value that makes no sense stays
+in sight as NaN, so that judgement can refuse it. Knows nothing of how use is judged.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from elasticd.cluster.kubernetes.discovery import Discovery
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.values import amount, go_seconds
+from elasticd.cluster.kubernetes.wire import ContainerUsage, Envelope, Usage
+from elasticd.model import Readings, Sample
+from elasticd.times import Times
+
+logger = logging.getLogger(__name__)
+
+SOURCE = "resource-metrics"
+GROUP = "metrics.k8s.io"
+SERIES = ("cpu", "memory")
+_AT_ONCE = 2000
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_USAGE = msgspec.json.Decoder(Usage)
+
+Samples = dict[str, dict[str, tuple[Sample, ...]]]
+
+
+class Metrics:
+    """Asks the metrics API, in whichever version the server prefers."""
+
+    def __init__(self, session: Session, discovery: Discovery, times: Times, namespaces: tuple[str, ...]) -> None:
+        self._session, self._discovery, self._times = session, discovery, times
+        self._namespaces = namespaces
+        self._group: str | None = None
+        self.skipped = 0
+
+    async def usage(self, now: float) -> Readings:
+        """Of all pods, one sample for each container. Never raises."""
+        try:
+            bodies = await self._pod_lists()
+        except ApiError as error:
+            return Readings(SOURCE, now, error=f"the metrics API: {error}")
+        offset, series = self._times.offset(), {name: dict[str, tuple[Sample, ...]]() for name in SERIES}
+        try:
+            for body in bodies:
+                await self._take_pods(body, series, now, offset)
+        except (msgspec.DecodeError, ValueError) as error:
+            return Readings(SOURCE, now, error=f"the metrics API: its answer is no list: {error}")
+        return Readings(SOURCE, now, pods=series)
+
+    async def node_usage(self, now: float) -> Readings:
+        """Of all nodes. Never raises."""
+        try:
+            items = _ENVELOPE.decode(await self._list("/nodes", "nodes.metrics")).items or ()
+        except ApiError as error:
+            return Readings(SOURCE, now, error=f"the metrics API: {error}")
+        except (msgspec.DecodeError, ValueError) as error:
+            return Readings(SOURCE, now, error=f"the metrics API: its answer is no list: {error}")
+        offset, nodes = self._times.offset(), {name: dict[str, tuple[Sample, ...]]() for name in SERIES}
+        for usage in self._decode(items):
+            measured, window = usage.timestamp.timestamp() + offset, go_seconds(usage.window)
+            for name in SERIES:
+                if name in (usage.usage or {}):
+                    sample = Sample(_amount(usage.usage, name), measured, now, window)
+                    nodes[name][usage.metadata.name] = (sample,)
+        return Readings(SOURCE, now, nodes=nodes)
+
+    async def _pod_lists(self) -> list[bytes]:
+        """One body, or one for each namespace. A namespace that fails is one whose pods have no samples."""
+        if not self._namespaces:
+            return [await self._list("/pods", "pods.metrics")]
+        paths = [f"/namespaces/{namespace}/pods" for namespace in self._namespaces]
+        found = await asyncio.gather(*[self._list(path, "pods.metrics") for path in paths], return_exceptions=True)
+        bodies = [one for one in found if isinstance(one, bytes)]
+        for path, error in zip(paths, found, strict=True):
+            if isinstance(error, ApiError):
+                logger.warning("metrics of %s: %s", path, error)
+                if not bodies:
+                    raise error
+        return bodies
+
+    async def _list(self, path: str, resource: str) -> bytes:
+        if self._group is None:
+            self._group = await self._discovery.preferred(GROUP)
+        if self._group is None:
+            raise ApiError(404, "NotServed", f"the server does not serve {GROUP}")
+        try:
+            return await self._session.send(Request(verb="list", path=self._group + path, resource=resource))
+        except ApiError as error:
+            if error.code == 404:
+                self._group = None  # another version may be served by now
+            raise
+
+    async def _take_pods(self, body: bytes, series: Samples, now: float, offset: float) -> None:
+        """A list may hold 150,000 pods: it is decoded in parts, so that the loop is never held up for long."""
+        items = _ENVELOPE.decode(body).items or []
+        for start in range(0, len(items), _AT_ONCE):
+            for usage in self._decode(items[start : start + _AT_ONCE]):
+                key = f"{usage.metadata.namespace}/{usage.metadata.name}"
+                for name in SERIES:
+                    if samples := _samples(usage, name, now, offset):
+                        series[name][key] = samples
+            await asyncio.sleep(0)
+
+    def _decode(self, items: Iterable[msgspec.Raw]) -> Iterable[Usage]:
+        for raw in items:
+            try:
+                yield _USAGE.decode(raw)
+            except (msgspec.DecodeError, ValueError):
+                self.skipped += 1
+
+
+def _samples(usage: Usage, name: str, now: float, offset: float) -> tuple[Sample, ...]:
+    """One sample for each container; none at all when one container lacks it, for half a sum is no sum."""
+    containers: list[ContainerUsage] = usage.containers or []
+    if not all(name in (one.usage or ()) for one in containers):
+        return ()
+    measured, window, pod = usage.timestamp.timestamp() + offset, go_seconds(usage.window), usage.metadata.name
+    return tuple(Sample(_amount(one.usage, name), measured, now, window, pod, one.name) for one in containers)
+
+
+def _amount(usage: dict[str, Any] | None, name: str) -> float:
+    """The amount in base units; NaN when it is none, is not finite or is negative."""
+    value = amount((usage or {})[name])
+    return value if value >= 0 else math.nan

@@ -1,0 +1,235 @@
+"""HTTP to one API server: credentials, time limits, errors, counting.
+
+Knows how to ask and how the server says no; knows nothing of pods or scales. Bodies are handed on as bytes.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal, Self
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from elasticd.cluster.kubernetes.credentials import Credentials
+from elasticd.cluster.kubernetes.wire import Status
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+Verb = Literal["get", "list", "watch", "create", "update", "patch"]
+Calls = Callable[[str, str, int, float], None]
+"""Is told the verb, resource, HTTP status (0: no answer) and seconds of every request."""
+
+_METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH"}
+_RELOAD_EVERY = 10.0
+_BODY_FACTOR = 6
+_QUIET = 1.0
+
+
+class ApiError(Exception):
+    """The server said no (`code` is its HTTP status), or nothing (0).
+
+    `sent` is false only when the request surely did not reach the server. `retry_after` are the seconds
+    it asked to be left alone for.
+    """
+
+    def __init__(
+        self, code: int, reason: str, message: str, retry_after: float | None = None, *, sent: bool = True
+    ) -> None:
+        super().__init__(f"{code} {reason}: {message}" if code else message)
+        self.code, self.reason, self.message, self.retry_after, self.sent = code, reason, message, retry_after, sent
+
+    @property
+    def quiet(self) -> float:
+        """For how many seconds the server asks not to be written to; 0: it does not ask."""
+        if self.code == 429 or (self.code == 503 and self.retry_after is not None):
+            return self.retry_after or _QUIET
+        return 0.0
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One question. `resource` is what it is counted as, such as deployments/scale; `timeout` in seconds. An answer of
+    more than `largest` bytes counts as none."""
+
+    verb: Verb
+    path: str
+    resource: str
+    params: dict[str, str] = {}
+    body: bytes | None = None
+    content_type: str = JSON
+    accept: str = JSON
+    timeout: float | None = None
+    largest: int | None = None
+
+
+class Session:
+    """A pool of connections to one API server. `async with Session(...)` opens and closes it."""
+
+    def __init__(self, credentials: Credentials, timeout: float, calls: Calls | None = None) -> None:
+        self._credentials = credentials
+        self._timeout = timeout
+        self._calls = calls
+        self._http: aiohttp.ClientSession | None = None
+        self._retired: aiohttp.ClientSession | None = None
+        self._reloading = asyncio.Lock()
+        self._reloaded = -_RELOAD_EVERY
+        self._generation = 0
+
+    async def __aenter__(self) -> Self:
+        await self._credentials.load()
+        self._http = await self._connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for session in (self._http, self._retired):
+            if session is not None:
+                await session.close()
+
+    @property
+    def host(self) -> str:
+        """The API server's address."""
+        return self._credentials.host
+
+    async def _connect(self) -> aiohttp.ClientSession:
+        # trust_env: proxies are taken from the environment, as kubectl does. No compression: inflating a list
+        # takes longer than decoding it. No limit: each watch holds a connection, and writes have a budget.
+        connector = aiohttp.TCPConnector(ssl=await self._credentials.tls(), limit=0)
+        return aiohttp.ClientSession(
+            connector=connector, trust_env=True, headers={"Accept-Encoding": "identity", "User-Agent": "elasticd"}
+        )
+
+    async def send(self, request: Request) -> bytes:
+        """The body of the answer. Raises ApiError for any other than a 2xx."""
+        timeout = self._limits(request)
+        async with self._answer(request, timeout) as response:
+            return await (response.read() if request.largest is None else _at_most(response, request.largest))
+
+    @asynccontextmanager
+    async def stream(self, request: Request, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
+        """A watch's lines as they come; raises ApiError when nothing came for `silence` seconds."""
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=silence)
+        async with self._answer(request, timeout) as response:
+            yield response.content
+
+    def _limits(self, request: Request) -> aiohttp.ClientTimeout:
+        total = request.timeout or self._timeout
+        if request.verb == "list":  # may be long in coming, but must keep coming
+            return aiohttp.ClientTimeout(total=total * _BODY_FACTOR, connect=total, sock_read=total)
+        return aiohttp.ClientTimeout(total=total)
+
+    @asynccontextmanager
+    async def _answer(self, request: Request, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        started, code = time.monotonic(), 0
+        try:
+            response = await self._exchange(request, limits)
+            code = response.status
+            if request.verb == "watch":
+                self._count(request, code, started)
+            async with response:
+                if code >= 300:
+                    raise _refusal(response, await response.read())
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            code = 0
+            raise _silence(error) from error
+        finally:
+            if request.verb != "watch" or code == 0:
+                self._count(request, code, started)
+
+    async def _exchange(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        generation = self._generation
+        try:
+            response = await self._ask(request, limits)
+        except aiohttp.ClientSSLError:
+            # The server's authority may have been renewed; nothing has been sent yet.
+            if not await self._reload(generation):
+                raise
+            return await self._ask(request, limits)
+        if response.status != 401:
+            return response
+        # Refused before anything was done, so even a write may be asked again.
+        if not await self._reload(generation):
+            return response
+        response.release()
+        return await self._ask(request, limits)
+
+    async def _ask(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        assert self._http is not None, "the session is open"  # noqa: S101
+        headers = {"Accept": request.accept}
+        if authorization := await self._credentials.header():
+            headers["Authorization"] = authorization
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        return await self._http.request(
+            _METHODS.get(request.verb, "GET"),
+            self.host + request.path,
+            params=request.params,
+            data=request.body,
+            headers=headers,
+            timeout=limits,
+            proxy=self._credentials.proxy,
+            server_hostname=self._credentials.server_name,
+            allow_redirects=False,
+        )
+
+    async def _reload(self, generation: int) -> bool:
+        """Read the credentials anew, unless another request just did or it was tried a moment ago."""
+        async with self._reloading:
+            if self._generation != generation:
+                return True
+            if time.monotonic() - self._reloaded < _RELOAD_EVERY:
+                return False
+            self._reloaded = time.monotonic()
+            try:
+                await self._credentials.load()
+                fresh = await self._connect()
+            except Exception:
+                return False  # the 401 or the TLS error is what is told
+            self._generation += 1
+            # Writes may be under way on the old connections, so they are closed one reload later.
+            closing, self._retired, self._http = self._retired, self._http, fresh
+            if closing is not None:
+                await closing.close()
+            return True
+
+    def _count(self, request: Request, code: int, started: float) -> None:
+        if self._calls is not None:
+            self._calls(request.verb, request.resource, code, time.monotonic() - started)
+
+
+async def _at_most(response: aiohttp.ClientResponse, largest: int) -> bytes:
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > largest:
+            raise ApiError(0, "TooLarge", f"the answer is larger than {largest} bytes")
+    return b"".join(parts)
+
+
+def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except (msgspec.DecodeError, ValueError):
+        status = Status(message=body[:200].decode("utf-8", "replace").strip().replace("\n", " "))
+    header = response.headers.get("Retry-After", "")
+    seconds = float(header) if header.isdecimal() else None
+    if seconds is None and status.details is not None:
+        seconds = status.details.retry_after_seconds
+    reason = status.reason or response.reason or ""
+    return ApiError(response.status, reason, status.message or reason, seconds)
+
+
+def _silence(error: Exception) -> ApiError:
+    sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    if isinstance(error, TimeoutError):
+        return ApiError(0, "Timeout", "no answer in time", sent=sent)
+    return ApiError(0, "NoAnswer", str(error).split("\n")[0] or type(error).__name__, sent=sent)
+
+
+def encode(value: Any) -> bytes:
+    """A request's body."""
+    return msgspec.json.encode(value)

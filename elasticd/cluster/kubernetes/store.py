@@ -1,0 +1,258 @@
+"""What has been read of the cluster, in memory: pods with an index by label, nodes, workloads.
+
+Knows how to find things without scanning; knows nothing of how they came or of the wire format.
+"""
+
+from collections.abc import Collection, Iterable
+from operator import attrgetter
+from typing import Protocol, TypeVar
+
+from elasticd.cluster import Kind
+from elasticd.cluster.kubernetes.selector import Selector, SelectorError, parse_selector
+from elasticd.model import Node, Pod, Ref, Workload
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+_CACHED_SELECTIONS = 100_000
+
+
+class Sink(Protocol[T_contra]):
+    """Where a reflector puts what it reads."""
+
+    def put(self, item: T_contra, *, listed: bool) -> Key:
+        """Take the newest form of an object. What is listed is the truth; an event may be older than what is known."""
+
+    def remove(self, item: T_contra) -> None:
+        """The object is gone."""
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all objects of the namespace (all namespaces, if empty) but these."""
+
+
+class _Bucket:
+    """Pods that have something in common, and how often that set or one of them changed."""
+
+    __slots__ = ("changes", "pods")
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.changes = 0
+
+
+class _Namespace:
+    """The pods of one namespace. Only labels that selectors ask for are indexed, from the first question on."""
+
+    __slots__ = ("all", "by_label")
+
+    def __init__(self) -> None:
+        self.all = _Bucket()
+        self.by_label: dict[str, dict[str, _Bucket]] = {}
+
+    def replace(self, name: str, new: Pod | None) -> None:
+        """Put, change or (None) remove a pod."""
+        old = self.all.pods.get(name)
+        for bucket in self._buckets(old):
+            bucket.changes += 1
+            bucket.pods.pop(name, None)
+        for bucket in self._buckets(new):
+            bucket.changes += 1
+            if new is not None:
+                bucket.pods[name] = new
+        if old is not None:
+            self._drop_empty(old)
+
+    def _buckets(self, pod: Pod | None) -> Iterable[_Bucket]:
+        if pod is None:
+            return
+        yield self.all
+        for key, by_value in self.by_label.items():
+            if (value := pod.labels.get(key)) is not None:
+                yield by_value.setdefault(value, _Bucket())
+
+    def _drop_empty(self, pod: Pod) -> None:
+        """Values come and go (a StatefulSet's pod names), so an empty bucket is not kept."""
+        for key, by_value in self.by_label.items():
+            bucket = by_value.get(pod.labels.get(key, ""))
+            if bucket is not None and not bucket.pods and key in pod.labels:
+                bucket.changes += 1
+                del by_value[pod.labels[key]]
+
+    def _index(self, key: str) -> dict[str, _Bucket]:
+        if (found := self.by_label.get(key)) is not None:
+            return found
+        made = self.by_label[key] = {}
+        for name, pod in self.all.pods.items():
+            if (value := pod.labels.get(key)) is not None:
+                made.setdefault(value, _Bucket()).pods[name] = pod
+        return made
+
+    def smallest(self, selector: Selector) -> _Bucket:
+        """The fewest pods known to hold all that the selector selects. A set of them can only change with it."""
+        found = [self._index(key).setdefault(value, _Bucket()) for key, value in selector.pairs]
+        return min(found, key=lambda bucket: len(bucket.pods), default=self.all)
+
+
+class PodStore:
+    """All pods."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, _Namespace] = {}
+        self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
+
+    def put(self, item: Pod, *, listed: bool) -> Key:
+        """Take a pod; one that is equal to what is known disturbs nothing."""
+        namespace = self._namespaces.get(item.namespace)
+        if namespace is None:
+            namespace = self._namespaces[item.namespace] = _Namespace()
+        if namespace.all.pods.get(item.name) != item:
+            namespace.replace(item.name, item)
+        return item.namespace, item.name
+
+    def remove(self, item: Pod) -> None:
+        """The pod is gone."""
+        self._remove(item.namespace, item.name)
+
+    def _remove(self, namespace: str, name: str) -> None:
+        found = self._namespaces.get(namespace)
+        if found is not None and name in found.all.pods:
+            found.replace(name, None)
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all pods of the namespace (all namespaces, if empty) but these."""
+        for space in [namespace] if namespace else list(self._namespaces):
+            pods = self._namespaces[space].all.pods if space in self._namespaces else {}
+            for name in [name for name in pods if (space, name) not in keep]:
+                self._remove(space, name)
+
+    def select(self, namespace: str, selector: str) -> tuple[Pod, ...]:
+        """The pods of the namespace that it selects, ordered by name; the same tuple while nothing changed.
+
+        Raises SelectorError when the selector is empty or unreadable.
+        """
+        key = (namespace, selector)
+        if (kept := self._selections.get(key)) is not None and kept[0].changes == kept[1]:
+            return kept[2]
+        parsed = parse_selector(selector)
+        space = self._namespaces.get(namespace)
+        if space is None:
+            return ()
+        bucket = space.smallest(parsed)
+        found = [pod for pod in bucket.pods.values() if parsed.matches(pod.labels)]
+        found.sort(key=attrgetter("name"))
+        if len(self._selections) >= _CACHED_SELECTIONS:
+            self._selections.clear()
+        self._selections[key] = (bucket, bucket.changes, tuple(found))
+        return self._selections[key][2]
+
+    def __len__(self) -> int:
+        return sum(len(namespace.all.pods) for namespace in self._namespaces.values())
+
+
+class NodeStore:
+    """All nodes."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._sorted: tuple[Node, ...] | None = ()
+
+    def put(self, item: Node, *, listed: bool) -> Key:
+        """Take a node; one that is equal to what is known disturbs nothing."""
+        if self._nodes.get(item.name) != item:
+            self._nodes[item.name] = item
+            self._sorted = None
+        return "", item.name
+
+    def remove(self, item: Node) -> None:
+        """The node is gone."""
+        if self._nodes.pop(item.name, None) is not None:
+            self._sorted = None
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all nodes but these."""
+        for node in [node for name, node in self._nodes.items() if ("", name) not in keep]:
+            self.remove(node)
+
+    def all(self) -> tuple[Node, ...]:
+        """All nodes, ordered by name; the same tuple while nothing changed."""
+        if self._sorted is None:
+            self._sorted = tuple(sorted(self._nodes.values(), key=attrgetter("name")))
+        return self._sorted
+
+
+class WorkloadStore:
+    """All workloads of all kinds that are watched."""
+
+    def __init__(self) -> None:
+        self._workloads: dict[Ref, Workload] = {}
+        self._all: tuple[Workload, ...] | None = ()
+        self.version = 0
+
+    def get(self, ref: Ref) -> Workload | None:
+        """One workload."""
+        return self._workloads.get(ref)
+
+    def all(self) -> tuple[Workload, ...]:
+        """All of them; the same tuple while nothing changed."""
+        if self._all is None:
+            self._all = tuple(self._workloads.values())
+        return self._all
+
+    def put(self, item: Workload, *, listed: bool) -> Key:
+        """Take a workload, unless it is an event that is older than what is known."""
+        old = self._workloads.get(item.ref)
+        if listed or old is None or old.uid != item.uid or not _older(item.version, old.version):
+            self._workloads[item.ref] = item
+            self._all = None
+            if old is None or old.labels != item.labels:
+                self.version += 1
+        return item.ref.namespace, item.ref.name
+
+    def remove(self, ref: Ref) -> None:
+        """The workload is gone."""
+        if self._workloads.pop(ref, None) is not None:
+            self._all = None
+            self.version += 1
+
+    def retain(self, kind: Kind, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all workloads of the kind and namespace (all namespaces, if empty) but these."""
+        for ref in list(self._workloads):
+            if (ref.api_version, ref.kind) != kind or namespace not in ("", ref.namespace):
+                continue
+            if (ref.namespace, ref.name) not in keep:
+                self.remove(ref)
+
+
+def _older(version: str, than: str) -> bool:
+    """Whether a resourceVersion is older, where both are numbers; if not, nothing can be said."""
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
+class KindSink:
+    """The workloads of one kind, as a place to put what is read of them."""
+
+    def __init__(self, store: WorkloadStore, kind: Kind) -> None:
+        self._store, self._kind = store, kind
+
+    def put(self, item: Workload, *, listed: bool) -> Key:
+        """Take a workload."""
+        return self._store.put(item, listed=listed)
+
+    def remove(self, item: Workload) -> None:
+        """The workload is gone."""
+        self._store.remove(item.ref)
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all workloads of the kind but these."""
+        self._store.retain(self._kind, namespace, keep)
+
+
+def selector_fault(selector: str) -> str:
+    """What is wrong with a selector, empty when nothing is."""
+    try:
+        parse_selector(selector)
+    except SelectorError as error:
+        return str(error)
+    return ""

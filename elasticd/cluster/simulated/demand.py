@@ -1,0 +1,211 @@
+"""Demand over time: what a formula, a table or a recording says at t seconds after the start.
+
+Knows curves and the files they are recorded in; knows nothing of pods, workloads or clocks.
+"""
+
+import math
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-untyped]
+
+from elasticd.errors import ConfigError
+from elasticd.recorded import FORMATS, load
+from elasticd.recorded.files import csv_lines
+from elasticd.recorded.rows import check_needed, to_time, to_value, wrong
+from elasticd.recorded.total import total, tracks_of
+from elasticd.words import shown
+
+Curve = Callable[[float], float]
+"""A value for every number of seconds since the start. NaN: it cannot be told, which is not zero."""
+
+Interpolation = Literal["step", "linear"]
+
+_FUNCTIONS = {
+    "sin": math.sin, "cos": math.cos, "abs": abs, "min": min, "max": max, "exp": math.exp,
+    "floor": math.floor, "sqrt": math.sqrt,
+}  # fmt: skip
+_TRIED = (0.0, 1.0, 7.3, 60.0, 600.0, 3600.0, 86400.0)
+
+
+class Demand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A curve as written in TOML: exactly one of `formula`, `table` and `recording`.
+
+    A table or recording holds its first value before its first row and its last one after its last, unless it
+    repeats every `repeat` seconds. A recording's first row is the start, so its times may be of any epoch. It is a CSV
+    file with columns time and value; or, with `series` and `key`, any file that the source `recording` reads, whose
+    subjects of such a key ("shop/web-*") are summed: each counts until its next row, at most `max_age` seconds.
+    """
+
+    formula: str | None = None
+    table: Annotated[tuple[tuple[float, float], ...], Meta(min_length=1)] | None = None
+    recording: str | None = None
+    interpolate: Interpolation = "step"
+    repeat: Annotated[float, Meta(gt=0, description="seconds")] | None = None
+    series: str = ""
+    key: Annotated[str, Meta(description="NAMESPACE/POD, NAMESPACE/KIND/NAME or NODE; * stands for any part")] = ""
+    max_age: Annotated[float, Meta(gt=0, description="seconds")] = 120.0
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("formula", "table", "recording") if getattr(self, name) is not None]
+        if len(given) != 1:
+            which = f"{' and '.join(given)} are" if given else "none is"
+            raise ValueError(f"formula: must be given, or else table or recording, {which}")
+        self._check_choice()
+        if self.formula is not None:
+            if self.repeat is not None or self.interpolate != "step":
+                raise ValueError("formula: must stand without interpolate and repeat")
+            _try_formula(self.formula)
+        if self.table is not None:
+            _check_rows(self.table)
+            _check_repeat(self.repeat, self.table[-1][0])
+
+    def _check_choice(self) -> None:
+        """What is summed is chosen by series and key, and only in a recording."""
+        if bool(self.series) != bool(self.key):
+            one, other = ("series", "key") if self.series else ("key", "series")
+            raise ValueError(f"{one}: must be given together with {other}, is alone")
+        if self.series and self.recording is None:
+            raise ValueError("series: must be left out without recording, is given")
+        if self.series and Path(self.recording or "").suffix.lower() not in FORMATS:
+            raise ValueError(f"recording: must end in one of {', '.join(FORMATS)}, is {self.recording}")
+
+    def curve(self) -> Curve:
+        """The values over time. Reads the recording: raises ConfigError naming its file and line."""
+        if self.formula is not None:
+            return remember(_formula(self.formula))
+        rows = self.table if self.recording is None else self._recorded(Path(self.recording))
+        assert rows is not None  # noqa: S101 - what __post_init__ has checked
+        try:
+            _check_repeat(self.repeat, rows[-1][0])
+        except ValueError as problem:
+            raise ConfigError(self.recording or "", "", str(problem)) from None
+        return remember(_table(rows, self.interpolate, self.repeat))
+
+    def _recorded(self, path: Path) -> list[tuple[float, float]]:
+        """Its rows; times count from the first."""
+        if self.series:
+            rows = read_total(path, self.series, self.key, self.max_age)
+        else:
+            rows = read_curve(path)
+        return [(time - rows[0][0], value) for time, value in rows]
+
+
+def remember(curve: Curve) -> Curve:
+    """The same curve, computed once for equal times in a row: workloads of one table share theirs."""
+    last_t, last_value = math.nan, math.nan
+
+    def remembered(t: float) -> float:
+        nonlocal last_t, last_value
+        if t != last_t:
+            last_t, last_value = t, curve(t)
+        return last_value
+
+    return remembered
+
+
+def _formula(text: str) -> Curve:
+    """The formula, parsed once. Where it has no finite value, the curve is NaN."""
+    names = {"t": 0.0, "pi": math.pi}
+    evaluator = SimpleEval(functions=_FUNCTIONS, names=names)
+    parsed = evaluator.parse(text)
+
+    def curve(t: float) -> float:
+        names["t"] = t
+        try:
+            return _number(evaluator.eval(text, parsed))
+        except (ArithmeticError, InvalidExpression, TypeError, ValueError):
+            return math.nan
+
+    return curve
+
+
+def _try_formula(text: str) -> None:
+    names = {"t": 0.0, "pi": math.pi}
+    evaluator = SimpleEval(functions=_FUNCTIONS, names=names)
+    for t in _TRIED:
+        names["t"] = t
+        try:
+            # A second statement or an assignment is only warned of; here it is as wrong as any other mistake.
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                _number(evaluator.eval(text))
+        except Exception as problem:
+            what = " ".join(str(problem).split())
+            raise ValueError(f"formula: must have a finite value at t = {t:g}: {what}") from None
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"a {type(value).__name__} is no number")
+    if not math.isfinite(value):
+        raise ValueError(f"is {value}")
+    return float(value)
+
+
+def _table(rows: Sequence[tuple[float, float]], interpolate: Interpolation, repeat: float | None) -> Curve:
+    times = [time for time, _ in rows]
+    values = [value for _, value in rows]
+
+    def curve(t: float) -> float:
+        t = t % repeat if repeat else t
+        after = bisect_right(times, t)
+        if after == 0:
+            return values[0]
+        if interpolate == "step" or after == len(times):
+            return values[after - 1]
+        share = (t - times[after - 1]) / (times[after] - times[after - 1])
+        return values[after - 1] + share * (values[after] - values[after - 1])
+
+    return curve
+
+
+def _check_rows(rows: Iterable[tuple[float, float]]) -> None:
+    before = -math.inf
+    for row, (time, value) in enumerate(rows):
+        if not (math.isfinite(time) and math.isfinite(value)):
+            raise ValueError(f"table[{row}]: must be finite, is [{time}, {value}]")
+        if time <= before:
+            raise ValueError(f"table[{row}]: must be later than {before:g}, is at {time:g}")
+        before = time
+
+
+def _check_repeat(repeat: float | None, last: float) -> None:
+    if repeat is not None and repeat < last:
+        raise ValueError(f"repeat: must be >= {last:g}, the time of the last row, is {repeat:g}")
+
+
+def read_curve(path: Path) -> list[tuple[float, float]]:
+    """The rows of a CSV file with columns time and value; others are left alone.
+
+    Raises ConfigError naming the file, the line and what is wrong with it.
+    """
+    rows: list[tuple[float, float]] = []
+    lines = csv_lines(path)
+    header = next(lines)[1]
+    check_needed((path, 1), header, ("time", "value"))
+    time_at, value_at = header.index("time"), header.index("value")
+    for line, cells in lines:
+        where = path, line
+        time, value = to_time(where, cells[time_at]), to_value(where, cells[value_at])
+        if not math.isfinite(value):
+            raise wrong(where, f"value: must be finite, is {shown(cells[value_at])}")
+        if rows and time <= rows[-1][0]:
+            raise wrong(where, f"time: must be later than {rows[-1][0]:.10g}, is {time:.10g}")
+        rows.append((time, value))
+    if not rows:
+        raise wrong((path, 2), "must be a row below the header, is missing")
+    return rows
+
+
+def read_total(path: Path, series: str, key: str, max_age: float) -> list[tuple[float, float]]:
+    """The sum of the subjects of a recording. Raises ConfigError as read_curve does, and where there are none."""
+    found = load(path, series=[series])
+    tracks = tracks_of(found, series, key)
+    if not tracks:
+        raise ConfigError(str(path), "", f"must have samples of {shown(key)} in series {series}, has none")
+    return [(found.first, math.nan), *total(tracks, max_age, found.last)]

@@ -1,0 +1,131 @@
+"""How limits and bounds restrain a wish, and which of them says so.
+
+Pure arithmetic of intervals: first the limits that delay intersect, then those that shorten, and the policy's bounds
+come last; so the order of plugins never matters. Knows the HPA's conditions; knows nothing of metrics or time.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.model import Condition, Limit
+from elasticd.policy import Bounds
+
+
+class Combined(Struct, frozen=True):
+    """What is left of a wish. `limits` are marked where they bind, the policy's bounds last; `binding` is the one that
+    explains the answer, None when nothing restrained the wish."""
+
+    replicas: int
+    limits: tuple[Limit, ...]
+    conditions: tuple[Condition, ...]
+    binding: Limit | None = None
+
+
+_UNRESTRAINED = (
+    Condition("AbleToScale", True, "ReadyForNewScale"),
+    Condition("ScalingActive", True, "ValidMetricFound"),
+    Condition("ScalingLimited", False, "DesiredWithinRange"),
+)
+
+
+def within(count: int, bounds: Bounds) -> int:
+    """The count inside the bounds that is nearest to this one."""
+    if bounds.min <= count <= bounds.max:
+        return count
+    return min(max(count, bounds.min), bounds.max)
+
+
+def contradiction(limits: Sequence[Limit], current: int) -> str:
+    """Why no count satisfies all limits that must agree, or an empty string.
+
+    Those of one stage must. What shortens has the last word over what delays as long as it lets the count be what it
+    is, as the HPA's rates do; where it asks for another count it must agree with what delays too.
+    """
+    if _agree(limits):
+        return ""
+    delays, paces = _stages(limits)
+    for stage in ([*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces):
+        lowest = [(limit.lowest, limit) for limit in stage if limit.lowest is not None]
+        highest = [(limit.highest, limit) for limit in stage if limit.highest is not None]
+        if not lowest or not highest or max(low for low, _ in lowest) <= min(high for high, _ in highest):
+            continue
+        for ends in (lowest, highest):
+            ends.sort(key=lambda pair: _order(pair[1]))
+        least, low = max(lowest, key=lambda pair: pair[0])
+        most, high = min(highest, key=lambda pair: pair[0])
+        return f"{low.name} asks for at least {least}, {high.name} for at most {most}"
+    return ""
+
+
+def _agree(limits: Sequence[Limit]) -> bool:
+    """Whether one count satisfies them all, as it nearly always does: then those of every stage agree as well."""
+    lowest = [limit.lowest for limit in limits if limit.lowest is not None]
+    highest = [limit.highest for limit in limits if limit.highest is not None]
+    return not lowest or not highest or max(lowest) <= min(highest)
+
+
+def _stages(limits: Sequence[Limit]) -> tuple[list[Limit], list[Limit]]:
+    """What delays, then what shortens: within a stage limits intersect."""
+    delays = [limit for limit in limits if limit.condition == "AbleToScale"]
+    return delays, [limit for limit in limits if limit.condition != "AbleToScale"]
+
+
+def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
+    """The count that limits which do not contradict each other, then the bounds, leave of a wish.
+
+    The limits come unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds.
+    """
+    moving = [limit for limit in limits if limit.clamp(wish) != wish]
+    if not moving and within(wish, bounds) == wish:
+        return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)
+    delays, paces = _stages(limits)
+    delayed = _clamp(wish, delays)
+    paced = _clamp(delayed, paces)
+    final = within(paced, bounds)
+    # Where what shortens ends at the very bound, the HPA names the bound.
+    edge = bounds_limit(bounds, delayed if final == paced and within(delayed, bounds) == final else paced)
+    marked = []
+    for one in limits:
+        before, after = (wish, delayed) if one.condition == "AbleToScale" else (delayed, paced)
+        moved = final == after != before and one.clamp(before) == after
+        marked.append(replace(one, bound=True) if moved and not edge.bound else one)
+    found = min([limit for limit in marked if limit.bound], key=_order, default=None)
+    binding = edge if edge.bound else found
+    return Combined(final, (*marked, edge), _conditions(wish, delayed, final, delays, binding), binding)
+
+
+@lru_cache(maxsize=4096)
+def bounds_limit(bounds: Bounds, count: int) -> Limit:
+    """The policy's min and max as a limit, with the HPA's reasons for what they do to a count."""
+    final = within(count, bounds)
+    reason = "TooManyReplicas" if final < count else "TooFewReplicas" if final > count else "DesiredWithinRange"
+    message = f"the policy allows {bounds.min} to {bounds.max}"
+    return Limit(reason, message, bounds.min, bounds.max, name="bounds", bound=final != count)
+
+
+def _clamp(wish: int, limits: Iterable[Limit]) -> int:
+    for limit in limits:
+        wish = limit.clamp(wish)
+    return wish
+
+
+def _order(limit: Limit) -> tuple[str, str, str]:
+    """Among equals the choice is by content, because names depend on the order of a policy's tables."""
+    return limit.reason, limit.message, limit.name
+
+
+def _conditions(
+    wish: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
+) -> tuple[Condition, ...]:
+    """HPA: Normalization. ScalingLimited is true when something shortened what was left after the delays."""
+    able, active, limited = _UNRESTRAINED
+    told = [one for one in delays if one.clamp(wish) == delayed != wish]
+    if told:
+        delay = min(told, key=_order)
+        able = Condition("AbleToScale", True, delay.reason, delay.message)
+    if binding and final != delayed:
+        limited = Condition("ScalingLimited", True, binding.reason, binding.message)
+    return (able, active, limited)

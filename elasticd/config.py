@@ -1,0 +1,291 @@
+"""TOML to settings and policies, or one line that says what to mend.
+
+Knows files and the types they decode to; knows nothing of what is done with them.
+"""
+
+import stat
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.simulated import Simulated
+from elasticd.errors import ConfigError, nearest
+from elasticd.mend import convert
+from elasticd.model import Ref
+from elasticd.outlet import Outlet
+from elasticd.plugins import Installed, Registry, implemented
+from elasticd.policy import Bounds, Policy, Select, Strategy, Target, Trust
+from elasticd.secrets import CREDENTIAL
+from elasticd.sources import Source
+from elasticd.words import one_line, raised, shown
+
+CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
+
+
+class Http(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where /metrics, /healthz, /readyz and /status are served. Port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 9464
+
+
+class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much the journal keeps on disk: `segments` files of `megabytes` each."""
+
+    megabytes: Annotated[float, Meta(gt=0)] = 16
+    segments: Annotated[int, Meta(ge=2)] = 16
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """elasticd.toml, decoded. Relative paths in it are relative to its folder."""
+
+    cluster: Kubernetes | Simulated
+    sources: tuple[Source, ...]
+    policies: Path
+    state: Path
+    dry_run: bool = False
+    http: Http = Http()
+    journal: JournalSettings = JournalSettings()
+    outlet: Outlet | None = None
+
+
+class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    cluster: dict[str, Any] = {}
+    source: list[dict[str, Any]] = []
+    policies: str = "policies"
+    state: str = "/var/lib/elasticd"
+    dry_run: bool = False
+    http: Http = field(default_factory=Http)
+    journal: JournalSettings = field(default_factory=JournalSettings)
+    outlet: dict[str, Any] | None = None
+
+
+class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
+    replicas: Bounds
+    strategy: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    limit: list[dict[str, Any]] = []
+    workload: Target | UnsetType = UNSET
+    select: Select | UnsetType = UNSET
+    mode: Literal["act", "observe"] = "observe"
+    interval: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
+    jitter: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    max_age: Annotated[float, Meta(gt=0)] = 120.0
+    trust: Trust = field(default_factory=Trust)
+
+    def __post_init__(self) -> None:
+        if (self.workload is UNSET) == (self.select is UNSET):
+            which = "neither is" if self.workload is UNSET else "both are"
+            raise ValueError(f"workload: must be given, or else [select], {which}")
+
+
+LARGEST = 1 << 20
+"""Bytes of a file that a person may have written."""
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables. Raises ConfigError, naming line and column."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise ConfigError(str(path), "", f"must be a file of at most {LARGEST >> 20} MB")
+        return tomli.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(str(path), "", f"must be readable, is not: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"must be UTF-8, is not at byte {error.start + 1}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(str(path), "", f"must be TOML: {one_line(str(error))}") from None
+
+
+def load_settings(path: Path, registry: Registry) -> Settings:
+    """elasticd.toml. Raises ConfigError for the first thing that is wrong with it."""
+    file, name, folder = read_toml(path), str(path), path.absolute().parent
+    raw = convert(file, _SettingsFile, name)
+    kind = raw.cluster.get("type", "kubernetes")
+    if not isinstance(kind, str) or kind not in CLUSTERS:
+        raise ConfigError(name, "cluster.type", _no_such(kind, CLUSTERS))
+    cluster = convert(_anchored({"type": kind, **raw.cluster}, folder), CLUSTERS[kind], name, "cluster")
+    tables = raw.source if "source" in file else [{"type": "resource-metrics"}]
+    tables = [_anchored(table, folder) for table in tables]
+    sources = [_typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
+    _check_labels(sources, name)
+    return Settings(
+        cluster=cluster,
+        sources=tuple(sources),
+        policies=folder / raw.policies,
+        state=folder / raw.state,
+        dry_run=raw.dry_run,
+        http=raw.http,
+        journal=raw.journal,
+        outlet=None if raw.outlet is None else convert(_anchored(raw.outlet, folder), Outlet, name, "outlet"),
+    )
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    """The same tables with the files they name made absolute. Links stay: a mounted ConfigMap's lead to a
+    folder that is gone after the next change."""
+    if isinstance(value, list):
+        return [_anchored(entry, folder) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: entry
+        if key in ("labels", "rename")  # whose keys are others' names
+        else str(folder / Path(entry).expanduser())
+        if _names_file(key) and isinstance(entry, str) and entry and not entry.startswith(CREDENTIAL)
+        else _anchored(entry, folder)
+        for key, entry in value.items()
+    }
+
+
+def _names_file(key: str) -> bool:
+    return key in ("recording", "kubeconfig", "file") or key.endswith("_file")
+
+
+def _check_labels(sources: Sequence[Source], file: str) -> None:
+    """Policies and reports call sources by these names, so each must have its own."""
+    labels = [source.label for source in sources]
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
+            raise ConfigError(file, f"source[{index}].name", problem)
+
+
+def load_policy(path: Path, registry: Registry) -> Policy:
+    """One policy file. Raises ConfigError for the first thing that is wrong with it."""
+    name = str(path)
+    raw = convert(read_toml(path), _PolicyFile, name)
+    strategies = _records(raw.strategy, registry, name, "strategy")
+    limits = _records(raw.limit, registry, name, "limit")
+    return Policy(
+        name=path.stem,
+        replicas=raw.replicas,
+        strategies=strategies,
+        limits=limits,
+        workload=None if raw.workload is UNSET else raw.workload,
+        select=None if raw.select is UNSET else raw.select,
+        mode=raw.mode,
+        interval=raw.interval,
+        jitter=raw.jitter,
+        max_age=raw.max_age,
+        trust=raw.trust,
+    )
+
+
+def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: str) -> tuple[Strategy, ...]:
+    found: list[Strategy] = []
+    for index, table in enumerate(tables):
+        where = f"{key}[{index}]"
+        record = _typed(table, registry.strategies, registry, file, where)
+        if problem := _misplaced(implemented(type(record)), key):
+            raise ConfigError(file, f"{where}.type", f'{problem} "{table["type"]}"')
+        if record in found:
+            raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
+        _check_reads(record, file, where)
+        found.append(record)
+    return tuple(found)
+
+
+def _misplaced(hooks: frozenset[str], key: str) -> str:
+    """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
+    if key == "limit" and ("limit" not in hooks or "recommend_replicas" in hooks):
+        return "must be a limit, is the strategy"
+    if key == "strategy" and not hooks & {"recommend_replicas", "poll_interval"}:
+        return "must be a strategy, is the limit"
+    return ""
+
+
+def _check_reads(record: Strategy, file: str, key: str) -> None:
+    """Refuse a strategy that cannot say which series it reads, because then none of them could be fetched."""
+    problem = "reads() must give names of series, or None"
+    try:
+        names: object = record.reads()
+    except Exception as error:
+        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
+    if names is not None and not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
+        raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
+
+
+def _typed(table: dict[str, Any], known: Mapping[str, Installed], registry: Registry, file: str, key: str) -> Any:
+    """A record of the type its table names."""
+    if "type" not in table:
+        raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(known))}), is missing")
+    kind = table["type"]
+    if not isinstance(kind, str) or kind not in known:
+        broken = "".join(f"; {line}" for line in registry.problems)
+        raise ConfigError(file, f"{key}.type", _no_such(kind, known) + broken)
+    return convert(table, known[kind].type, file, key)
+
+
+def _no_such(name: object, known: Collection[str]) -> str:
+    near = nearest(name[:60], known) if isinstance(name, str) else ""
+    return f"must be one of {', '.join(sorted(known))}, is {shown(name)}{near}"
+
+
+def policy_files(folder: Path) -> list[Path]:
+    """The policy files of a folder, by name. A folder that is missing or unreadable raises ConfigError."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".toml" and not path.name.startswith("."))
+    except OSError as error:
+        raise ConfigError(str(folder), "", f"must be a readable folder, is not: {error.strerror}") from None
+    except ValueError as error:  # a character that no path may have
+        raise ConfigError(one_line(str(folder)), "", f"must be a folder's path, is not: {error}") from None
+
+
+def load_policies(folder: Path, registry: Registry) -> tuple[list[Policy], list[ConfigError]]:
+    """Every policy of a folder, and a ConfigError for every file that is wrong or clashes with another."""
+    policies: list[Policy] = []
+    errors: list[ConfigError] = []
+    for path in policy_files(folder):
+        try:
+            policies.append(load_policy(path, registry))
+        except ConfigError as error:
+            errors.append(error)
+    return policies, errors + _clashes(folder, policies)
+
+
+def _clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
+    """Two policies that would both act on one workload, as far as the files alone can tell."""
+    errors = []
+    named: dict[Ref, Policy] = {}
+    selecting: list[Policy] = []
+    for policy in policies:
+        if policy.mode != "act":
+            continue
+        rivals = selecting if policy.workload else [*named.values(), *selecting]
+        other = next((other for other in rivals if _overlap(policy, other)), None)
+        if policy.workload:
+            first = named.setdefault(policy.workload.ref, policy)
+            other = other if first is policy else first
+        else:
+            selecting.append(policy)
+        if other:
+            problem = f"must not be one that {other.name}.toml acts on too"
+            key = "workload" if policy.workload else "select"
+            errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
+    return errors
+
+
+def check_sources(folder: Path, policies: Sequence[Policy], labels: Sequence[str]) -> list[ConfigError]:
+    """A ConfigError for every source that a policy names and elasticd.toml does not have."""
+    return [
+        ConfigError(str(folder / f"{policy.name}.toml"), f"trust.sources[{index}]", _no_such(label, labels))
+        for policy in policies
+        for index, label in enumerate(policy.trust.sources)
+        if label not in labels
+    ]
+
+
+def _overlap(one: Policy, other: Policy) -> bool:
+    """Whether they surely share a workload. Labels are known only to the cluster, where overlaps are found again."""
+    if one.workload and other.workload:
+        return one.workload.ref == other.workload.ref
+    named, select = (one.workload, other.select) if one.workload else (other.workload, one.select)
+    if named and select:
+        same = (named.kind, named.api_version) == (select.kind, select.api_version)
+        return same and not select.labels and bool({named.namespace, "*"} & {*select.namespaces})
+    return one.select == other.select

@@ -1,0 +1,355 @@
+"""The process: puts the parts together, reloads, and stops cleanly.
+
+Knows signals, files that change, and systemd; knows nothing of how a decision is made.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import queue
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elasticd.clock import Clock, WallClock
+from elasticd.cluster import Cluster
+from elasticd.cluster.dry_run import DryRun
+from elasticd.config import Settings, check_sources, load_policies, load_settings, policy_files
+from elasticd.errors import ConfigError
+from elasticd.journal import Journal
+from elasticd.judge import ThreadJudge
+from elasticd.loop import Listener, Loop
+from elasticd.metrics import Metrics
+from elasticd.model import Decision, Outcome
+from elasticd.outlet import Teller
+from elasticd.plugins import Registry, discover
+from elasticd.policy import Policy
+from elasticd.roll import STRIKES
+from elasticd.shelf import opened
+from elasticd.sources import Source
+from elasticd.systemd_notify import Notifier
+from elasticd.troubles import Troubles
+from elasticd.web import Pages, serve
+from elasticd.words import raised
+
+log = logging.getLogger("elasticd")
+
+LOOK = 2.0
+"""Seconds between looks at the policy files."""
+
+STALLED = 30.0
+"""Seconds without a tick after which the daemon calls itself unhealthy."""
+
+GRACE = 10.0
+"""Seconds that actions under way have to end when the daemon is stopped."""
+
+BACKLOG = 10_000
+"""Records that may wait for plugins' `decided` and `acted`."""
+
+
+def read_policies(
+    folder: Path, registry: Registry, sources: Sequence[Source] | None = None
+) -> tuple[list[Policy], list[ConfigError]]:
+    """The policies of a folder, and every mistake in them; whatever a plugin does while its options are decoded is
+    one. With `sources`, those that policies name must be among them."""
+    try:
+        policies, errors = load_policies(folder, registry)
+        if sources is not None:
+            errors += check_sources(folder, policies, [source.label for source in sources])
+        return policies, errors
+    except ConfigError as error:
+        return [], [error]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit in a plugin must not end the daemon
+        return [], [ConfigError(str(folder), "", f"a plugin must decode its options, raised {raised(error)}")]
+
+
+class _PluginListener:
+    """Hands records to plugins' `decided` and `acted`, in a thread of its own, so that one that blocks keeps nobody
+    waiting. One that raises is named, and after so many failures in a row not called again."""
+
+    def __init__(self, registry: Registry, backlog: int = BACKLOG) -> None:
+        hooks = registry.modules.hook
+        self._told = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
+        self._records: queue.Queue[tuple[str, Decision | Outcome] | None] = queue.Queue(backlog)
+        self._strikes: dict[str, int] = {}
+        self._behind = False
+        self._thread = threading.Thread(target=self._work, name="listeners", daemon=True)
+        if any(self._told.values()):
+            self._thread.start()
+
+    def decided(self, decision: Decision) -> None:
+        """Hand on a decision."""
+        self._put("decided", decision)
+
+    def acted(self, outcome: Outcome) -> None:
+        """Hand on an outcome."""
+        self._put("acted", outcome)
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Plugins are not told."""
+
+    def governed(self, keys: object) -> None:
+        """Plugins are not told."""
+
+    def _put(self, hook: str, record: Decision | Outcome) -> None:
+        if not self._told[hook]:
+            return
+        try:
+            self._records.put_nowait((hook, record))
+        except queue.Full:
+            if not self._behind:
+                log.warning("plugins do not keep up with what they are told: some of it is left out")
+            self._behind = True
+        else:
+            self._behind = False
+
+    def _work(self) -> None:
+        while (entry := self._records.get()) is not None:
+            hook, record = entry
+            for found in self._told[hook]:
+                name = f"{found.plugin_name}: {hook}"
+                if self._strikes.get(name, 0) < STRIKES:
+                    self._call(name, found, record)
+
+    def _call(self, name: str, found: Any, record: Decision | Outcome) -> None:
+        try:
+            found.function(*[record for _ in found.argnames])
+        except BaseException as error:  # sys.exit too is only this plugin's failure
+            strikes = self._strikes[name] = self._strikes.get(name, 0) + 1
+            after = ", and is switched off until restart" if strikes == STRIKES else ""
+            log.warning("plugin %s raised %s%s", name, raised(error), after)
+        else:
+            self._strikes.pop(name, None)
+
+    def close(self) -> None:
+        """Let it finish what it has, if it comes on."""
+        if self._thread.is_alive():
+            with contextlib.suppress(queue.Full):
+                self._records.put_nowait(None)
+            self._thread.join(0.5)
+
+
+class Daemon:
+    """A running daemon: its loop, its files and its pages."""
+
+    def __init__(self, loop: Loop, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
+        self.loop, self.cluster, self.journal, self.metrics, self.clock = (
+            loop,
+            cluster,
+            journal,
+            metrics,
+            clock,
+        )
+        self.outlet: Teller | None = None
+
+    def health(self) -> str:
+        """Why the daemon should be restarted, or an empty string."""
+        quiet = self.clock.now() - self.loop.last_tick
+        return f"no tick for {quiet:.0f} s" if quiet > STALLED else ""
+
+    def readiness(self) -> str:
+        """Why the daemon cannot do its work just now, or an empty string."""
+        if self.loop.snapshot is None:
+            return "the cluster has not been read yet"
+        age = self.clock.now() - self.loop.snapshot.confirmed
+        if age > STALLED * 3:
+            return f"the cluster was last heard of {age:.0f} s ago"
+        if not self.cluster.leading:
+            for kind, problem in self.cluster.problems().items():
+                return f"{kind[1]}: {problem}"
+        return "" if self.journal.writable else "the journal cannot be written"
+
+    def pages(self) -> Pages:
+        """What the web pages ask."""
+        return Pages(
+            metrics=lambda: partial(
+                self.metrics.render,
+                leading=self.cluster.leading,
+                journal_failures=self.journal.failures,
+                sources=self.loop.stock.report(self.clock.now()),
+            ),
+            health=self.health,
+            readiness=self.readiness,
+            status=lambda: {
+                "leading": self.cluster.leading,
+                "cluster": self.cluster.describe(),
+                "decisions": self.journal.decisions(),
+                **({} if self.outlet is None else {"outlet": self.outlet.describe()}),
+            },
+            sources=lambda: self.loop.stock.report(self.clock.now()),
+            query=self._query,
+        )
+
+    async def _query(self, series: str, workload: str) -> object:
+        found = await self.loop.query(series, workload)
+        return {"workloads": self.loop.workloads() if not found else [], "found": found}
+
+
+def calm_collector() -> None:
+    """Look for cycles a hundred times less often than Python does: records have none, and there are many."""
+    gc.set_threshold(70_000, 10, 100)
+
+
+@contextlib.asynccontextmanager
+async def assembled(
+    settings: Settings, registry: Registry, metrics: Metrics, listeners: Sequence[Listener]
+) -> AsyncIterator[Daemon]:
+    """A daemon with all it stands on open: cluster, sources, journal."""
+    calm_collector()
+    clock = WallClock()
+    async with contextlib.AsyncExitStack() as stack:
+        kept = settings.journal
+        journal = Journal(settings.state, int(kept.megabytes * 2**20), kept.segments)
+        stack.callback(journal.close)
+        cluster: Cluster = await stack.enter_async_context(
+            settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)
+        )
+        if settings.dry_run:
+            cluster = DryRun(cluster)
+        plugins = _PluginListener(registry)
+        stack.callback(plugins.close)
+        told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
+        outlet = None
+        if settings.outlet is not None:
+            outlet = await stack.enter_async_context(settings.outlet.open())
+            told.append(outlet)
+        loop = Loop(cluster, journal, clock, told, ThreadJudge())
+        loop.furnish(await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read)))
+        stack.push_async_callback(loop.drain, GRACE)
+        daemon = Daemon(loop, cluster, journal, metrics, clock)
+        daemon.outlet = outlet
+        yield daemon
+
+
+async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[[str], None] = log.info) -> None:
+    """Run until SIGTERM or SIGINT. Raises ElasticdError with one line for what a person must mend first."""
+    registry = discover()
+    settings = load_settings(path, registry)
+    loaded = _state_of(settings.policies)
+    policies, errors = read_policies(settings.policies, registry, settings.sources)
+    if errors:
+        raise ConfigError("", "", "\n".join(str(error) for error in errors))
+    for problem in registry.problems:
+        log.warning("%s", problem)
+    notifier, stop, reload = Notifier(), asyncio.Event(), asyncio.Event()
+    for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+        asyncio.get_running_loop().add_signal_handler(number, event.set)
+    work = asyncio.create_task(
+        _work(settings, policies, registry, listeners, _Wires(path, started, notifier, reload, loaded))
+    )
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        notifier.stopping()
+        stopped.cancel()
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+
+class _Wires(NamedTuple):
+    """What connects the work to the process around it."""
+
+    path: Path
+    started: Callable[[str], None]
+    notifier: Notifier
+    reload: asyncio.Event
+    loaded: object
+
+
+async def _work(
+    settings: Settings, policies: list[Policy], registry: Registry, listeners: Sequence[Listener], wires: _Wires
+) -> None:
+    """Everything between start and stop, until cancelled."""
+    metrics, notifier = Metrics(), wires.notifier
+    async with assembled(settings, registry, metrics, listeners) as daemon:
+        daemon.loop.adopt(policies)
+        metrics.reloaded(len(policies), ok=True)
+        async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
+            status = f"{_count(policies)} in force, pages at {address}"
+            wires.started(status)
+            notifier.ready(status)
+            tasks = [
+                asyncio.create_task(daemon.loop.run()),
+                asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
+                asyncio.create_task(_reload(settings, daemon, registry, wires)),
+                asyncio.create_task(_live(daemon, notifier)),
+            ]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _count(policies: Sequence[Policy]) -> str:
+    return f"{len(policies)} {'policy' if len(policies) == 1 else 'policies'}"
+
+
+def _state_of(folder: Path) -> object:
+    """Changes whenever a policy file does, also where a mounted ConfigMap swaps its links."""
+    try:
+        stats = [(path.name, path.stat()) for path in policy_files(folder)]
+        return [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
+    except (ConfigError, OSError) as error:
+        return str(error)
+
+
+async def _watch(folder: Path, reload: asyncio.Event, loaded: object) -> None:
+    """Ask for a reload when the policy files have changed, and have been left alone since the last look."""
+    before = loaded
+    while True:
+        await asyncio.sleep(LOOK)
+        now = await asyncio.to_thread(_state_of, folder)
+        if now != loaded and now == before:
+            loaded = now
+            reload.set()
+        before = now
+
+
+def _unapplied(path: Path, settings: Settings, registry: Registry) -> list[str]:
+    """That elasticd.toml is no longer what the daemon was started with: only the policies are read again."""
+    try:
+        now = load_settings(path, registry)
+    except ConfigError as error:
+        return [str(error)]
+    return [] if now == settings else [f"{path} has changed: restart to apply it"]
+
+
+async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires: _Wires) -> None:
+    """All or nothing: with one bad file, everything goes on as it was, and the mistakes are told."""
+    while True:
+        await wires.reload.wait()
+        wires.reload.clear()
+        wires.notifier.reloading()
+        policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings.sources)
+        if errors:
+            for mistake in errors:
+                log.error("%s", mistake)
+            log.error("the policies in force are kept as they were")
+            status = f"kept the old policies: {errors[0]}"
+        else:
+            daemon.loop.adopt(policies)
+            status = f"{_count(policies)} in force"
+            log.log(logging.INFO if policies else logging.WARNING, "%s", status)
+        for line in await asyncio.to_thread(_unapplied, wires.path, settings, registry):
+            log.warning("%s", line)
+        daemon.metrics.reloaded(len(policies), ok=not errors)
+        wires.notifier.ready(status)
+
+
+async def _live(daemon: Daemon, notifier: Notifier) -> None:
+    """Tell systemd that the loop turns, as long as it does."""
+    while notifier.watchdog:
+        if not daemon.health():
+            notifier.alive()
+        await asyncio.sleep(notifier.watchdog / 3)
+    await asyncio.Event().wait()

@@ -1,0 +1,248 @@
+"""Judgement: policy, observation and past in, a decision out.
+
+Pure: `now` is `observation.at`, nothing is read, written or awaited, so that a decision can be made again from
+its record. Knows when a wish may be followed and when to hold; knows no strategy.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.asking import Case
+from elasticd.combine import bounds_limit, combine, contradiction, within
+from elasticd.model import (
+    Announce,
+    Answer,
+    Condition,
+    ConditionType,
+    Decision,
+    Failure,
+    Limit,
+    Recommendation,
+    Ref,
+    Scale,
+    Verdict,
+)
+from elasticd.policy import Policy
+
+__all__ = ["Case", "decide", "held", "announcements"]
+
+VIEW_AGE = 120.0
+"""Seconds without a word from the cluster after which nothing is decided on what it said before: two of the minutes
+that pass between the bookmarks of a quiet watch."""
+
+
+class _Judgement(Struct, frozen=True):
+    verdict: Verdict
+    replicas: int
+    reason: str
+    message: str
+    wish: int | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    blind: bool = False
+
+
+def decide(case: Case) -> Decision:
+    """The decision about one workload at one time, and when to look again."""
+    policy, observation = case.policy, case.observation
+    workload = observation.workload
+    found = _bounds_first(case) or _by_strategies(case)
+    interval, by, failures = _interval(case)
+    action = None
+    if found.verdict == "scale":
+        why = f"{found.reason}: {found.message}" if found.message else found.reason
+        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
+    return Decision(
+        id=f"{policy.name}:{workload.ref}@{observation.at:.3f}",
+        at=observation.at,
+        policy=policy.name,
+        workload=workload.ref,
+        mode=policy.mode,
+        current=workload.replicas,
+        replicas=found.replicas,
+        verdict=found.verdict,
+        reason=found.reason,
+        message=found.message,
+        uid=workload.uid,
+        wish=found.wish,
+        recommendations=found.recommendations,
+        limits=found.limits,
+        conditions=found.conditions,
+        failures=found.failures + failures,
+        series=tuple(observation.series.values()),
+        pods=len(observation.pods),
+        interval=interval,
+        interval_by=by,
+        action=action,
+        blind=found.blind,
+    )
+
+
+def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:
+    """A decision to do nothing about a workload that cannot be judged at all."""
+    return Decision(
+        id=f"{policy.name}:{ref}@{at:.3f}",
+        at=at,
+        policy=policy.name,
+        workload=ref,
+        mode=policy.mode,
+        current=current,
+        replicas=current,
+        verdict="hold",
+        reason=reason,
+        message=message,
+        conditions=(Condition("AbleToScale", False, reason, message),),
+        interval=policy.interval,
+    )
+
+
+def _bounds_first(case: Case) -> _Judgement | None:
+    """What needs no metrics: a view too old to act on, a person's pause, a count outside the policy's bounds.
+
+    HPA: one pass, step 3, branches a to c.
+    """
+    observation, bounds = case.observation, case.policy.replicas
+    current = observation.workload.replicas
+    age = observation.at - observation.confirmed
+    if age > VIEW_AGE:
+        message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
+        return _hold(current, "AbleToScale", "StaleCluster", message)
+    if current == 0 and bounds.min > 0:
+        return _hold(current, "ScalingActive", "ScalingDisabled", "it was scaled to 0 by someone else, which pauses it")
+    final = within(current, bounds)
+    if final == current:
+        return None
+    side = "above max" if current > bounds.max else "below min"
+    limit = bounds_limit(bounds, current)
+    message = f"{current} replicas are {side} = {final}"
+    return _Judgement("scale", final, limit.reason, message, limits=(limit,))
+
+
+def _by_strategies(case: Case) -> _Judgement:
+    """HPA: one pass, steps 4 to 6: the highest proposal, then everything that restrains it."""
+    current = case.observation.workload.replicas
+    reason, message = case.observation.fault
+    if reason:
+        return _hold(current, "ScalingActive", reason, message)
+    said = case.ask("recommend_replicas")
+    opinions = tuple(replace(value, strategy=name) for name, value in said.values)
+    if said.failures and any(failure.plugin not in case.off for failure in said.failures):
+        found = _failed(case, "ScalingActive", said.failures)
+        return replace(found, recommendations=opinions)
+    doubt = _doubt(case, opinions, said.failures)
+    best = min([one for one in opinions if one.replicas is not None], key=_preference, default=None)
+    if best is None or best.replicas is None or (doubt and best.replicas < current):
+        found = _without_knowledge(case, doubt)
+    else:
+        found = _limited(case, best, best.replicas, doubt)
+    return replace(found, recommendations=opinions, failures=said.failures + found.failures)
+
+
+def _preference(opinion: Recommendation) -> tuple[int, str, str]:
+    """The largest first; among equals by content, because names depend on the order of a policy's tables."""
+    return -(opinion.replicas or 0), opinion.reason, opinion.message
+
+
+def _doubt(case: Case, opinions: Sequence[Recommendation], failures: Sequence[Failure]) -> Recommendation | None:
+    """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
+    unknown = [opinion for opinion in opinions if opinion.replicas is None]
+    unknown += [
+        Recommendation(None, "NotTrusted", f"{one.name} is {one.quality.value}: {one.message}")
+        for one in case.observation.series.values()
+        if one.may_raise and not one.trusted
+    ]
+    if unknown:
+        return min(unknown, key=_preference)
+    off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
+    return min(off, key=_preference, default=None)
+
+
+def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
+    """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
+    limits as any wish. The fallback lowers nothing unless it is told to."""
+    current, trust = case.observation.workload.replicas, case.policy.trust
+    if doubt is None:
+        return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
+    held = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)
+    since = case.past.blind_since
+    blind = 0.0 if since is None else case.observation.at - since
+    if trust.replicas is None or blind < trust.after:
+        return held
+    wish = trust.replicas if trust.may_lower else max(current, trust.replicas)
+    if wish == current:
+        return held
+    why = Recommendation(
+        wish, "Fallback" if trust.unknown == "fallback" else "Floor", f"{doubt.reason}: {doubt.message}"
+    )
+    found = _limited(case, why, wish, None)
+    if found.replicas < current and not trust.may_lower:  # the HPA's windows of 1.20 can go below what is there
+        return held
+    # It is still not known, and whoever reads the conditions must see it.
+    told = tuple(held.conditions[0] if one.type == "ScalingActive" else one for one in found.conditions)
+    return replace(found, conditions=told, blind=True)
+
+
+def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation | None) -> _Judgement:
+    """The wish after everything that restrains it. A limit that fails, even one switched off, might have forbidden
+    any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
+    current = case.observation.workload.replicas
+    said = case.ask("limit", wish=wish)
+    limits = tuple(replace(value, name=value.name or name, bound=False) for name, value in said.values)
+    if said.failures:
+        return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
+    if problem := contradiction(limits, current):
+        return replace(_hold(current, "AbleToScale", "LimitsContradict", problem), wish=wish, limits=limits)
+    found = combine(wish, limits, case.policy.replicas)
+    if doubt and found.replicas < current:
+        held = _hold(current, "ScalingActive", doubt.reason, doubt.message)
+        return replace(held, wish=wish, limits=found.limits)
+    why: Recommendation | Limit = best
+    if found.binding and (found.replicas - current) * (wish - current) <= 0:  # not the way the wish goes
+        why = found.binding
+    verdict: Verdict = "scale" if found.replicas != current else "keep" if wish == current else "hold"
+    return _Judgement(
+        verdict, found.replicas, why.reason, why.message, wish, limits=found.limits, conditions=found.conditions
+    )
+
+
+def _hold(current: int, condition: ConditionType, reason: str, message: str) -> _Judgement:
+    """Unknown is never zero: hold, and say what is missing. HPA: one pass, step 5."""
+    return _Judgement("hold", current, reason, message, conditions=(Condition(condition, False, reason, message),))
+
+
+def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...]) -> _Judgement:
+    """A plugin that failed holds its policy for this tick."""
+    first = min(failures, key=lambda one: (one.plugin in case.off, one.plugin, one.message))
+    message = f"{first.plugin}: {first.hook} {first.message}"
+    held = _hold(case.observation.workload.replicas, condition, "PluginFailed", message)
+    return replace(held, failures=failures)
+
+
+def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
+    """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
+    said = case.ask("poll_interval")
+    asked = min([(value, name) for name, value in said.values], default=(case.policy.interval, "policy"))
+    return (*asked, said.failures)
+
+
+def condition_after(answer: Answer) -> Condition | None:
+    """What the HPA would report of this answer to a scale; None where nothing was tried. HPA: one pass, step 7."""
+    if answer.result == "observed":
+        return None
+    done = answer.result == "done"
+    return Condition("AbleToScale", done, "SucceededRescale" if done else "FailedUpdateScale", answer.message)
+
+
+def announcements(decision: Decision, previous: Decision | None) -> tuple[Announce, ...]:
+    """What to tell at the workload: that it began to be held for lack of knowledge, once for each reason."""
+    if decision.verdict != "hold" or not decision.uid:
+        return ()
+    trouble = any(not one.status for one in decision.conditions if one.type != "ScalingLimited")
+    same = previous is not None and (previous.verdict, previous.reason) == (decision.verdict, decision.reason)
+    if not trouble or same:
+        return ()
+    return (Announce(decision.workload, decision.uid, decision.reason, decision.message, warning=True),)

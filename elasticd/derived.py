@@ -1,0 +1,37 @@
+"""What is worked out of a record that others share, kept for as long as they share the same one.
+
+A snapshot gives the same tuple of pods until one of them changes, which is rare beside polls. Knows identities; knows
+nothing of what is worked out.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
+T = TypeVar("T")
+
+MOST = 10_000
+"""Keys that are kept at most. When there are more all are let go, as what is gone leaves its keys behind."""
+
+
+class Derived(Generic[K, S, T]):
+    """A pure function of a key and a source, computed once for a key until its source is another object.
+
+    The source must be immutable. It is held, so that its identity cannot pass to another object.
+    """
+
+    def __init__(self, function: Callable[[K, S], T], most: int = MOST) -> None:
+        self._function, self._most = function, most
+        self._known: dict[K, tuple[S, T]] = {}
+
+    def __call__(self, key: K, source: S) -> T:
+        """The function's value; what it raises is not kept."""
+        found = self._known.get(key)
+        if found is not None and found[0] is source:
+            return found[1]
+        value = self._function(key, source)
+        if len(self._known) >= self._most:
+            self._known.clear()
+        self._known[key] = (source, value)
+        return value

@@ -1,0 +1,60 @@
+"""The hooks, in the order they are called: the table of contents for plugin authors.
+
+All are synchronous, none is firstresult, none a wrapper: the order of plugins never changes a decision.
+An implementation takes the arguments it needs, by name; `now` is `observation.at`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pluggy
+
+from elasticd.model import Decision, Limit, Observation, Outcome, Past, Recommendation, Workload
+from elasticd.policy import Policy, Strategy
+
+hookspec = pluggy.HookspecMarker("elasticd")
+hookimpl = pluggy.HookimplMarker("elasticd")
+
+
+@hookspec
+def register_strategies() -> Sequence[type[Strategy]]:
+    """The strategy and limit types of a plugin, once at start. A name given twice is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def register_sources() -> Sequence[type[Any]]:
+    """The source types of a plugin, once at start. A name given twice is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def recommend_replicas(workload: Workload, observation: Observation, past: Past) -> Recommendation | None:
+    """How many replicas are wanted. None: no opinion. The largest opinion wins."""
+    raise NotImplementedError
+
+
+@hookspec
+def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Limit | None:
+    """What restrains a wish: an interval and a reason. None: nothing.
+
+    All that delay (condition AbleToScale) intersect and go first, then all that shorten (ScalingLimited), then the
+    policy's bounds; so their order never matters.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def poll_interval(policy: Policy, observation: Observation, past: Past) -> float | None:
+    """Seconds until the workload should be looked at again. None: no opinion. The shortest wins."""
+    raise NotImplementedError
+
+
+@hookspec
+def decided(decision: Decision) -> None:
+    """A decision has been written to the journal. Must not block."""
+
+
+@hookspec
+def acted(outcome: Outcome) -> None:
+    """An outcome has been written to the journal. Must not block."""

@@ -1,0 +1,205 @@
+"""The journal of decisions and outcomes: the only memory.
+
+Knows how records are kept, on disk as JSON lines in numbered segments and in memory as each workload's Past;
+knows nothing of how they are made. A torn last line, as a crash leaves it, is passed over.
+"""
+
+import contextlib
+import fcntl
+import io
+import os
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from elasticd import past as pasts
+from elasticd.errors import UnavailableError
+from elasticd.model import Decision, Outcome, Past, Ref
+
+Record = Decision | Outcome
+Key = tuple[str, Ref]
+"""A policy's name and one of its workloads."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Decision | Outcome)
+
+
+class Journal:
+    """Append-only. Without a folder it is kept in memory alone, as a simulation wants it.
+
+    `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
+    whether the last of them could.
+    """
+
+    def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
+        self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
+        self._pasts: dict[Key, Past] = {}
+        self._latest: dict[Key, Decision] = {}
+        self._lines: list[bytes] = []
+        self._file: io.FileIO | None = None
+        self._lock: int | None = None
+        self._torn = False
+        """Whether the file may end within a line, so that the next must begin with a new one."""
+        self.failures = 0
+        self.writable = True
+        if folder is not None:
+            self._open(folder)
+
+    def _open(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _own(folder)
+            for record in read(folder):
+                self._take(record)
+            self._continue(_newest(folder))
+        except OSError as error:
+            raise UnavailableError(f"{folder}: the journal's folder must be writable: {error.strerror}") from None
+
+    def _continue(self, path: Path) -> None:
+        """Write to this file from now on. Only then is the old one let go."""
+        file = io.FileIO(path, "ab")  # without a buffer: what a full disk refuses is not written later, out of turn
+        if self._file is not None:
+            self._file.close()
+        self._file, self._torn = file, file.seek(0, io.SEEK_END) > 0
+
+    def append(self, record: Record) -> None:
+        """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
+        raises TypeError or ValueError and is not remembered."""
+        if self._folder is not None:
+            self._lines.append(_encoder.encode(record))
+        self._take(record)
+
+    def _take(self, record: Record) -> None:
+        key = (record.policy, record.workload)
+        if isinstance(record, Decision):
+            self._latest[key] = record
+            if record.interval_by:  # else nobody judged: it says nothing of what was wished for
+                past = self.past(*key, record.at, record.current)
+                self._pasts[key] = pasts.remember(past, record)
+        elif key in self._pasts:
+            self._pasts[key] = pasts.carry(self._pasts[key], record)
+
+    def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
+        """What is remembered of a workload; for one not seen of late, that it has `replicas` now."""
+        past = self._pasts.get((policy, ref))
+        return pasts.begin(at, replicas) if past is None else pasts.resume(past, at, replicas)
+
+    def reopen(self) -> None:
+        """Someone else may have acted since: every window is opened afresh at the next look."""
+        self._pasts = {key: replace(past, until=float("-inf")) for key, past in self._pasts.items()}
+
+    def latest(self, policy: str, ref: Ref) -> Decision | None:
+        """The last decision about a workload, if there was one."""
+        return self._latest.get((policy, ref))
+
+    def decisions(self) -> list[Decision]:
+        """The last decision about every workload, by policy and workload."""
+        return [self._latest[key] for key in sorted(self._latest)]
+
+    def forget(self, keep: AbstractSet[Key], before: float) -> None:
+        """Drop from memory what is not governed. Its past goes only when it ended before that time: a workload that the
+        cluster does not show for a while has one still. On disk all stays until its segment goes."""
+        self._latest = {key: one for key, one in self._latest.items() if key in keep}
+        self._pasts = {key: one for key, one in self._pasts.items() if key in keep or one.until >= before}
+
+    def flush(self) -> None:
+        """Hand the lines to the operating system, and begin a new segment when this one is full."""
+        if not self._lines or self._file is None:
+            return
+        lines, self._lines = self._lines, []
+        left = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
+        try:
+            while left:
+                left = left[self._file.write(left) or 0 :]
+            self._torn, self.writable = False, True
+            if self._file.tell() >= self._segment_bytes:
+                self._rotate()
+        except OSError:
+            self._torn = self._torn or bool(left)
+            self.failures += min(len(lines), bytes(left).count(b"\n"))
+            self.writable = False
+
+    def _rotate(self) -> None:
+        """Begin a new segment and drop the oldest. Where that fails, the old one grows on."""
+        if self._folder is None:
+            return
+        self._continue(_segment(self._folder, _number(_newest(self._folder)) + 1))
+        for path in _segments(self._folder)[: -self._segments]:
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Flush and let go of the file."""
+        self.flush()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _own(folder: Path) -> int:
+    """Lock the folder, until its descriptor is closed or the process ends: two daemons may not write one journal."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise UnavailableError(f"{folder}: must be one daemon's alone, another elasticd writes here") from None
+    return lock
+
+
+def _segments(folder: Path) -> list[Path]:
+    """The journal's files, oldest first."""
+    return sorted(path for path in folder.iterdir() if _number(path))
+
+
+def _number(path: Path) -> int:
+    """A segment's number, 0 for any other file."""
+    name = path.name.removeprefix("journal-").removesuffix(".jsonl")
+    return int(name) if path.name == f"journal-{name}.jsonl" and name.isdecimal() else 0
+
+
+def _segment(folder: Path, number: int) -> Path:
+    return folder / f"journal-{number:08d}.jsonl"
+
+
+def _newest(folder: Path) -> Path:
+    found = _segments(folder)
+    return found[-1] if found else _segment(folder, 1)
+
+
+def read(folder: Path) -> Iterator[Record]:
+    """All records on disk, oldest first. Lines that are not records are passed over."""
+    for path in _segments(folder):
+        with path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(msgspec.MsgspecError):
+                    yield _decoder.decode(line)
+
+
+def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
+    """All records on disk whose line contains these bytes, newest first; no segment is read before it is needed.
+
+    Raises UnavailableError for a folder that cannot be read.
+    """
+    try:
+        for path in reversed(_segments(folder)):
+            for line in reversed(_bytes(path).splitlines()):
+                if containing in line:
+                    with contextlib.suppress(msgspec.MsgspecError):
+                        yield _decoder.decode(line)
+    except OSError as error:
+        raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
+
+
+def _bytes(path: Path) -> bytes:
+    """A segment as it is; empty when the daemon has dropped it meanwhile."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,131 @@
+"""Runs decisions where a plugin that blocks cannot stop the daemon.
+
+Knows threads; knows nothing of what is decided. A thread stuck in a plugin cannot be ended, only left behind: its
+policy is named and held, and a fresh thread goes on with the rest.
+"""
+
+import asyncio
+import contextlib
+import queue
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from elasticd.decide import Case, decide, held
+from elasticd.model import Decision, Failure
+from elasticd.plugins import Hooks
+from elasticd.words import raised
+
+Judge = Callable[[Sequence[Case]], Awaitable[list["Decision | str"]]]
+"""Decisions in the order of the cases; a string instead says where the case got stuck."""
+
+
+async def at_once(cases: Sequence[Case]) -> list[Decision | str]:
+    """Decide here and now: for virtual time, where nothing else waits."""
+    return [decide(case) for case in cases]
+
+
+def _decided(case: Case) -> Decision:
+    try:
+        return decide(case)
+    except BaseException as error:  # our own mistake: it must not end the thread that others wait for
+        message = raised(error)
+        workload = case.observation.workload
+        decision = held(case.policy, workload.ref, case.observation.at, "PluginFailed", message, workload.replicas)
+        return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
+
+
+class _Batch:
+    """Cases on their way through a thread, and how far it has come."""
+
+    def __init__(self, cases: Sequence[Case], loop: asyncio.AbstractEventLoop) -> None:
+        self._cases, self._loop = cases, loop
+        self.decisions: list[Decision] = []
+        self.done = asyncio.Event()
+        self.abandoned = False
+
+    def run(self) -> None:
+        for case in self._cases:
+            decision = _decided(case)
+            if self.abandoned:
+                return
+            self.decisions.append(decision)
+        with contextlib.suppress(RuntimeError):  # the daemon has stopped meanwhile
+            self._loop.call_soon_threadsafe(self.done.set)
+
+
+class ThreadJudge:
+    """One worker thread at a time; `patience` is the seconds that one case may take."""
+
+    def __init__(self, patience: float = 2.0) -> None:
+        self._patience = patience
+        self._inbox, self._thread = self._hire()
+
+    @staticmethod
+    def _hire() -> tuple["queue.SimpleQueue[_Batch | None]", threading.Thread]:
+        inbox: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+
+        def work() -> None:
+            while (batch := inbox.get()) is not None:
+                batch.run()
+
+        thread = threading.Thread(target=work, name="judge", daemon=True)
+        thread.start()
+        return inbox, thread
+
+    async def __call__(self, cases: Sequence[Case]) -> list[Decision | str]:
+        """Decide all cases; for one that does not come back, and what else its policy has, where it is stuck."""
+        found: dict[int, Decision | str] = {}
+        waiting = list(range(len(cases)))
+        while waiting:
+            batch = _Batch([cases[index] for index in waiting], asyncio.get_running_loop())
+            self._inbox.put(batch)
+            at = await self._came_to(batch)
+            where = self._leave(batch) if at < len(waiting) else ""
+            done = list(batch.decisions)
+            found.update(zip(waiting, done, strict=False))
+            waiting = waiting[len(done) :]
+            if where and len(done) == at:  # else it came on at the last moment
+                policy = cases[waiting[0]].policy.name
+                found.update({index: where for index in waiting if cases[index].policy.name == policy})
+                waiting = [index for index in waiting if index not in found]
+        return [found[index] for index in range(len(cases))]
+
+    async def _came_to(self, batch: _Batch) -> int:
+        """Wait as long as it comes on; how many cases it has decided. Two waits in a row must pass without any, since
+        the first is over at once where the whole process had been stopped."""
+        quiet = before = 0
+        while quiet < 2:
+            try:
+                async with asyncio.timeout(self._patience / 2):
+                    await batch.done.wait()
+                    return len(batch.decisions)
+            except TimeoutError:
+                now = len(batch.decisions)
+                quiet, before = quiet + 1 if now == before else 0, now
+        return before
+
+    def _leave(self, batch: _Batch) -> str:
+        """Go on with a fresh thread; the old one ends as soon as it comes back. Gives where it is stuck."""
+        batch.abandoned = True
+        where = _where(self._thread)
+        self._inbox.put(None)
+        self._inbox, self._thread = self._hire()
+        return where
+
+
+def _where(thread: threading.Thread) -> str:
+    """The innermost line that a thread is at in the plugin's own file."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
+    if frame is None:
+        return "a plugin has ended its thread"
+    frames = [frame]  # innermost first
+    while frames[-1].f_back is not None:
+        frames.append(frames[-1].f_back)
+    called = [frame for frame in frames if frame.f_back and frame.f_back.f_code is Hooks.ask.__code__]
+    files = {frame.f_code.co_filename for frame in called} or {frames[0].f_code.co_filename}
+    at = next(frame for frame in frames if frame.f_code.co_filename in files)
+    return f"stuck in {Path(at.f_code.co_filename).name}:{at.f_lineno} {at.f_code.co_name}"

@@ -1,0 +1,395 @@
+"""Observe, decide, act, for every time it is given.
+
+Knows the order of things and who is due; knows no strategy, no file and no wire format.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.acting import announce, carry_out
+from elasticd.clock import Clock
+from elasticd.cluster import Cluster, Snapshot
+from elasticd.decide import Case, announcements, held
+from elasticd.journal import Journal, Key
+from elasticd.judge import Judge, at_once
+from elasticd.model import Decision, Failure, Outcome, Readings, Ref, Scale, Series, Workload
+from elasticd.observe import fingerprint, observe
+from elasticd.past import HORIZON
+from elasticd.policy import Policy
+from elasticd.roll import Roll
+from elasticd.schedule import Schedule, spread
+from elasticd.shelf import PATIENCE, SLACK, Shelf
+from elasticd.sources import Site, Subject
+from elasticd.stock import Stock
+from elasticd.words import raised
+
+QUANTUM = SLACK
+"""Seconds: what falls due this soon after a tick is taken along, so that a thousand policies share its cost."""
+
+NUDGE = 0.1
+"""Seconds between ticks for what sources bring unasked: what comes meanwhile shares the next one."""
+
+REST = 0.5
+"""Seconds between two looks at one workload for such news: a sensor may tell a hundred times a second."""
+
+IDLE = 1.0
+"""Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
+
+
+class Listener(Protocol):
+    """Someone who is told what has been written to the journal. Must not block or raise."""
+
+    def decided(self, decision: Decision) -> None:
+        """A decision was made."""
+
+    def acted(self, outcome: Outcome) -> None:
+        """An action was carried out, or not."""
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """A tick has ended: how late it began, and how many workloads had no new sample."""
+
+    def governed(self, keys: AbstractSet[Key]) -> None:
+        """From now on these workloads are governed, each under its policy's name, and no others."""
+
+
+class _Seen(Struct, frozen=True):
+    """The last observation that was evaluated."""
+
+    mark: tuple[object, ...]
+    at: float
+
+
+class Loop:
+    """All policies on one cluster. `tick` is one pass; `run` passes for ever."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        journal: Journal,
+        clock: Clock,
+        listeners: Sequence[Listener] = (),
+        judge: Judge = at_once,
+        idle: float = IDLE,
+    ) -> None:
+        self._cluster, self._journal, self._clock = cluster, journal, clock
+        self._listeners, self._judge, self._idle = listeners, judge, idle
+        self.stock: Stock[Key] = Stock((), self._ready)
+        self._news: set[tuple[Subject, str]] = set()
+        self._missed: set[Key] = set()
+        self._stirred = asyncio.Event()
+        self._roll = Roll(())
+        self._schedule: Schedule[Key] = Schedule()
+        self._seen: dict[Key, _Seen] = {}
+        self._acting: dict[Key, asyncio.Task[None]] = {}
+        self._announcing: set[asyncio.Task[None]] = set()
+        self._turn = 0
+        self._led = True
+        self.snapshot: Snapshot | None = None
+        self.last_tick = clock.now()
+
+    def furnish(self, shelves: Sequence[Shelf]) -> None:
+        """Read these from the next tick on, in this order."""
+        self.stock = Stock(shelves, self._ready)
+
+    def wake(self, subject: Subject, key: str) -> None:
+        """Something new is known of a pod, workload or node: whoever is about it is due."""
+        self._news.add((subject, key))
+        self._stirred.set()
+
+    @property
+    def site(self) -> Site:
+        """What a source finds here."""
+        return Site(self._cluster, self._clock, self.wake, self.governed, lambda: self.snapshot)
+
+    def governed(self) -> frozenset[Ref]:
+        """The workloads that policies are about."""
+        return frozenset(ref for _, ref in self._roll.members)
+
+    def adopt(self, policies: Sequence[Policy]) -> None:
+        """Govern by these policies from the next tick on; what they no longer name is left as it is."""
+        # Whoever is governed otherwise than before is looked at soon; the others keep their times.
+        before = {policy.name: policy for policy in self._roll.policies}
+        same = {policy.name for policy in policies if before.get(policy.name) == policy}
+        for key in self._schedule:
+            if key[0] not in same:
+                self._schedule.drop(key)
+        self._roll = Roll(policies)
+        self.stock.forget()
+        self._seen.clear()
+
+    async def run(self) -> None:
+        """Tick at once, and then whenever something is due, until cancelled."""
+        await self.tick(self._clock.now())
+        while True:
+            await self.step()
+
+    async def step(self) -> None:
+        """Wait for the next due time and tick."""
+        latest = self._clock.now() + self._idle
+        due = self._schedule.next() if self._cluster.leading else None
+        until = latest if due is None else min(due, latest)
+        if not self._stirred.is_set():
+            await self._pause(until)
+        if self._stirred.is_set():
+            await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
+            self._take_news(self._clock.now())
+        await self.tick(self._clock.now())
+
+    async def _pause(self, until: float) -> None:
+        """Wait for that time, or for news."""
+        waits = [asyncio.ensure_future(self._clock.sleep_until(until)), asyncio.ensure_future(self._stirred.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    def _take_news(self, now: float) -> None:
+        """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
+        news, self._news = self._news, set()
+        self._stirred.clear()
+        for subject, key in news:
+            for concerned in self._roll.about(subject, key):
+                if concerned in self._acting:
+                    self._missed.add(concerned)
+                seen = self._seen.get(concerned)
+                self._schedule.advance(concerned, now if seen is None else max(now, seen.at + REST))
+
+    def _ready(self, keys: Iterable[Key]) -> None:
+        """A source that was waited for has answered."""
+        now = self._clock.now()
+        for key in keys:
+            self._schedule.advance(key, now)
+        self._stirred.set()
+
+    async def tick(self, now: float) -> None:
+        """Judge every workload that is due at this time, and begin what was decided."""
+        self.last_tick = now
+        roll = self._roll
+        self.snapshot = await self._cluster.observe(now, roll.kinds)
+        if roll is not self._roll:  # adopted meanwhile: these kinds may not be all
+            return
+        if roll.enrol(self.snapshot):
+            self._enrolled(now)
+        if not self._leads(now):
+            return
+        first = self._schedule.next()
+        due = self._schedule.due(now + QUANTUM)
+        if not due:
+            return
+        cases, unchanged = await self._cases(roll, due, now)
+        decided = await self._decide(roll, cases, now)
+        if roll is not self._roll:  # other policies are in force now, and look for themselves
+            self._seen.clear()
+            return
+        for key, decision in decided:
+            self._settle(key, decision, now)
+        self._journal.flush()
+        for listener in self._listeners:
+            listener.ticked(max(0.0, now - (now if first is None else first)), unchanged)
+
+    def _leads(self, now: float) -> bool:
+        """Whether decisions are ours to make. What another daemon did before is not known, so windows open afresh."""
+        leading = self._cluster.leading
+        if leading and not self._led:
+            self._journal.reopen()
+            for key in self._schedule:  # what fell due while another led is not late
+                self._schedule.drop(key)
+            self._enrolled(now)
+        self._led = leading
+        return leading
+
+    def _enrolled(self, now: float) -> None:
+        """Schedule who has come, spread over a second; drop who has gone."""
+        members = self._roll.members
+        for key in self._schedule:
+            if key not in members:
+                self._schedule.drop(key)
+        for key in members:
+            if key not in self._schedule and key not in self._acting:
+                self._schedule.set(key, now + spread(key) * min(1.0, members[key].interval))
+        self._seen = {key: seen for key, seen in self._seen.items() if key in members}
+        self._journal.forget(members.keys(), now - HORIZON)
+        for listener in self._listeners:
+            listener.governed(members.keys())
+
+    async def _cases(self, roll: Roll, due: list[Key], now: float) -> tuple[list[tuple[Key, Case | Decision]], int]:
+        """What is to be judged, for each key that is due and has something new; and how many had nothing new."""
+        wanted = {key: self._serving(roll, roll.members[key]) for key in due if key in roll.members}
+        readings = await self.stock.read(wanted, now)
+        found: list[tuple[Key, Case | Decision]] = []
+        unchanged = 0
+        for key in wanted:
+            if key not in readings:
+                # At the latest; before, when its source has answered.
+                self._schedule.set(key, now + PATIENCE + QUANTUM)
+                continue
+            try:
+                case = self._case(roll, key, readings[key], now)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # what a strategy or a source answered is of no use: no other may suffer
+                case = self._failed(roll.members[key], key[1], now, error)
+            if case is not None:
+                found.append((key, case))
+            else:
+                unchanged += 1
+                self._again(key, now, self._journal.past(*key, now, 0).interval)
+        return found, unchanged
+
+    def _serving(self, roll: Roll, policy: Policy) -> tuple[Shelf, ...]:
+        """The sources that the policy's strategies look at; none where they cannot say, which _case then tells."""
+        if roll.stuck(policy.name):
+            return ()
+        try:
+            return self.stock.serving(policy, roll.hooks(policy).reads)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return ()
+
+    def _case(self, roll: Roll, key: Key, readings: Sequence[Readings], now: float) -> Case | Decision | None:
+        """What is known of a workload, ready to be judged; a decision where nothing is to be judged; or None
+        where it was judged before and no sample has moved since."""
+        name, ref = key
+        policy, workload = roll.members[key], self._workload(ref)
+        if workload is None or self.snapshot is None:
+            problem = self._cluster.problems().get((ref.api_version, ref.kind), "it is not in the cluster")
+            return self._held(policy, ref, now, "FailedGetScale", problem)
+        if rivals := roll.rivals(key):
+            message = f"policies {', '.join(rivals)} would all act on it, so none does"
+            return self._held(policy, ref, now, "Contested", message)
+        if stuck := roll.stuck(name):
+            return self._held(policy, ref, now, "PluginBlocked", stuck)
+        hooks = roll.hooks(policy)
+        observation = observe(policy, workload, self.snapshot, readings, hooks.reads, now)
+        if overlap := roll.ambiguity(ref, observation.pods):
+            observation = replace(observation, fault=("AmbiguousSelector", overlap))
+        mark, seen = fingerprint(observation), self._seen.get(key)
+        if seen is not None and seen.mark == mark and now - seen.at < _soonest(policy):
+            return None
+        self._seen[key] = _Seen(mark, now)
+        past = self._journal.past(name, ref, now, workload.replicas)
+        return Case(policy, observation, past, hooks, roll.off(name))
+
+    async def query(self, name: str, workload: str) -> list[tuple[str, Series]]:
+        """What each policy about a workload (NAMESPACE/KIND/NAME) would see of a series now; empty where none is."""
+        now, snapshot, found = self._clock.now(), self.snapshot, []
+        for key in self._roll.about("workload", workload):
+            policy, seen = self._roll.members[key], self._workload(key[1])
+            shelves = self.stock.having(policy, (name,))
+            said = await self.stock.look(shelves, now)
+            if seen is not None and snapshot is not None:
+                found.append((policy.name, observe(policy, seen, snapshot, said, frozenset({name}), now).series[name]))
+        return found
+
+    def workloads(self) -> list[str]:
+        """The workloads that policies are about, as they are written."""
+        return sorted({str(ref) for _, ref in self._roll.members})
+
+    def _workload(self, ref: Ref) -> Workload | None:
+        return self.snapshot.workload(ref) if self.snapshot else None
+
+    def _held(self, policy: Policy, ref: Ref, now: float, reason: str, message: str) -> Decision:
+        """Nothing is done, and what the workload has is shown."""
+        workload = self._workload(ref)
+        if workload is None:
+            return held(policy, ref, now, reason, message)
+        return replace(held(policy, ref, now, reason, message, workload.replicas), uid=workload.uid)
+
+    def _failed(self, policy: Policy, ref: Ref, now: float, error: BaseException) -> Decision:
+        """Something a plugin answered is not what it must be."""
+        decision = self._held(policy, ref, now, "PluginFailed", raised(error))
+        return replace(decision, failures=(Failure("elasticd", "", raised(error)),))
+
+    async def _decide(
+        self, roll: Roll, cases: list[tuple[Key, Case | Decision]], now: float
+    ) -> list[tuple[Key, Decision]]:
+        judged = [case for _, case in cases if isinstance(case, Case)]
+        verdicts = iter(await self._judge(judged) if judged else ())
+        found = []
+        for key, case in cases:
+            decision = next(verdicts) if isinstance(case, Case) else case
+            if isinstance(decision, str):
+                decision = self._blocked(roll, key, decision, now)
+            found.append((key, decision))
+        return found
+
+    def _blocked(self, roll: Roll, key: Key, where: str, now: float) -> Decision:
+        """A plugin did not come back: the policy is held until reload, and the plugin's place is named."""
+        name, ref = key
+        roll.block(name, where)
+        decision = self._held(roll.members[key], ref, now, "PluginBlocked", roll.stuck(name))
+        return replace(decision, failures=(Failure(where, "", "blocked"),))
+
+    def _settle(self, key: Key, decision: Decision, now: float) -> None:
+        """Write a decision down, tell of it, and begin what it asks for."""
+        previous = self._journal.latest(*key)
+        try:
+            self._journal.append(decision)
+        except (TypeError, ValueError, RecursionError) as error:  # a plugin's words that JSON does not know
+            decision = self._failed(self._roll.members[key], key[1], now, error)
+            self._journal.append(decision)
+        self._roll.strike(decision)
+        for listener in self._listeners:
+            listener.decided(decision)
+        for announcement in announcements(decision, previous) if decision.mode == "act" else ():
+            task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
+            self._announcing.add(task)
+            task.add_done_callback(self._announcing.discard)
+        if decision.action is None:
+            self._again(key, now, decision.interval)
+        else:
+            self._acting[key] = asyncio.create_task(self._act(key, decision, decision.action), name=decision.id)
+
+    async def _act(self, key: Key, decision: Decision, action: Scale) -> None:
+        """Carry out what was decided. The workload is not looked at again before that has ended."""
+        try:
+            self._record(await carry_out(self._cluster, self._clock, decision, action))
+        finally:
+            del self._acting[key]
+            now = self._clock.now()
+            self._again(key, now, decision.interval)
+            if key in self._missed:  # news that came meanwhile
+                self._missed.discard(key)
+                self._schedule.advance(key, now + REST)
+
+    def _record(self, outcome: Outcome) -> None:
+        self._journal.append(outcome)
+        self._journal.flush()
+        for listener in self._listeners:
+            listener.acted(outcome)
+
+    def _again(self, key: Key, now: float, interval: float | None) -> None:
+        """Look at the workload again after the interval, or up to the policy's jitter sooner."""
+        policy = self._roll.members.get(key)
+        if policy is None:
+            return
+        self._turn += 1
+        wait = interval or policy.interval
+        if policy.jitter:
+            # On average a look comes half a quantum before its time: without that, jitter would make more of them.
+            wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)
+        # Never later than asked for; but if a source has something new meanwhile, just behind that.
+        self._schedule.set(key, self.stock.next(self._serving(self._roll, policy), now + QUANTUM, now + wait))
+
+    async def drain(self, patience: float | None = None) -> None:
+        """Wait for what is under way, at most `patience` seconds; an action that then has no answer is told so."""
+        tasks = [*self._acting.values(), *self._announcing]
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _soonest(policy: Policy) -> float:
+    """Seconds after which a workload is judged again though no sample has moved: the policy's own interval, as short as
+    jitter and a shared tick make it."""
+    return policy.interval * (1 - policy.jitter) - 2 * QUANTUM

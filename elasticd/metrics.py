@@ -1,0 +1,234 @@
+"""The daemon's own metrics, in Prometheus' names and units, made from the journal's records.
+
+Knows prometheus-client; knows nothing of how a decision is made. The series of a workload vanish with it.
+"""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from elasticd.model import Decision, Outcome, Ref
+from elasticd.shelf import SourceReport
+
+_WORKLOAD = ("policy", "namespace", "kind", "name")
+_AGES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 900)
+_CHILDREN = 50
+"""Series that one metric has for one workload at most. Plugins choose some of the labels, and might choose new ones for
+ever: what is beyond is counted together, labelled `other`."""
+
+Labels = tuple[str, ...]
+
+_LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+class _Counts:
+    """A counter with series for each owner (a workload, a policy), kept as plain numbers of which the series are made
+    when they are asked for, as a decision counts several times: labels() and inc() cost ten times what this does."""
+
+    def __init__(self, name: str, text: str, owner: tuple[str, ...], more: tuple[str, ...]) -> None:
+        self._name, self._text, self._labels = f"elasticd_{name}", text, (*owner, *more)
+        self._owners: dict[Labels, dict[Labels, int]] = {}
+
+    def add(self, owner: Labels, *more: str) -> None:
+        """One more, under the owner's labels and these further ones."""
+        counts = self._owners.get(owner)
+        if counts is None:
+            counts = self._owners[owner] = {}
+        if more not in counts and len(counts) >= _CHILDREN:
+            more = ("other",) * len(more)
+        counts[more] = counts.get(more, 0) + 1
+
+    def keep(self, owners: AbstractSet[Labels]) -> None:
+        """Drop the series of all others."""
+        self._owners = {owner: counts for owner, counts in self._owners.items() if owner in owners}
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """The counter; called in another thread than the loop's."""
+        family = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for owner, counts in list(self._owners.items()):
+            for more, count in list(counts.items()):
+                family.add_metric((*owner, *more), count)
+        yield family
+
+
+class _Ages:
+    """The series of a histogram by source, looked up once: labels() costs four times what observe() does."""
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+        self._of: dict[str, Any] = {}
+
+    def observe(self, source: str, age: float) -> None:
+        """One more age."""
+        found = self._of.get(source)
+        if found is None:
+            known = len(self._of) < _CHILDREN
+            found = self._histogram.labels(source if known else "other")
+            if known:
+                self._of[source] = found
+        found.observe(age)
+
+
+class _Latest:
+    """Gauges of what was last decided, made when they are asked for: a scrape is rare, a decision is not."""
+
+    def __init__(self) -> None:
+        self.decisions: dict[tuple[str, Ref], Decision] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges; called in another thread than the loop's."""
+        gauges = [
+            GaugeMetricFamily("elasticd_current_replicas", "Replicas the workload asks for.", labels=_WORKLOAD),
+            GaugeMetricFamily("elasticd_wanted_replicas", "Replicas decided on, after all limits.", labels=_WORKLOAD),
+            GaugeMetricFamily("elasticd_poll_interval_seconds", "Poll interval in force.", labels=_WORKLOAD),
+        ]
+        recommended = GaugeMetricFamily(
+            "elasticd_recommended_replicas", "Replicas a strategy wants.", labels=(*_WORKLOAD, "strategy")
+        )
+        for one in list(self.decisions.values()):
+            labels = (one.policy, one.workload.namespace, one.workload.kind, one.workload.name)
+            values = (one.current, one.replicas, one.interval)
+            for gauge, value in zip(gauges, values, strict=True):
+                if one.uid or gauge is gauges[-1]:  # a workload that is not there has not 0 replicas
+                    gauge.add_metric(labels, value)
+            for said in one.recommendations:
+                if said.replicas is not None:
+                    recommended.add_metric((*labels, said.strategy), said.replicas)
+        yield from (*gauges, recommended)
+
+
+class _Sources:
+    """Gauges of how the sources fare, as last reported."""
+
+    def __init__(self) -> None:
+        self.reports: Sequence[SourceReport] = ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauges; called in another thread than the loop's."""
+        up = GaugeMetricFamily("elasticd_source_up", "1 where a source's last read was good.", labels=("source",))
+        age = GaugeMetricFamily("elasticd_source_age_seconds", "Age of its newest sample.", labels=("source",))
+        pace = GaugeMetricFamily(
+            "elasticd_source_resolution_seconds", "Time between its renewals, if known.", labels=("source",)
+        )
+        for one in self.reports:
+            up.add_metric((one.name,), float(one.health == "ok"))
+            if one.age is not None:
+                age.add_metric((one.name,), one.age)
+            if one.resolution is not None:
+                pace.add_metric((one.name,), one.resolution)
+        yield from (up, age, pace)
+
+
+class Metrics:
+    """A listener of the loop. All series stand in a registry of their own."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, that nobody asks for
+        self._registry = registry = CollectorRegistry()
+        self._latest = _Latest()
+        self._sources = _Sources()
+        registry.register(self._latest)
+        registry.register(self._sources)
+        self._lost = 0
+
+        def make(kind: type[Any], name: str, text: str, labels: tuple[str, ...] = (), **more: Any) -> Any:
+            return kind(f"elasticd_{name}", text, labels, registry=registry, **more)
+
+        def count(name: str, text: str, owner: tuple[str, ...], *more: str) -> _Counts:
+            made = _Counts(name, text, owner, more)
+            registry.register(made)
+            return made
+
+        self._decisions = count("decisions", "Decisions made.", _WORKLOAD, "verdict")
+        self._limited = count("limited", "Decisions that a limit bound.", _WORKLOAD, "limit", "reason")
+        self._actions = count("actions", "Actions by what came of them.", _WORKLOAD, "result", "reason", "code")
+        self._holds = count("holds", "Decisions to hold, by reason.", _WORKLOAD, "reason")
+        self._failures = count("plugin_failures", "Failures of plugins.", ("policy",), "plugin", "hook")
+        self._worth = count("series", "Series that were judged, by what they were worth.", ("source",), "quality")
+        self._ages = _Ages(
+            make(Histogram, "sample_age_seconds", "Age of the newest sample when judged.", ("source",), buckets=_AGES)
+        )
+        self._lag = make(Histogram, "loop_lag_seconds", "How late ticks began.", buckets=_LAGS)
+        self._unchanged = make(Counter, "unchanged_total", "Polls whose samples had not moved.")
+        self._calls = make(Counter, "api_calls_total", "Calls of the Kubernetes API.", ("verb", "resource", "code"))
+        self._call_time = make(Histogram, "api_call_duration_seconds", "Time of those calls.", ("verb",))
+        self._reads = make(Counter, "source_reads_total", "Reads of a source.", ("source", "result"))
+        self._read_time = make(Histogram, "source_read_duration_seconds", "Time of those reads.", ("source",))
+        self._leader = make(Gauge, "leader", "1 where this daemon may act.")
+        self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
+        self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
+        self._policies = make(Gauge, "policies", "Policies in force.")
+
+    def decided(self, decision: Decision) -> None:
+        """Count a decision, and show what it saw."""
+        self._latest.decisions[decision.policy, decision.workload] = decision
+        owner = _owner(decision.policy, decision.workload)
+        self._decisions.add(owner, decision.verdict)
+        for limit in decision.limits:
+            if limit.bound:
+                self._limited.add(owner, limit.name, limit.reason)
+        if decision.verdict == "hold":
+            self._holds.add(owner, decision.reason)
+        for failure in decision.failures:
+            self._failures.add((decision.policy,), failure.plugin, failure.hook)
+        for one in decision.series:
+            self._worth.add((one.source,), one.quality.value)
+            if one.samples:
+                self._ages.observe(one.source, max(0.0, decision.at - one.measured))
+
+    def acted(self, outcome: Outcome) -> None:
+        """Count an action, or a refusal."""
+        owner = _owner(outcome.policy, outcome.workload)
+        self._actions.add(owner, outcome.result, outcome.reason, str(outcome.code))
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Note how late the loop is."""
+        self._lag.observe(lag)
+        self._unchanged.inc(unchanged)
+
+    def called(self, verb: str, resource: str, code: int, seconds: float) -> None:
+        """Count a call of the Kubernetes API; code 0: no answer."""
+        self._calls.labels(verb, resource, str(code)).inc()
+        self._call_time.labels(verb).observe(seconds)
+
+    def read(self, source: str, seconds: float, ok: bool) -> None:
+        """Count a read of a source."""
+        self._reads.labels(source, "done" if ok else "failed").inc()
+        self._read_time.labels(source).observe(seconds)
+
+    def reloaded(self, policies: int, *, ok: bool) -> None:
+        """Note that the policies were read again."""
+        self._reloads.labels("done" if ok else "refused").inc()
+        if ok:
+            self._policies.set(policies)
+
+    def governed(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
+        """Drop the series of workloads that are no longer governed, and of policies that are no longer in force."""
+        self._latest.decisions = {key: one for key, one in self._latest.decisions.items() if key in keys}
+        owners = {_owner(*key) for key in keys}
+        for one in (self._decisions, self._limited, self._actions, self._holds):
+            one.keep(owners)
+        self._failures.keep({(policy,) for policy, _ in keys})
+
+    def render(self, *, leading: bool, journal_failures: int, sources: Sequence[SourceReport] = ()) -> bytes:
+        """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
+        self._sources.reports = sources
+        self._leader.set(leading)
+        self._journal.inc(max(0, journal_failures - self._lost))
+        self._lost = max(self._lost, journal_failures)
+        return generate_latest(self._registry)
+
+
+def _owner(policy: str, ref: Ref) -> Labels:
+    """The labels of a workload under a policy, in the order of their names."""
+    return (policy, ref.namespace, ref.kind, ref.name)

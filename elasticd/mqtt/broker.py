@@ -1,0 +1,168 @@
+"""Which broker, and how to be known to it: the options that the source and the outlet share.
+
+Knows files of keys and passwords, and what aiomqtt is to be told; connects to nothing.
+"""
+
+import re
+import ssl
+from typing import Annotated, Any, Literal
+
+import aiomqtt
+from msgspec import Meta, Struct
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from elasticd.errors import ConfigError
+from elasticd.secrets import check_secret, read_secret, secret_path
+
+RECEIVE_MAXIMUM = 20_000
+"""QoS 1 messages that the broker may send before the first is acknowledged. With Mosquitto's own 20, and the 1,000 that
+it queues, more than a tenth of a second of other work at 10,000 messages a second is a loss; with this, two seconds are
+none. With 65,535 a longer pause left Mosquitto 2.0.11 three times as busy for good (all measured). MQTT 3.1.1 has no
+such option: there the broker's max_queued_messages must be raised."""
+
+ENVELOPE = 70_000
+"""Bytes of a packet that are not payload: a topic has at most 65,535, and there are properties."""
+
+Host = Annotated[str, Meta(min_length=1, max_length=255, description="name or address of the broker, no URL")]
+Port = Annotated[int, Meta(ge=0, le=65535, description="TCP port; 0: 8883 with tls, else 1883")]
+Protocol = Annotated[Literal["5", "3.1.1"], Meta(description="version of MQTT")]
+ClientId = Annotated[
+    str, Meta(max_length=200, description="by which the broker knows a session; empty: one that the broker makes up")
+]
+SessionExpiry = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=0xFFFF_FFFF,
+        description="seconds that the broker keeps subscriptions and messages while the connection is lost; 0: none",
+    ),
+]
+Keepalive = Annotated[int, Meta(ge=5, le=65535, description="seconds of silence after which the broker is asked")]
+Username = Annotated[str, Meta(description="empty: none is sent")]
+PasswordFile = Annotated[
+    str, Meta(description="file with the password, closed to others, or credential:NAME of systemd; empty: none")
+]
+MaxPayload = Annotated[int, Meta(ge=64, le=1 << 27, description="bytes of the largest message that is taken")]
+
+
+class Tls(Struct, frozen=True, forbid_unknown_fields=True):
+    """TLS. The broker's certificate must be valid and name `host`: there is no way to switch that off."""
+
+    ca_file: Annotated[str, Meta(description="PEM of who may sign the broker's certificate; empty: the system's")] = ""
+    cert_file: Annotated[str, Meta(description="PEM of the daemon's own certificate; empty: none")] = ""
+    key_file: Annotated[str, Meta(description="PEM of its key, closed to others, or credential:NAME; empty: none")] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.cert_file) != bool(self.key_file):
+            given, missing = ("cert_file", "key_file") if self.cert_file else ("key_file", "cert_file")
+            raise ValueError(f"{missing}: must be given with {given}, is empty")
+
+
+class Broker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A broker, and who the daemon is to it. Holds the places of secrets, never what they say."""
+
+    host: Host = "localhost"
+    port: Port = 0
+    protocol: Protocol = "5"
+    client_id: ClientId = ""
+    keepalive: Keepalive = 30
+    username: Username = ""
+    password_file: PasswordFile = ""
+    tls: Tls | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.:%-]+", self.host) or (":" in self.host and self.host.count(":") < 2):
+            # It is not told: who writes a URL may have written a password into it.
+            raise ValueError("host: must be a name or an address, without scheme, user and port, is something else")
+        if self.password_file and not self.username:
+            raise ValueError("username: must be given with password_file, is empty")
+
+    @property
+    def address(self) -> str:
+        """For messages: never a URL, which might hold a password."""
+        return f"{self.host}:{self._port}"
+
+    @property
+    def _port(self) -> int:
+        return self.port or (8883 if self.tls else 1883)
+
+    def examine(self) -> None:
+        """Raise ConfigError for a file that is missing, or open to others, before anything is begun."""
+        if self.password_file:
+            check_secret(self.password_file)
+        if self.tls:
+            _tls(self.tls)
+
+    def arguments(self) -> dict[str, Any]:
+        """What aiomqtt's Client is told. Reads the secrets anew each time, so that they may be renewed."""
+        told: dict[str, Any] = {
+            "hostname": self.host,
+            "port": self._port,
+            "identifier": self.client_id or None,
+            "keepalive": self.keepalive,
+            "username": self.username or None,
+            "password": read_secret(self.password_file) if self.password_file else None,
+            "tls_context": _tls(self.tls) if self.tls else None,
+        }
+        if self.protocol == "3.1.1":
+            return told | {"protocol": aiomqtt.ProtocolVersion.V311, "clean_session": True}
+        return told | {"protocol": aiomqtt.ProtocolVersion.V5, "clean_start": True}
+
+
+class Subscribed(Broker, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A broker that one listens to."""
+
+    session_expiry: SessionExpiry = 0
+    max_payload: MaxPayload = 1 << 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.session_expiry and not self.client_id:
+            raise ValueError("client_id: must be given with session_expiry > 0, is empty")
+
+    def arguments(self) -> dict[str, Any]:
+        """What aiomqtt's Client is told. With MQTT 5 the broker keeps back what is too large, so that it does not even
+        cross the network."""
+        told, fresh = super().arguments(), self.session_expiry == 0
+        if self.protocol == "3.1.1":
+            return told | {"clean_session": fresh}
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.ReceiveMaximum = RECEIVE_MAXIMUM
+        properties.MaximumPacketSize = self.max_payload + ENVELOPE
+        properties.SessionExpiryInterval = self.session_expiry
+        return told | {"clean_start": fresh, "properties": properties}
+
+
+def _tls(tls: Tls) -> ssl.SSLContext:
+    """A context that checks the certificate and the name. Raises ConfigError for unfit files."""
+    if tls.key_file:
+        check_secret(tls.key_file)
+    place = str(secret_path(tls.ca_file)) if tls.ca_file else None
+    try:
+        context = ssl.create_default_context(cafile=place)
+        context.sslsocket_class = _Closing
+        if tls.cert_file:
+            place = str(secret_path(tls.cert_file))
+            context.load_cert_chain(place, str(secret_path(tls.key_file)), password=_no_passphrase)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; an empty file is a ValueError
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not PEM"
+        raise ConfigError("", str(place), f"must be readable PEM, is not: {reason}") from None
+    return context
+
+
+class _Closing(ssl.SSLSocket):
+    """Closed when the handshake fails, which paho-mqtt 2.2.0 leaves to chance."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        """Agree with the broker, or close."""
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
+
+
+def _no_passphrase() -> str:
+    """Without it OpenSSL would ask the terminal."""
+    return ""

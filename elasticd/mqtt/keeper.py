@@ -1,0 +1,137 @@
+"""Stays connected: connects again for as long as it is open, and says what is wrong meanwhile.
+
+Knows when to try again; knows nothing of topics. A connection that does not last counts as a failure, so that two
+clients with one client_id, each of which throws the other out, do so less and less often.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import aiomqtt
+from paho.mqtt.reasoncodes import ReasonCode
+
+from elasticd.errors import ConfigError
+from elasticd.mqtt.broker import Broker
+from elasticd.mqtt.link import Link
+from elasticd.words import one_line, raised
+
+log = logging.getLogger("elasticd.mqtt")
+
+FIRST, LONGEST = 0.5, 30.0
+"""Seconds before the first new try, and at most; each is between half and all of it."""
+
+STABLE = 30.0
+"""Seconds that a connection must last before its loss is no failure."""
+
+TAKEN_OVER = 0x8E
+"""MQTT 5's reason code when another client connects with the same client identifier. Mosquitto 2.0.11 does not tell it,
+so that several short connections in a row are taken for a sign of the same."""
+
+UNSPECIFIED = 0x80
+"""What paho-mqtt says when a connection ends without a word."""
+
+
+class Keeper:
+    """A connection that is made again. `connected` since `since` (seconds since the epoch), else `trouble` says why."""
+
+    def __init__(
+        self,
+        label: str,
+        broker: Broker,
+        make: Callable[[dict[str, Any]], Link],
+        session: Callable[[Link], Awaitable[None]],
+    ) -> None:
+        """`session` is what is done with a connection; it ends by raising MqttError when that is lost."""
+        self._label, self._broker, self._make, self._session = label, broker, make, session
+        self._failures = self._short = 0
+        self._told = ""
+        self._closing = False
+        self.connected, self.since, self.connections = False, 0.0, 0
+        self.trouble = f"broker {broker.address}: not connected yet"
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Connected, or trying to be, for as long as the block runs."""
+        task = asyncio.create_task(self._keep(), name=f"mqtt {self._label}")
+        try:
+            yield
+        finally:
+            self._closing = True
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _keep(self) -> None:
+        while not self._closing:
+            begun, connections = time.monotonic(), self.connections
+            try:
+                await self._once()
+            except Exception as error:  # whatever goes wrong with one connection, the next is tried
+                lasted = time.monotonic() - begun
+                self._lost(error, lasted, self.connections > connections)
+            await asyncio.sleep(min(LONGEST, FIRST * 2.0 ** min(self._failures, 10)) * random.uniform(0.5, 1))  # noqa: S311
+            self._failures += 1
+
+    async def _once(self) -> None:
+        """One connection, from its beginning to its loss."""
+        link = self._make(await asyncio.to_thread(self._broker.arguments))
+        try:
+            await _entered(link)
+            try:
+                self._gained()
+                await self._session(link)
+            finally:
+                self.connected = False
+                with suppress(aiomqtt.MqttError):
+                    await link.__aexit__(None, None, None)
+        finally:
+            await link.abandon()
+
+    def _gained(self) -> None:
+        self.connected, self.since, self.trouble = True, time.time(), ""
+        self.connections += 1
+        if self._told:
+            log.info("%s: connected to broker %s again", self._label, self._broker.address)
+            self._told = ""
+
+    def _lost(self, error: Exception, lasted: float, was_connected: bool) -> None:
+        """Remember why; one line of the log for each change of the reason."""
+        if was_connected and lasted >= STABLE:
+            self._failures = self._short = 0
+        self._short = self._short + 1 if was_connected else 0
+        why = self._why(error)
+        self.trouble = f"broker {self._broker.address}: {why}"
+        if self._short > 1 and self._broker.client_id:
+            self.trouble += f"; {self._short} connections in a row did not last: is client_id another's too?"
+        if why != self._told:
+            log.warning("%s: %s", self._label, self.trouble)
+            self._told = why
+
+    def _why(self, error: BaseException) -> str:
+        """The reason in one line, without anything secret: neither library puts the password in its messages."""
+        cause = error.__cause__ if isinstance(error.__cause__, aiomqtt.MqttError | OSError) else error
+        code = getattr(cause, "rc", None)
+        if isinstance(code, ReasonCode) and code.value == TAKEN_OVER:
+            return f'another client took over client_id "{self._broker.client_id}"'
+        if isinstance(code, ReasonCode) and code.value == UNSPECIFIED:
+            return "the connection was lost"
+        if isinstance(cause, aiomqtt.MqttError | ConfigError):
+            return one_line(str(cause)) or "lost"
+        return raised(cause)
+
+
+async def _entered(link: Link) -> None:
+    """Connect. It happens in a thread, which does not end when it is cancelled: without waiting for it, its socket
+    would stay open."""
+    entering = asyncio.ensure_future(link.__aenter__())
+    try:
+        await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        with suppress(Exception):
+            await entering
+        raise

@@ -1,0 +1,174 @@
+"""Tells decisions and outcomes to an MQTT broker, as the journal's records.
+
+Knows topics and a listener's manners: whoever is slow or away costs the loop nothing. Decides nothing.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any
+
+import aiomqtt
+import msgspec
+from msgspec import Meta, Struct
+
+from elasticd.model import Decision, Outcome, Ref
+from elasticd.mqtt.broker import Broker
+from elasticd.mqtt.keeper import Keeper
+from elasticd.mqtt.link import Link
+
+PATIENCE = 1.0
+"""Seconds at the end for what still waits to be told."""
+
+TRIES = 3
+"""Times that a record is told, if connections break over it, before it is let go."""
+
+_LEVEL = 253
+"""Characters of a name that Kubernetes allows; a policy's may be longer."""
+
+_UNFIT = str.maketrans("/+#\0", "____")
+"""What a level of a topic cannot hold; no name that Kubernetes allows has it, but a policy's might."""
+
+
+class Outlet(Broker, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[outlet]: the broker's options, and what it is told."""
+
+    prefix: Annotated[
+        str, Meta(pattern="^[^+#$]+$", max_length=200, description="topics begin with it; each daemon needs its own")
+    ] = "elasticd"
+    all: Annotated[bool, Meta(description="every decision, not only changes, holds and new poll rates")] = False
+    qos: Annotated[int, Meta(ge=0, le=1, description="quality of service")] = 1
+    queue: Annotated[int, Meta(ge=1, le=1_000_000, description="records that wait, at most; then the oldest go")] = (
+        10_000
+    )
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Teller"]:
+        """A listener that tells, for as long as the block runs. Raises ConfigError for a file that must be mended."""
+        self.examine()
+        teller = Teller(self)
+        async with teller.keeper.kept():
+            try:
+                yield teller
+            finally:
+                await teller.finish()
+
+
+class Told(Struct, frozen=True):
+    """How the outlet is; `shed` are records let go because too many waited, or because no connection survived them."""
+
+    connected: bool
+    since: float
+    published: int
+    waiting: int
+    shed: int
+    trouble: str = ""
+
+
+class Teller:
+    """A listener of the loop."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._waiting: deque[Decision | Outcome] = deque()
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._last: dict[tuple[str, Ref], tuple[object, ...]] = {}
+        self._tried: tuple[Decision | Outcome | None, int] = (None, 0)
+        self.published = self.shed = 0
+        self.keeper = Keeper("outlet", outlet, self._link, self._tell)
+
+    def decided(self, decision: Decision) -> None:
+        """Tell of it, if it is news: that a count is still right is none."""
+        key = (decision.policy, decision.workload)
+        news = (decision.reason if decision.verdict == "hold" else "", decision.interval)
+        if self._outlet.all or decision.verdict == "scale" or self._last.get(key) != news:
+            self._put(decision)
+        self._last[key] = news
+
+    def acted(self, outcome: Outcome) -> None:
+        """Tell what came of it."""
+        self._put(outcome)
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Nothing to tell."""
+
+    def governed(self, keys: Any) -> None:
+        """Forget those that are no longer governed."""
+        self._last = {key: news for key, news in self._last.items() if key in keys}
+
+    def describe(self) -> Told:
+        """For reports."""
+        keeper = self.keeper
+        return Told(keeper.connected, keeper.since, self.published, len(self._waiting), self.shed, keeper.trouble)
+
+    def _put(self, record: Decision | Outcome) -> None:
+        if len(self._waiting) >= self._outlet.queue:
+            self._waiting.popleft()
+            self.shed += 1
+        self._waiting.append(record)
+        self._news.set()
+        self._idle.clear()
+
+    def _link(self, told: dict[str, Any]) -> Link:
+        return Link(will=aiomqtt.Will(self._status, b"offline", qos=1, retain=True), **told)
+
+    @property
+    def _status(self) -> str:
+        return f"{self._outlet.prefix}/status"
+
+    async def _tell(self, link: Link) -> None:
+        """Be online, and tell whatever waits, until the connection is lost. After an orderly end the broker forgets the
+        will, so it is said."""
+        await link.publish(self._status, b"online", qos=1, retain=True)
+        tasks = [asyncio.create_task(link.lost()), asyncio.create_task(self._publish(link))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await _ended(tasks)
+            with suppress(aiomqtt.MqttError):
+                await link.publish(self._status, b"offline", qos=1, retain=True, timeout=PATIENCE)
+            raise
+        raise next(end for end in await _ended(tasks) if isinstance(end, Exception))
+
+    async def _publish(self, link: Link) -> None:
+        """All that waits, the oldest first. A record stays until it is told: after a loss it is told again."""
+        while True:
+            while self._waiting:
+                record = self._waiting[0]
+                if self._tries(record) > TRIES:  # a broker may hang up on what is too large for it
+                    self.shed += 1
+                else:
+                    await link.publish(self._topic(record), msgspec.json.encode(record), qos=self._outlet.qos)
+                    self.published += 1
+                if self._waiting and self._waiting[0] is record:  # else it has been shed meanwhile
+                    self._waiting.popleft()
+            self._idle.set()
+            self._news.clear()
+            await self._news.wait()
+
+    def _tries(self, record: Decision | Outcome) -> int:
+        """How often it was to be told, with this time."""
+        self._tried = (record, self._tried[1] + 1 if self._tried[0] is record else 1)
+        return self._tried[1]
+
+    def _topic(self, record: Decision | Outcome) -> str:
+        kind = "decisions" if isinstance(record, Decision) else "outcomes"
+        ref = record.workload
+        levels = [level[:_LEVEL].translate(_UNFIT) for level in (ref.namespace, ref.kind, ref.name)]
+        return "/".join([self._outlet.prefix, kind, *levels])
+
+    async def finish(self) -> None:
+        """Give what waits a moment to be told, where there is someone to tell."""
+        if self.keeper.connected:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._idle.wait()
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
+    for task in tasks:
+        task.cancel()
+    return await asyncio.gather(*tasks, return_exceptions=True)

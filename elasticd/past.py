@@ -1,0 +1,58 @@
+"""What the journal's records leave behind: a Past grows by decisions and outcomes.
+
+Pure functions from one Past to the next; knows nothing of files.
+"""
+
+from msgspec.structs import replace
+
+from elasticd.model import Change, Decision, Outcome, Past, Run
+
+HORIZON = 3900.0
+"""Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
+
+
+GAP = 60.0
+"""Seconds without a decision, or three polls if longer, after which the windows are opened afresh."""
+
+
+def begin(at: float, replicas: int) -> Past:
+    """The first look: the count then found is remembered as a wish, so that nothing shrinks before a whole
+    window has passed (HPA: one pass, step 2)."""
+    return Past(since=at, runs=(Run(at, at, replicas),), until=at)
+
+
+def resume(past: Past, at: float, replicas: int) -> Past:
+    """The past as a decision at this time must see it. After a gap (a restart, another daemon's lead) the count then
+    found is a wish again: what happened meanwhile is not known, so nothing shrinks before a whole window."""
+    if at - past.until <= max(GAP, 3 * (past.interval or 0.0)):
+        return past
+    return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None)
+
+
+def remember(past: Past, decision: Decision) -> Past:
+    """The past after a decision: its raw wish, if it had one, and its poll interval."""
+    runs = past.runs
+    if decision.wish is not None:
+        last = runs[-1] if runs else None
+        if last is not None and last.replicas == decision.wish:
+            runs = (*runs[:-1], Run(last.first, decision.at, last.replicas))
+        else:
+            runs = (*runs, Run(decision.at, decision.at, decision.wish))
+        cutoff = decision.at - HORIZON
+        if runs[0].last < cutoff:
+            runs = tuple(run for run in runs if run.last >= cutoff)
+    since = past.blind_since  # kept over what says nothing of knowledge, as a pause or an old view does
+    if decision.blind:
+        since = decision.at if since is None else since
+    elif decision.wish is not None:
+        since = None
+    return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since)
+
+
+def carry(past: Past, outcome: Outcome) -> Past:
+    """The past after an outcome: the change, if it was made."""
+    if outcome.result != "done":
+        return past
+    cutoff = outcome.at - HORIZON
+    kept = tuple(change for change in past.changes if change.at >= cutoff)
+    return replace(past, changes=(*kept, Change(outcome.at, outcome.before, outcome.after)))

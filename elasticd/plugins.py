@@ -1,0 +1,264 @@
+"""Finds plugins, checks them, and calls each implementation alone, so that one that fails is named.
+
+Knows pluggy and entry points; knows nothing of policies' files or of what the answers mean.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pluggy
+from msgspec import Struct
+
+from elasticd import hookspecs
+from elasticd.errors import nearest
+from elasticd.model import Failure
+from elasticd.policy import Strategy
+from elasticd.words import one_line, raised, shown
+
+GROUP = "elasticd"
+HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, "elasticd_spec"))
+
+
+def _marked(plugin: Any, name: str) -> dict[str, Any] | None:
+    """The options of @hookimpl on a module's or a type's attribute, None where it stands on none."""
+    owner = plugin if isinstance(plugin, ModuleType | type) else type(plugin)
+    return getattr(getattr(owner, name, None), "elasticd_impl", None)
+
+
+class _Manager(pluggy.PluginManager):
+    """pluggy's manager, looking only at what is marked as a hook: little of what dir() of a record lists."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        return super().parse_hookimpl_opts(plugin, name) if _marked(plugin, name) else None
+
+
+class Installed(Struct, frozen=True):
+    """A strategy or source type, and who brought it."""
+
+    type: type[Any]
+    plugin: str
+    distribution: str
+
+    @property
+    def name(self) -> str:
+        """Its name in TOML."""
+        return str(self.type.__struct_config__.tag)
+
+
+class _RefusedError(Exception):
+    """What is wrong with a plugin, in our words."""
+
+
+class Registry:
+    """Everything that is installed. `problems` has one line for each plugin, or type, that could not be used."""
+
+    def __init__(self) -> None:
+        self.strategies: dict[str, Installed] = {}
+        self.sources: dict[str, Installed] = {}
+        self.problems: list[str] = []
+        self.modules = _Manager(GROUP)
+        self.modules.add_hookspecs(hookspecs)
+
+    def add(self, name: str, plugin: object, distribution: str = "") -> None:
+        """Take in one plugin; whatever is wrong with it becomes a line in `problems`."""
+        with self._blame(name):
+            if self.modules.has_plugin(name):
+                raise _RefusedError("another plugin has this name already")
+            _check(plugin)
+            self.modules.register(plugin, name)
+            for hook, table in (("register_strategies", self.strategies), ("register_sources", self.sources)):
+                for found in self._brought(plugin, hook):
+                    with self._blame(name):
+                        _check_type(hook, found)
+                        self._admit(table, Installed(found, name, distribution))
+
+    @contextmanager
+    def _blame(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise
+        except _RefusedError as error:
+            self.problems.append(one_line(f"plugin {name}: {error}"))
+        except BaseException as error:  # sys.exit in a plugin must not end the daemon
+            self.problems.append(f"plugin {name}: {raised(error)}")
+
+    def _brought(self, plugin: object, hook: str) -> list[Any]:
+        """The types that a plugin's implementations of a register hook give."""
+        found: list[Any] = []
+        for implementation in getattr(self.modules.hook, hook).get_hookimpls():
+            if implementation.plugin is not plugin:
+                continue
+            try:
+                given = implementation.function()
+                found += given
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise _RefusedError(f"{hook}: must return types, raised {raised(error)}") from None
+        return found
+
+    def _admit(self, table: dict[str, Installed], new: Installed) -> None:
+        if new.name in table:
+            raise _RefusedError(f'"{new.name}" is already registered by plugin {table[new.name].plugin}')
+        table[new.name] = new
+
+
+def _check_type(hook: str, found: Any) -> None:
+    """Refuse what cannot be decoded from a table that names its type."""
+    strategy = hook == "register_strategies"
+    wanted = Strategy if strategy else Struct
+    if not isinstance(found, type) or not issubclass(found, wanted):
+        kind = "elasticd.api.Strategy" if strategy else "elasticd.sources.Source"
+        raise _RefusedError(f"{hook}: must return types derived from {kind}, returned {shown(found)}")
+    config = found.__struct_config__
+    if not _tagged(found) or config.tag_field != "type":
+        example = f'class {found.__name__}({wanted.__name__}, tag="name-in-toml")'
+        raise _RefusedError(f"{found.__name__}: must have a tag, as in {example}, has none")
+    if not config.frozen:
+        raise _RefusedError(f"{found.__name__}: must be frozen, is not")
+    if strategy:
+        _check(found)
+    try:
+        msgspec.json.Decoder(found)
+    except Exception as error:
+        raise _RefusedError(f"{found.__name__}: its options cannot be decoded: {raised(error)}") from None
+
+
+def _tagged(found: type[Any]) -> bool:
+    """Whether a type names its own tag: msgspec makes one that is left out from the class's name."""
+    tag = found.__struct_config__.tag
+    return isinstance(tag, str) and (tag != found.__name__ or tag.islower())
+
+
+def _check(plugin: object) -> None:
+    """Refuse implementations of no hook, of a shape that cannot be called, and forgotten marks."""
+    for name in dir(plugin):
+        marked = _marked(plugin, name)
+        if marked is not None:
+            _check_implementation(plugin, name, marked)
+            continue
+        meant = name in HOOKS and (isinstance(plugin, type) or name.startswith("register_"))
+        if meant and isfunction(getattr(plugin, name, None)):
+            raise _RefusedError(f"{name}: must be marked with @hookimpl, is not")
+
+
+def _check_implementation(plugin: object, name: str, marked: Mapping[str, Any]) -> None:
+    hook, function = marked.get("specname") or name, getattr(plugin, name)
+    if hook not in HOOKS:
+        raise _RefusedError(f"{hook}: no such hook{nearest(hook, HOOKS)}")
+    if marked.get("wrapper") or marked.get("hookwrapper"):
+        raise _RefusedError(f"{name}: must not be a wrapper, is")
+    if iscoroutinefunction(function) or isgeneratorfunction(function):
+        kind = "async" if iscoroutinefunction(function) else "a generator"
+        raise _RefusedError(f"{name}: must be a plain function, is {kind}")
+    known = signature(getattr(hookspecs, hook)).parameters
+    for argument, parameter in signature(function).parameters.items():
+        if argument not in known and argument != "self":
+            raise _RefusedError(f'{name}: argument "{argument}" is not one of {", ".join(known) or "none"}')
+        if parameter.kind is not Parameter.POSITIONAL_OR_KEYWORD or parameter.default is not Parameter.empty:
+            raise _RefusedError(f'{name}: argument "{argument}" must be a plain one without a default, is not')
+
+
+def implemented(record: type[Any]) -> frozenset[str]:
+    """The hooks that a type implements, under whatever names."""
+    marks = ((name, _marked(record, name)) for name in dir(record))
+    return frozenset(str(marked.get("specname") or name) for name, marked in marks if marked is not None)
+
+
+def _own_first(point: EntryPoint) -> tuple[bool, str, str]:
+    """Bundled plugins before others, so that a name that is taken twice stays theirs."""
+    return (point.dist is None or point.dist.name != "elasticd", point.name, point.value)
+
+
+def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
+    """All plugins in entry point group `elasticd`. One that cannot be imported is named, and the rest go on."""
+    registry = Registry()
+    found = entry_points(group=GROUP) if points is None else points
+    for point in sorted(found, key=_own_first):
+        try:
+            module = point.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plugin that calls sys.exit on import must not end the daemon
+            registry.problems.append(f"plugin {point.name} ({point.value}): {raised(error)}")
+            continue
+        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else ""
+        registry.add(point.name, module, distribution)
+    return registry
+
+
+class Answers(Struct, frozen=True):
+    """What the implementations of one hook said, each with its name, and which could not."""
+
+    values: tuple[tuple[str, Any], ...]
+    failures: tuple[Failure, ...] = ()
+
+
+def _union(wanted: Iterable[tuple[str, ...] | None]) -> frozenset[str] | None:
+    """The series that any of them reads; None when one of them wants all."""
+    found: set[str] = set()
+    for names in wanted:
+        if names is None:
+            return None
+        found.update(names)
+    return frozenset(found)
+
+
+class _Implementation(Struct, frozen=True):
+    name: str
+    function: Any
+    arguments: tuple[str, ...]
+
+
+class Hooks:
+    """The implementations of one policy's strategies and limits, ready to be called. Immutable: policies whose
+    tables are equal share one."""
+
+    def __init__(self, strategies: Iterable[Strategy]) -> None:
+        distinct: list[Strategy] = []
+        for strategy in strategies:
+            if strategy not in distinct:  # a second voice that says the same changes nothing, and pluggy refuses it
+                distinct.append(strategy)
+        self.reads = _union(strategy.reads() for strategy in distinct)
+        manager = _Manager(GROUP)
+        manager.add_hookspecs(hookspecs)
+        names: dict[str, int] = {}
+        for strategy in distinct:
+            tag = str(strategy.__struct_config__.tag)
+            names[tag] = names.get(tag, 0) + 1
+            manager.register(strategy, tag if names[tag] == 1 else f"{tag}#{names[tag]}")
+        self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
+
+    def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
+        """Call every implementation of a hook but those switched off. Answers of None are left out."""
+        values: list[tuple[str, Any]] = []
+        failures: list[Failure] = []
+        for implementation in self._implementations[hook]:
+            if implementation.name in off:
+                failures.append(Failure(implementation.name, hook, "is switched off until reload"))
+                continue
+            try:
+                value = implementation.function(*map(arguments.__getitem__, implementation.arguments))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # sys.exit or a cancellation from a plugin is that plugin's failure
+                failures.append(Failure(implementation.name, hook, f"raised {raised(error)}"))
+                continue
+            if value is not None:
+                values.append((implementation.name, value))
+        return Answers(tuple(values), tuple(failures))
+
+
+def _implementations(manager: _Manager, hook: str) -> tuple[_Implementation, ...]:
+    """By name, so that the order of a policy's tables does not show."""
+    found = sorted(getattr(manager.hook, hook).get_hookimpls(), key=lambda one: one.plugin_name)
+    return tuple(
+        _Implementation(one.plugin_name, one.function, tuple(name for name in one.argnames if name != "self"))
+        for one in found
+    )

@@ -1,0 +1,127 @@
+"""What is wanted, typed: a policy is one TOML file, a strategy one table of it.
+
+Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from elasticd.model import Ref, Workload
+
+Seconds = Annotated[float, Meta(gt=0, description="seconds")]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """A strategy or a limit: its fields are its TOML options, its @hookimpl methods its voice.
+
+    Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed")`. Cross-field rules belong in
+    `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember.
+    """
+
+    def reads(self) -> tuple[str, ...] | None:
+        """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""
+        return None
+
+    def fastest(self) -> float | None:
+        """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
+        return None
+
+
+class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
+    """The policy's own least and greatest count. They are applied last and nothing overrules them."""
+
+    max: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    min: Count = 1
+
+    def __post_init__(self) -> None:
+        if self.min > self.max:
+            raise ValueError(f"min: must be <= max = {self.max}, is {self.min}")
+
+
+class Target(Struct, frozen=True, forbid_unknown_fields=True):
+    """One workload, by name."""
+
+    namespace: str
+    name: str
+    kind: str = "Deployment"
+    api_version: str = "apps/v1"
+
+    @property
+    def ref(self) -> Ref:
+        """The same as a reference."""
+        return Ref(self.namespace, self.kind, self.name, self.api_version)
+
+
+class Select(Struct, frozen=True, forbid_unknown_fields=True):
+    """Many workloads of one kind, by namespace and labels; each is decided on its own."""
+
+    namespaces: Annotated[tuple[str, ...], Meta(min_length=1)]
+    labels: dict[str, str] = {}
+    kind: str = "Deployment"
+    api_version: str = "apps/v1"
+
+    def matches(self, workload: Workload) -> bool:
+        """Whether the workload is one of them. A namespace of "*" is any."""
+        ref = workload.ref
+        if (ref.kind, ref.api_version) != (self.kind, self.api_version):
+            return False
+        if ref.namespace not in self.namespaces and "*" not in self.namespaces:
+            return False
+        return all(workload.labels.get(key) == value for key, value in self.labels.items())
+
+
+class Trust(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a policy takes for known, and what it does about what is not."""
+
+    sources: Annotated[
+        tuple[str, ...], Meta(description="asked for each series in this order; none: all, in elasticd.toml's")
+    ] = ()
+    coverage: Annotated[
+        float, Meta(ge=0, le=1, description="part of the pods that must have a sample, or the series is unknown")
+    ] = 0.5
+    zero_when_empty: Annotated[
+        tuple[str, ...], Meta(description="series of which no sample means 0, where the source answered")
+    ] = ()
+    unknown: Annotated[
+        Literal["hold", "up-only", "floor", "fallback"],
+        Meta(
+            description="hold: change nothing; up-only: what samples are left may raise the count; "
+            "when it has lasted `after`, floor: at least `replicas`; fallback: `replicas`"
+        ),
+    ] = "hold"
+    replicas: Annotated[Count | None, Meta(description="for floor and fallback")] = None
+    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before the floor or fallback")] = 180.0
+    may_lower: Annotated[bool, Meta(description="let the fallback lower the count")] = False
+
+    def __post_init__(self) -> None:
+        counted = self.unknown in ("floor", "fallback")
+        if counted and self.replicas is None:
+            raise ValueError(f'replicas: must be given for unknown = "{self.unknown}", is missing')
+        if not counted and self.replicas is not None:
+            raise ValueError(f'replicas: must be left out for unknown = "{self.unknown}", is {self.replicas}')
+        if self.may_lower and self.unknown != "fallback":
+            raise ValueError(f'may_lower: must be left out for unknown = "{self.unknown}", is true')
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """One file: which workloads, between which bounds, by which strategies, within which limits."""
+
+    name: str
+    replicas: Bounds
+    strategies: tuple[Strategy, ...]
+    limits: tuple[Strategy, ...] = ()
+    workload: Target | None = None
+    select: Select | None = None
+    mode: Literal["act", "observe"] = "observe"
+    interval: float = 30.0
+    jitter: float = 0.1
+    max_age: float = 120.0
+    trust: Trust = Trust()
+
+    def governs(self, workload: Workload) -> bool:
+        """Whether this policy decides about the workload."""
+        if self.workload is not None:
+            return workload.ref == self.workload.ref
+        return self.select is not None and self.select.matches(workload)

@@ -1,0 +1,99 @@
+"""What a number is worth: samples in, a graded series out.
+
+Knows that age counts from the measurement and that garbage is never zero; knows nothing of where a
+number came from or what it will decide.
+"""
+
+import math
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from msgspec.structs import replace
+
+from elasticd.model import Quality, Sample, Series
+
+FUTURE = 60.0
+"""Seconds a source's clock may run ahead of ours before its samples are called invalid."""
+
+_AGES = 10 * 365 * 86400.0
+"""Seconds: who says that a number is older does not know how old it is."""
+
+NO_SAMPLE = "no sample"
+
+SETTLING = 60.0
+"""Seconds after its start within which a pod may well have no sample: metrics-server needs two scrapes of one."""
+
+
+def grade(
+    name: str,
+    source: str,
+    samples: Iterable[Sample],
+    at: float,
+    max_age: float,
+    pods: int = 0,
+) -> Series:
+    """A series of the samples that can be used at this time, and what it is worth as a whole.
+
+    Dropped are NaN, infinite, negative and future samples (INVALID) and those older than `max_age` seconds (STALE);
+    of a pod, all or none, for a part of its containers is not the pod. A series of the workload as a whole is then
+    worth no more than that. One of pods is PARTIAL when fewer than the `pods` expected are left: pods whose samples are
+    of no use are like pods without one.
+    """
+    given = tuple(samples)
+    if not given:
+        return Series(name, source, Quality.EMPTY, (), NO_SAMPLE)
+    latest, oldest = at + FUTURE, at - max_age
+    fresh = tuple([s for s in given if 0.0 <= s.value < math.inf and oldest <= s.measured <= latest])
+    heard = pods if pods <= 1 else len({s.pod for s in fresh})
+    if len(fresh) == len(given) and heard >= pods:
+        return Series(name, source, Quality.FRESH, fresh, "", _newest(fresh))
+    valid = tuple([s for s in given if 0.0 <= s.value < math.inf and s.measured <= latest])
+    worst = _blemish(given, valid, fresh, at, max_age) if len(fresh) < len(given) else (Quality.PARTIAL, "")
+    if not pods:
+        return Series(name, source, worst[0], fresh, worst[1], _newest(fresh))
+    spoilt = _spoilt(given, fresh)
+    kept = tuple([s for s in fresh if s.pod not in spoilt])
+    told = f"{len({s.pod for s in kept})} of {pods} pods have a sample"
+    quality = Quality.PARTIAL if kept else worst[0]
+    return Series(name, source, quality, kept, "; ".join(filter(None, (told, worst[1]))), _newest(kept))
+
+
+def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series:
+    """A partial series, marked as not covering when less than `coverage` (0 to 1) of the expected pods have a sample.
+    Expected are those that have settled, and those of which there was a sample, be it garbage; of others that have
+    just started, nobody can have measured anything yet."""
+    heard = len(expected & {s.pod for s in series.samples})
+    if heard >= coverage * len(expected):
+        return series
+    told = f"{series.message}; of {len(expected)} that should, at least {coverage:.0%} must"
+    return replace(series, message=told, covered=False)
+
+
+def _newest(samples: tuple[Sample, ...]) -> float:
+    return max([s.measured for s in samples], default=0.0)
+
+
+def _spoilt(given: tuple[Sample, ...], kept: tuple[Sample, ...]) -> set[str]:
+    """The pods of which a sample was dropped. By identity: a NaN equals nothing."""
+    good = {id(s) for s in kept}
+    return {s.pod for s in given if id(s) not in good}
+
+
+def _blemish(
+    given: tuple[Sample, ...], valid: tuple[Sample, ...], fresh: tuple[Sample, ...], at: float, max_age: float
+) -> tuple[Quality, str]:
+    """Why some samples were dropped."""
+    if len(valid) < len(given):
+        dropped = len(given) - len(valid)
+        return (
+            Quality.INVALID,
+            f"{dropped} of {len(given)} samples are NaN, infinite, negative or of the future",
+        )
+    age, dropped = at - min(s.measured for s in given), len(given) - len(fresh)
+    told = f"up to {age:.0f} s old" if age < _AGES else "of unknown age"
+    return Quality.STALE, f"{dropped} of {len(given)} samples are {told}, at most {max_age:g} s"
+
+
+def failed(name: str, source: str, message: str) -> Series:
+    """A series whose source could not be read."""
+    return Series(name, source, Quality.ERROR, (), message)

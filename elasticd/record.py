@@ -1,0 +1,185 @@
+"""From what Prometheus remembers to a recording: a file of samples that stands in for any source.
+
+Knows the format of recordings (one row for each sample: time, series, subject, key, value, window, and a container
+where there is one) and how a file comes to be whole; knows nothing of HTTP or PromQL.
+"""
+
+import csv
+import os
+import re
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from elasticd.errors import ConfigError, UnavailableError, nearest
+from elasticd.sources import Source
+from elasticd.sources.http import HttpFault
+from elasticd.sources.prometheus import Prometheus
+from elasticd.sources.prometheus.answers import Fault
+from elasticd.sources.prometheus.history import History, Past, Steps, TooMuch, history
+
+ENDINGS = (".jsonl", ".csv")
+_POINTS = 11_000
+"""Prometheus refuses a query of more steps."""
+_FIRST_POINTS = 100
+_ROWS = 200_000
+"""About so many are held in memory."""
+
+_AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)?")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, None: 1.0}
+
+
+def seconds(text: str) -> float:
+    """A step: 15s, 1m, 0.5 (seconds). Raises ValueError."""
+    found = _SPAN.fullmatch(text)
+    if not found or not 0.001 <= (step := float(found[1]) * _SECONDS[found[2]]) <= 604800:
+        raise ValueError(f'must be seconds or as 15s or 1m, is "{text}"')
+    return step
+
+
+def moment(text: str, now: float) -> float:
+    """A time: now, -7d, RFC 3339 with its offset, or seconds since the epoch. Raises ValueError."""
+    if text == "now":
+        return now
+    if found := _AGO.fullmatch(text):
+        return now - float(found[1]) * _SECONDS[found[2]]
+    if re.fullmatch(r"\d+(?:\.\d+)?", text):
+        return float(text)
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        given = None
+    if given is None or given.tzinfo is None:
+        raise ValueError(f'must be now, as -7d, or as 2026-03-02T08:00:00Z, is "{text}"')
+    return given.timestamp()
+
+
+class Recorded(NamedTuple):
+    """What came of it: rows by series, and what was wrong with some."""
+
+    rows: dict[str, int]
+    faults: dict[str, str]
+
+
+def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
+    """The source of that name. Raises ConfigError when there is none, or it is not one that remembers."""
+    named = {source.label: source for source in sources}
+    source = named.get(name)
+    if source is None:
+        raise ConfigError("", "--source", f'must be one of {", ".join(named)}, is "{name}"{nearest(name, named)}')
+    if not isinstance(source, Prometheus):
+        kind = source.__struct_config__.tag
+        raise ConfigError("", "--source", f'must be of type "prometheus", which remembers, "{name}" is of "{kind}"')
+    return source
+
+
+async def write_recording(
+    source: Prometheus, wanted: Sequence[str], steps: Steps, out: Path, now: float, *, force: bool = False
+) -> Recorded:
+    """Write the past of those series into a file, which is there when it is whole. Raises ConfigError for what must
+    be mended first, UnavailableError for a server or a disk in trouble."""
+    if steps.first + steps.step > steps.last:
+        raise ConfigError("", "--from", "must be a --step before --to, or more")
+    counts = dict.fromkeys(wanted, 0)
+    with _whole(out, force=force) as file:
+        try:
+            async with history(source, wanted, now) as past:
+                write = _writer(file, out.suffix, containers=any(plan.containers for plan in past.plans))
+                async for rows in _portions(past, steps):
+                    for row in rows:
+                        write(row)
+                        counts[row.plan.name] += 1
+                faults = past.faults
+        except KeyError as error:
+            name, known, troubles = error.args
+            why = "".join(f"; {key}: {text}" for key, text in troubles.items())
+            raise ConfigError("", "--series", f'no series "{name}"{nearest(name, known)}{why}') from None
+        except (Fault, HttpFault) as fault:
+            raise UnavailableError(f"{source.label}: {fault}") from None
+        if not any(counts.values()):
+            told = "".join(f"; {key}: {text}" for key, text in faults.items())
+            raise UnavailableError(f"{source.label}: there is no sample of {', '.join(wanted)} in that time{told}")
+    return Recorded(counts, faults)
+
+
+async def _portions(past: History, steps: Steps) -> AsyncIterator[list[Past]]:
+    """All rows by time, some 100,000 at once: as many steps at a time as make that, or as the server will answer."""
+    points, index, total = _FIRST_POINTS, 0, int((steps.last - steps.first) / steps.step + 1e-9) + 1
+    while index < total:
+        count = min(points, total - index)
+        first = steps.first + index * steps.step
+        part = Steps(first, first + (count - 1) * steps.step, steps.step)
+        try:
+            rows = [row for plan in past.plans for row in await past.samples(plan, part)]
+        except TooMuch:
+            if count == 1:
+                raise
+            points = max(1, count // 4)
+            continue
+        rows.sort(key=lambda row: row.time)
+        yield rows
+        index += count
+        points = max(1, min(_POINTS, int(count * min(4.0, _ROWS / max(len(rows), 1)))))
+
+
+def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
+    if ending == ".csv":
+        table = csv.writer(file, lineterminator="\n")
+        names = ["time", "series", "subject", "key", "value", "window"] + ["container"] * containers
+        table.writerow(names)
+        return lambda row: table.writerow(_fields(row).values() if containers else [*_fields(row).values()][:6])
+    encode = msgspec.json.Encoder().encode
+
+    def line(row: Past) -> None:
+        fields = _fields(row)
+        if not row.container:
+            del fields["container"]
+        file.write(encode(fields).decode() + "\n")  # what is no number is null
+
+    return line
+
+
+def _fields(row: Past) -> dict[str, Any]:
+    plan = row.plan
+    return {
+        "time": round(row.time, 3), "series": plan.name, "subject": plan.subject, "key": row.key, "value": row.value,
+        "window": plan.window, "container": row.container,
+    }  # fmt: skip
+
+
+@contextmanager
+def _whole(out: Path, *, force: bool) -> Iterator[IO[str]]:
+    """A file that takes its name only once all of it is on the disk; nothing is left of one that is not."""
+    if out.suffix not in ENDINGS:
+        raise ConfigError("", "--out", f'must end in {" or ".join(ENDINGS)}, is "{out}"')
+    _refuse_existing(out, force=force)
+    made = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=out.parent, prefix=f".{out.name}.", delete=False
+        ) as file:
+            made = file.name
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _refuse_existing(out, force=force)
+        Path(made).chmod(0o644)
+        Path(made).replace(out)
+        made = ""
+    except OSError as error:
+        raise UnavailableError(f"{out}: must be writable, is not: {error.strerror or error}") from None
+    finally:
+        if made:
+            with suppress(OSError):
+                Path(made).unlink()
+
+
+def _refuse_existing(out: Path, *, force: bool) -> None:
+    if not force and out.exists():
+        raise ConfigError("", "--out", f"must be a new file, {out} is there (--force)")

@@ -1,0 +1,125 @@
+"""Files of rows: CSV and JSON lines.
+
+Knows how text becomes rows, and in which line it is wrong; knows nothing of what rows are for.
+"""
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from elasticd.errors import ConfigError
+from elasticd.mend import convert
+from elasticd.recorded.rows import NEEDED, Row, check_columns, to_time, to_value, to_window, wrong
+from elasticd.words import one_line
+
+
+def unreadable(path: Path, kind: str, problem: Exception) -> ConfigError:
+    """What to say of a file that is not what its ending says."""
+    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    return ConfigError(str(path), "", f"must be a readable {kind} file, is not: {one_line(reason)}")
+
+
+def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line of a CSV file, and its number; the header, if only an empty one, is the first."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
+            yield 1, header
+            for cells in reader:
+                if len(cells) == len(header):
+                    yield reader.line_num, cells
+                elif cells:
+                    problem = f"must have {len(header)} cells as the header has, has {len(cells)}"
+                    raise wrong((path, reader.line_num), problem)
+            if _is_cut(path):
+                raise wrong((path, reader.line_num), "must end with a line end, does not: it may be cut off")
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise unreadable(path, "CSV", problem) from None
+
+
+def _is_cut(path: Path) -> bool:
+    """Whether the last line has no end: its last number may lack digits, and nobody could tell."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read() not in (b"\n", b"\r", b"")
+
+
+def read_csv(path: Path) -> Iterator[Row]:
+    """The rows of a CSV file with a header, in any order of columns."""
+    lines = csv_lines(path)
+    _, header = next(lines)
+    check_columns((path, 1), header)
+    time, series, subject, key, value = (header.index(name) for name in NEEDED)
+    window, container = (header.index(name) if name in header else None for name in ("window", "container"))
+    for line, cells in lines:
+        where = path, line
+        yield (
+            line,
+            to_time(where, cells[time]),
+            cells[series],
+            cells[subject],
+            cells[key],
+            to_value(where, cells[value]),
+            0.0 if window is None else to_window(where, cells[window]),
+            "" if container is None else cells[container],
+        )
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A line of JSON. JSON has no NaN and no infinity: null is NaN, and both may be written as text."""
+
+    time: float | str
+    series: str
+    subject: str
+    key: str
+    value: float | str | None
+    window: float | str | None = 0.0
+    container: str = ""
+
+
+def read_json_lines(path: Path) -> Iterator[Row]:
+    """The rows of a file with a JSON object in each line. Empty lines are none."""
+    decoder = msgspec.json.Decoder(_Line)
+    try:
+        with path.open("rb") as file:
+            for line, text in enumerate(file, 1):
+                try:
+                    found = decoder.decode(text)
+                except msgspec.DecodeError:
+                    if not text.strip():
+                        continue
+                    found = _mended((path, line), text)
+                where = path, line
+                time, value, window = found.time, found.value, found.window
+                yield (
+                    line,
+                    to_time(where, time),
+                    found.series,
+                    found.subject,
+                    found.key,
+                    to_value(where, value),
+                    to_window(where, window),
+                    found.container,
+                )
+    except OSError as problem:
+        raise unreadable(path, "JSON lines", problem) from None
+
+
+def _mended(where: tuple[Path, int], text: bytes) -> _Line:
+    """A line without the fields that begin with an underscore; or what is wrong with it."""
+    try:
+        table = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        cut = "" if text.endswith(b"\n") else ", and has no line end: it may be cut off"
+        raise wrong(where, f"must be JSON, is not: {problem}{cut}") from None
+    if isinstance(table, dict):
+        table = {name: value for name, value in table.items() if not name.startswith("_")}
+    try:
+        return convert(table, _Line, "")
+    except ConfigError as error:
+        raise wrong(where, f"{error.key}: {error.problem}" if error.key else error.problem) from None

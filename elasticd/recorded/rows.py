@@ -1,0 +1,107 @@
+"""One row of a recording: its columns, and what must hold of each.
+
+Knows what a time, a subject and a key look like; knows nothing of how files are read or of what is done with rows.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from elasticd.errors import ConfigError, nearest
+from elasticd.words import shown
+
+Row = tuple[int, float, str, str, str, float, float, str]
+"""The line it stands in, time, series, subject, key, value, window and container."""
+
+NEEDED = ("time", "series", "subject", "key", "value")
+COLUMNS = (*NEEDED, "window", "container")
+"""Others must begin with an underscore, and are left alone."""
+
+SHAPES = {"pod": ("NAMESPACE/NAME", 2), "workload": ("NAMESPACE/KIND/NAME", 3), "node": ("NAME", 1)}
+"""How the key of each subject is written, and of how many parts."""
+
+PARQUET = ".parquet"
+
+Where = tuple[Path, int]
+"""A file, and which line of it; of a Parquet file which row, 0 being its schema."""
+
+
+def wrong(where: Where, problem: str) -> ConfigError:
+    """Something is wrong in a line; a Parquet file has a schema and rows instead."""
+    path, line = where
+    if path.suffix.lower() != PARQUET:
+        return ConfigError(str(path), f"line {line}", problem)
+    return ConfigError(str(path), f"row {line}" if line else "schema", problem)
+
+
+def check_columns(where: Where, names: Sequence[str]) -> None:
+    """Refuse columns that are unknown, given twice or missing."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise wrong(where, f"{shown(name)}: must be given once, is given twice")
+        if name not in COLUMNS and not name.startswith("_"):
+            raise wrong(where, f"{shown(name)}: no such column{nearest(name[:60], COLUMNS)}")
+    check_needed(where, names, NEEDED)
+
+
+def check_needed(where: Where, names: Sequence[str], needed: Sequence[str]) -> None:
+    """Refuse a table without one of the columns that it needs."""
+    for name in needed:
+        if name not in names:
+            raise wrong(where, f"{name}: must be given, is missing")
+
+
+def check_place(where: Where, series: str, subject: str, key: str) -> None:
+    """Refuse a row that is about nothing, or about something that is not written as it must be."""
+    if not series:
+        raise wrong(where, "series: must not be empty")
+    if subject not in SHAPES:
+        known = f"must be one of {', '.join(SHAPES)}, is {shown(subject)}{nearest(subject[:60], SHAPES)}"
+        raise wrong(where, f"subject: {known}")
+    shape, parts = SHAPES[subject]
+    found = key.split("/")
+    if len(found) != parts or not all(found):
+        raise wrong(where, f"key: must be {shape} for a {subject}, is {shown(key)}")
+
+
+def to_time(where: Where, given: float | str | None) -> float:
+    """Seconds since the epoch."""
+    try:
+        time = math.nan if given is None else float(given)
+    except ValueError:
+        time = _rfc3339(str(given))
+    if not math.isfinite(time):
+        problem = "must be seconds since the epoch, or RFC 3339 with its offset from UTC"
+        raise wrong(where, f"time: {problem}, is {shown(given)}")
+    return time
+
+
+def _rfc3339(text: str) -> float:
+    """Seconds since the epoch; NaN for what is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    return math.nan if found.tzinfo is None else found.timestamp()
+
+
+def to_value(where: Where, given: float | str | None) -> float:
+    """Any number. NaN and infinities stay as they are; nothing at all is NaN, for it is not zero."""
+    if given is None or given == "":
+        return math.nan
+    try:
+        return float(given)
+    except ValueError:
+        raise wrong(where, f"value: must be a number, is {shown(given)}") from None
+
+
+def to_window(where: Where, given: float | str | None) -> float:
+    """Seconds; nothing is an instant."""
+    try:
+        window = float(given or 0.0)
+    except ValueError:
+        window = math.nan
+    if not 0.0 <= window < math.inf:
+        raise wrong(where, f"window: must be seconds, >= 0, is {shown(given)}")
+    return window

@@ -1,0 +1,205 @@
+"""Which policy governs which workload, and how each policy's plugins fare.
+
+Knows policies and the workloads of a snapshot; knows nothing of time's passing or of what is decided.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from elasticd.cluster import Kind, Snapshot
+from elasticd.journal import Key
+from elasticd.model import Decision, Pod, Ref
+from elasticd.plugins import Hooks
+from elasticd.policy import Policy, Strategy
+from elasticd.sources import Subject
+
+STRIKES = 5
+"""Failures in a row after which an implementation is switched off until reload."""
+
+
+class Roll:
+    """The policies in force. `members` maps each governed workload, under its policy's name, to the policy."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self.policies = tuple(policies)
+        self.members: dict[Key, Policy] = {}
+        self.kinds: frozenset[Kind] = frozenset(_kind(policy) for policy in policies)
+        self._enrolled_at: int | None = None
+        self._hooks: dict[tuple[object, ...], Hooks] = {}
+        self._by_policy: dict[str, Hooks] = {}
+        self._rivals: dict[Ref, tuple[str, ...]] = {}
+        self._by_name: dict[str, Ref] = {}
+        self._by_ref: dict[Ref, tuple[Key, ...]] = {}
+        self._claims = _Claims()
+        self._strikes: dict[tuple[str, Ref, str], int] = {}
+        self._stuck: dict[str, str] = {}
+
+    def enrol(self, snapshot: Snapshot) -> bool:
+        """Find the governed workloads again if any came, went or changed its labels. Whether it was done."""
+        if snapshot.version == self._enrolled_at:
+            return False
+        self._enrolled_at = snapshot.version
+        self.members = {(p.name, p.workload.ref): p for p in self.policies if p.workload is not None}
+        selecting = [policy for policy in self.policies if policy.select is not None]
+        for workload in snapshot.workloads() if selecting else ():
+            self.members.update({(p.name, workload.ref): p for p in selecting if p.governs(workload)})
+        self._rivals = _rivals(self.members)
+        self._by_name = {str(ref): ref for _, ref in self.members}
+        self._by_ref = {}
+        for key in self.members:
+            self._by_ref[key[1]] = (*self._by_ref.get(key[1], ()), key)
+        self._claim(snapshot)
+        return True
+
+    def _claim(self, snapshot: Snapshot) -> None:
+        """Let newcomers claim their pods before anyone is judged, and those who went let go of theirs."""
+        found = {ref: snapshot.workload(ref) for _, ref in self.members}
+        self._claims.keep({ref for ref, workload in found.items() if workload is not None})
+        for ref, workload in found.items():
+            if workload is not None and ref not in self._claims:
+                self._claims.take(ref, snapshot.pods(workload))
+
+    def about(self, subject: Subject, key: str) -> tuple[Key, ...]:
+        """Who is judged by what is known of a workload, or of a pod, by its key."""
+        if subject == "node":
+            return ()
+        ref = self._by_name.get(key) if subject == "workload" else self._claims.owner(key)
+        return self._by_ref.get(ref, ()) if ref is not None else ()
+
+    def rivals(self, key: Key) -> tuple[str, ...]:
+        """The policies that would all act on this workload; empty when there is at most one, as there must be."""
+        name, ref = key
+        found = self._rivals.get(ref, ())
+        return found if name in found else ()
+
+    def hooks(self, policy: Policy) -> Hooks:
+        """The policy's plugins. Built when first asked for; policies with equal tables share them."""
+        found = self._by_policy.get(policy.name)
+        if found is None:
+            records = (*policy.strategies, *policy.limits)
+            key = tuple(_identity(record) for record in records)
+            found = self._hooks.get(key)
+            if found is None:
+                found = self._hooks[key] = Hooks(records)
+            self._by_policy[policy.name] = found
+        return found
+
+    def ambiguity(self, ref: Ref, pods: tuple[Pod, ...]) -> str:
+        """Why its pods cannot be told from another governed workload's, or an empty string.
+
+        HPA: AmbiguousSelector. Both workloads are told, for as long as it lasts.
+        """
+        self._claims.take(ref, pods)
+        rival = self._claims.rival(ref)
+        return "" if rival is None else f"its selector matches pods that {rival} selects too"
+
+    def off(self, policy: str) -> frozenset[str]:
+        """The policy's implementations that have failed too often."""
+        if not self._strikes:
+            return frozenset()
+        return frozenset(
+            plugin for (name, _, plugin), count in self._strikes.items() if name == policy and count >= STRIKES
+        )
+
+    def strike(self, decision: Decision) -> None:
+        """Count an implementation's failures in a row, for each workload alone: a policy may have a thousand."""
+        failed = {failure.plugin for failure in decision.failures}
+        if not failed and not self._strikes:
+            return
+        off = self.off(decision.policy)
+        about = (decision.policy, decision.workload)
+        for name, ref, plugin in list(self._strikes):
+            if (name, ref) == about and plugin not in failed and plugin not in off:
+                del self._strikes[name, ref, plugin]
+        for plugin in failed:
+            key = (*about, plugin)
+            self._strikes[key] = self._strikes.get(key, 0) + 1
+
+    def stuck(self, policy: str) -> str:
+        """Where a plugin of this policy blocked, or an empty string."""
+        return self._stuck.get(policy, "")
+
+    def block(self, policy: str, where: str) -> None:
+        """Ask nothing of this policy's plugins again until reload."""
+        self._stuck[policy] = f"{where}; it is not called again until reload"
+
+
+class _Claims:
+    """Which pods each workload's selector matches, and which pods more than one does."""
+
+    def __init__(self) -> None:
+        self._pods: dict[Ref, tuple[Pod, ...]] = {}
+        self._claimants: dict[str, tuple[Ref, ...]] = {}
+        self._shared: set[str] = set()
+        self._owners: dict[str, Ref] = {}
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self._pods
+
+    def take(self, ref: Ref, pods: tuple[Pod, ...]) -> None:
+        """A workload's selector matches these pods, and no others any more."""
+        before = self._pods.get(ref, ())
+        self._pods[ref] = pods
+        if before is pods:
+            return
+        for pod in before:
+            self._owners.pop(f"{pod.namespace}/{pod.name}", None)
+        for pod in pods:
+            self._owners[f"{pod.namespace}/{pod.name}"] = ref
+        old, new = {pod.uid for pod in before}, {pod.uid for pod in pods}
+        for uid in old - new:
+            self._set(uid, tuple(other for other in self._claimants[uid] if other != ref))
+        for uid in new - old:
+            self._set(uid, (*self._claimants.get(uid, ()), ref))
+
+    def _set(self, uid: str, claimants: tuple[Ref, ...]) -> None:
+        if claimants:
+            self._claimants[uid] = claimants
+        else:
+            del self._claimants[uid]
+        if len(claimants) > 1:
+            self._shared.add(uid)
+        else:
+            self._shared.discard(uid)
+
+    def drop(self, ref: Ref) -> None:
+        """The workload is gone, or governed no longer."""
+        self.take(ref, ())
+        del self._pods[ref]
+
+    def owner(self, pod: str) -> Ref | None:
+        """The workload that claimed the pod last, by its key."""
+        return self._owners.get(pod)
+
+    def keep(self, refs: set[Ref]) -> None:
+        """Drop all others."""
+        for ref in self._pods.keys() - refs:
+            self.drop(ref)
+
+    def rival(self, ref: Ref) -> Ref | None:
+        """Another workload that claims one of its pods."""
+        if not self._shared:
+            return None
+        shared = [pod.uid for pod in self._pods[ref] if pod.uid in self._shared]
+        return min((other for uid in shared for other in self._claimants[uid] if other != ref), default=None)
+
+
+def _kind(policy: Policy) -> Kind:
+    about = policy.workload or policy.select
+    if about is None:
+        raise ValueError("a policy without workload and select is refused when it is read")
+    return (about.api_version, about.kind)
+
+
+def _identity(record: Strategy) -> tuple[object, ...]:
+    """Equal for records of one type with equal options; what a plugin prints of itself is no proof."""
+    return (type(record), msgspec.json.encode(record))
+
+
+def _rivals(members: Mapping[Key, Policy]) -> dict[Ref, tuple[str, ...]]:
+    acting: dict[Ref, list[str]] = {}
+    for (name, ref), policy in members.items():
+        if policy.mode == "act":
+            acting.setdefault(ref, []).append(name)
+    return {ref: tuple(sorted(names)) for ref, names in acting.items() if len(names) > 1}

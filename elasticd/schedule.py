@@ -1,0 +1,69 @@
+"""When each workload is due: one heap of times for all policies.
+
+Knows times and keys; knows no clock. An overdue key is due once, however many of its times have passed.
+"""
+
+import heapq
+import zlib
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+def spread(key: object, turn: int = 0) -> float:
+    """A number in [0, 1) that is the same for the same key and turn, and even over many keys."""
+    return zlib.crc32(f"{key}/{turn}".encode()) / 2**32
+
+
+class Schedule(Generic[K]):
+    """Keys by due time. Setting a key again moves it; heap entries that no longer count are skipped."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, K]] = []
+        self._due: dict[K, tuple[float, int]] = {}
+        self._count = 0
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._due
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __iter__(self) -> Iterator[K]:
+        """All keys that are scheduled; they may be moved and dropped meanwhile."""
+        return iter(list(self._due))
+
+    def set(self, key: K, when: float) -> None:
+        """The key is due at this time, whatever was set before."""
+        self._count += 1
+        self._due[key] = (when, self._count)
+        heapq.heappush(self._heap, (when, self._count, key))
+        if len(self._heap) > 2 * len(self._due) + 64:  # moved often, and long before it was due
+            self._heap = [(*entry, of) for of, entry in self._due.items()]
+            heapq.heapify(self._heap)
+
+    def advance(self, key: K, when: float) -> None:
+        """A scheduled key is due at this time, unless it is sooner; for others nothing."""
+        if key in self._due and when < self._due[key][0]:
+            self.set(key, when)
+
+    def drop(self, key: K) -> None:
+        """The key is never due."""
+        self._due.pop(key, None)
+
+    def next(self) -> float | None:
+        """The earliest due time; None when nothing is scheduled."""
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now: float) -> list[K]:
+        """Take out every key whose time has come, earliest first."""
+        found: list[K] = []
+        while self._heap and self._heap[0][0] <= now:
+            when, count, key = heapq.heappop(self._heap)
+            if self._due.get(key) == (when, count):
+                del self._due[key]
+                found.append(key)
+        return found

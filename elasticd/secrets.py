@@ -1,0 +1,49 @@
+"""Secrets: read from files that nobody else may read, or from systemd's credentials, when they are needed.
+
+Knows files and their rights; knows nothing of what a secret is for. No message holds what a file says.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from elasticd.errors import ConfigError
+
+CREDENTIAL = "credential:"
+_LARGEST = 1 << 20
+
+
+def secret_path(place: str) -> Path:
+    """The file of a secret: a path, or `credential:NAME` for one that systemd passes (LoadCredential=NAME:...)."""
+    if not place.startswith(CREDENTIAL):
+        return Path(place)
+    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    if not folder:
+        raise ConfigError("", place, "must be passed by systemd (LoadCredential=), CREDENTIALS_DIRECTORY is not set")
+    return Path(folder) / place.removeprefix(CREDENTIAL)
+
+
+def check_secret(place: str) -> Path:
+    """The same, once it is a readable file that is closed to others. Raises ConfigError that names place and rule."""
+    path = secret_path(place)
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+    except OSError as error:
+        raise ConfigError("", str(path), f"must be readable, is not: {error.strerror}") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+        raise ConfigError("", str(path), f"must be a file of at most {_LARGEST >> 20} MB")
+    # A file in a mounted Kubernetes Secret may be 0644: give it defaultMode 0400.
+    if found.st_mode & stat.S_IROTH:
+        rights = stat.filemode(found.st_mode)
+        raise ConfigError("", str(path), f"must not be readable by everyone (chmod o-r), is {rights}")
+    return path
+
+
+def read_secret(place: str) -> str:
+    """What the file says, without the line end. Read anew whenever it is needed, so that it may be renewed."""
+    path = check_secret(place)
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError("", str(path), "must be UTF-8 text, is not") from None

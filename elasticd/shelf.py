@@ -1,0 +1,234 @@
+"""One read of each source serves all policies that are due.
+
+Knows how fresh a reading must be to be shared, when a source can have something new, and how long to wait for it; knows
+nothing of what it says.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.clock import Clock
+from elasticd.model import Readings, Sample
+from elasticd.renewal import Renewal
+from elasticd.sources import Describes, Reader, Site, Source
+from elasticd.words import one_line, raised, shown
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 2.0
+"""Seconds that a read may take before the last reading has to do."""
+
+BACKOFF = 15.0
+"""Seconds that pass at most between reads of a source that fails; they double from its `every` on."""
+
+SLACK = 0.1
+"""Seconds by which a tick may come early for what it takes along."""
+
+_FIRST_PAUSE = 0.5
+_LOOKED_AT = 1000
+"""Samples of a series among which the newest is looked for: they are renewed together."""
+
+Told = Callable[[str, float, bool], None]
+"""Is told the source, the seconds and the success of every read."""
+
+
+class SourceReport(Struct, frozen=True):
+    """How a source fares. `age` counts from its newest measurement; None where there is none. `seconds` is what a read
+    took, on average; `details` what the source itself has to say."""
+
+    name: str
+    type: str
+    health: str
+    resolution: float | None
+    age: float | None
+    reads: int
+    failures: int
+    seconds: float
+    samples: int
+    series: tuple[str, ...]
+    details: Any = None
+
+
+@asynccontextmanager
+async def opened(
+    sources: Sequence[Source], site: Site, told: Told = lambda name, seconds, ok: None
+) -> AsyncIterator[list["Shelf"]]:
+    """A shelf for each source, for as long as the block runs."""
+    async with AsyncExitStack() as stack:
+        shelves = []
+        for source in sources:
+            reader = await stack.enter_async_context(source.open(site))
+            shelf = Shelf(reader, source, site.clock, told=told)
+            stack.push_async_callback(shelf.close)
+            shelves.append(shelf)
+        yield shelves
+
+
+class Shelf:
+    """A source's last reading, and the read that will replace it.
+
+    `ask` begins a read when there can be something new, `take` gives the reading, or None while one that is worth
+    waiting for is under way. A read that takes longer than `patience` seconds goes on by itself: meanwhile everyone
+    gets the last reading, whose samples then look as old as they are. Nobody waits for the reads after it, until one is
+    in time again.
+    """
+
+    def __init__(
+        self, reader: Reader, source: Source, clock: Clock, patience: float = PATIENCE, told: Told | None = None
+    ) -> None:
+        self.name, self._type, self._every = source.label, str(source.__struct_config__.tag), source.every
+        self.offers = source.offers()
+        self._reader, self._clock, self._patience, self._told = reader, clock, patience, told
+        self._last = Readings(self.name, 0.0, error="not read yet", offers=self.offers)
+        self._complete = source.complete
+        self._pushes, self._renewal = source.pushes, Renewal(source.resolution)
+        self._asked = self._until = float("-inf")
+        self._task: asyncio.Task[None] | None = None
+        self._begun = 0.0
+        self._closing = False
+        self._late = False
+        self._reads = self._failures = self._in_a_row = 0
+        self._seconds = 0.0
+        self._trouble: tuple[str, ...] = ("",)
+
+    def has_any(self, names: Iterable[str] | None) -> bool:
+        """Whether it may have one of these series; None stands for all there are."""
+        return names is None or self.offers is None or not set(self.offers).isdisjoint(names)
+
+    def next(self, now: float, when: float) -> float:
+        """The last time between the two at which it has something new; `when` if that is not known."""
+        return when if self._pushes or self._in_a_row else self._renewal.before(now, when)
+
+    @property
+    def last(self) -> Readings:
+        """The last reading, whatever is under way."""
+        return self._last
+
+    def _is_due(self, now: float) -> bool:
+        """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace."""
+        if now - self._asked < self._every:
+            return False
+        return now + SLACK >= (self._until if self._in_a_row else self._renewal.due)
+
+    def ask(self, now: float) -> "asyncio.Task[None] | None":
+        """Begin a read if one is due. Gives the one under way, if it is worth waiting for."""
+        if self._task is None:
+            if not self._is_due(now):
+                return None
+            self._asked, self._begun = now, asyncio.get_running_loop().time()
+            self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
+        return None if self._late else self._task
+
+    def take(self, now: float) -> Readings | None:
+        """The reading to judge by; None as long as a better one can be expected soon."""
+        if self._task is not None and not self._late:
+            if asyncio.get_running_loop().time() - self._begun < self._patience:
+                return None
+            self._late = True
+        return self._last
+
+    async def _read(self, now: float) -> None:
+        """One read, to its end: whatever a source does, others go on."""
+        try:
+            said = await self._reader.read(now)
+            if not isinstance(said, Readings):
+                said = Readings(self.name, now, error=f"must answer with Readings, did with {shown(said)}")  # type: ignore[unreachable]
+        except asyncio.CancelledError:
+            if self._closing:
+                raise
+            said = Readings(self.name, now, error="the read was cancelled")
+        except Exception as error:
+            said = Readings(self.name, now, error=raised(error))
+        self._finish(said)
+
+    def _finish(self, said: Readings) -> None:
+        """Take the reading in, at the time at which it came."""
+        took = asyncio.get_running_loop().time() - self._begun
+        ended = self._asked + took
+        self._task, self._late = None, took > self._patience
+        self._reads += 1
+        self._seconds += took
+        if said.error:
+            self._failures += 1
+            self._in_a_row += 1
+            self._until = ended + min(BACKOFF, max(self._every, _FIRST_PAUSE) * 2.0 ** min(self._in_a_row - 1, 10))
+        else:
+            self._in_a_row = 0
+            if not self._pushes:
+                self._renewal.saw(ended, min(newest(said), ended))  # a clock that is ahead tells no pace
+        self._last = replace(said, source=self.name, offers=self.offers, complete=self._complete)
+        self._note(said)
+        if self._told is not None:
+            self._told(self.name, took, not said.error)
+
+    def _note(self, said: Readings) -> None:
+        """Log that it fails, or some of its series do, once for each change."""
+        trouble = ("", *sorted(said.faults)) if not said.error else (said.error.partition(":")[0],)
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        if told := _trouble(said):
+            logger.warning("source %s: %s", self.name, told)
+        else:
+            logger.info("source %s: all is well again", self.name)
+
+    def report(self, now: float) -> SourceReport:
+        """How it fares."""
+        last, latest = self._last, newest(self._last)
+        trouble = _trouble(last)
+        return SourceReport(
+            name=self.name,
+            type=self._type,
+            health="late" if self._late else trouble or "ok",
+            resolution=self._renewal.resolution,
+            age=None if latest == float("-inf") else max(0.0, now - latest),
+            reads=self._reads,
+            failures=self._failures,
+            seconds=self._seconds / self._reads if self._reads else 0.0,
+            samples=sum(len(subjects) for table in _tables(last) for subjects in table.values()),
+            series=tuple(sorted({name for table in _tables(last) for name in table})),
+            details=self._reader.describe() if isinstance(self._reader, Describes) else None,
+        )
+
+    async def close(self) -> None:
+        """End a read that is still under way."""
+        self._closing = True
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await self._task
+
+
+def _trouble(said: Readings) -> str:
+    return one_line(said.error or "; ".join(f"{name}: {fault}" for name, fault in sorted(said.faults.items())))
+
+
+def _tables(said: Readings) -> tuple[Any, Any, Any]:
+    return said.pods, said.workloads, said.nodes
+
+
+def newest(said: Readings) -> float:
+    """The newest time of measurement, as far as a look at some of each series shows; minus infinity for none."""
+    if said.newest is not None:
+        return said.newest
+    return max(
+        (
+            sample.measured
+            for table in _tables(said)
+            for subjects in table.values()
+            for samples in _some(subjects)
+            for sample in samples
+        ),
+        default=float("-inf"),
+    )
+
+
+def _some(subjects: Any) -> Iterable[tuple[Sample, ...]]:
+    return islice(subjects.values(), _LOOKED_AT)

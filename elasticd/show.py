@@ -1,0 +1,186 @@
+"""Decisions in words: what `explain`, `status` and `run` print.
+
+Knows the records and the terminal; knows nothing of where a record came from.
+"""
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from elasticd.model import Decision, Limit, Outcome, Recommendation, Series
+from elasticd.shelf import SourceReport
+from elasticd.words import one_line
+
+_COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
+
+
+def seconds(value: float) -> str:
+    """A duration as a person says it: 0.4 s, 12 s, 3 min, 5 h."""
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 120:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _row(table: Table, *cells: str | Text) -> None:
+    """Add a row. Names and messages come from strangers: no line break or escape of theirs reaches the terminal."""
+    table.add_row(*(one_line(cell) if isinstance(cell, str) else cell for cell in cells))
+
+
+def explain(decision: Decision, outcome: Outcome | None, now: float) -> RenderableType:
+    """Everything a decision was made of, in the order it was made."""
+    head = Text.assemble(
+        (one_line(str(decision.workload)), "bold"),
+        f"  policy {decision.policy} ({decision.mode}), {seconds(max(0.0, now - decision.at))} ago\n",
+        (headline(decision), _COLOURS[decision.verdict]),
+    )
+    parts: list[RenderableType] = [head, Text()]
+    parts += _section("Samples", _samples(decision.series, decision.at), f"{decision.pods} pods")
+    parts += _section("Wanted", _wanted(decision.recommendations), "no strategy was asked")
+    parts += _section("Limits", _limits(decision.limits), "none")
+    parts += _section("Conditions", _conditions(decision), "none")
+    if decision.failures:
+        parts += _section("Plugin failures", _failures(decision), "")
+    parts.append(Text.assemble(("Action      ", "dim"), _action(decision, outcome)))
+    next_look = f"looks again after {decision.interval:g} s ({decision.interval_by or 'policy'})"
+    if outcome is not None and outcome.condition is not None:
+        told = f"{outcome.condition.type} {outcome.condition.status}, {outcome.condition.reason}"
+        parts.append(Text.assemble(("            ", "dim"), told))
+    parts.append(Text.assemble(("Next        ", "dim"), next_look))
+    return Group(*parts)
+
+
+def _section(title: str, table: Table, note: str) -> list[RenderableType]:
+    body: RenderableType = table if table.row_count else Text(f"  {note}", style="dim")
+    return [Text(title, style="bold"), body, Text()]
+
+
+def headline(decision: Decision) -> str:
+    """The answer in one line."""
+    if decision.verdict == "scale":
+        told = f"{decision.current} -> {decision.replicas} replicas"
+    else:
+        told = f"{decision.verdict} {decision.current} replicas"
+        if decision.verdict == "hold" and decision.wish not in (None, decision.current):
+            told += f" (wanted {decision.wish})"
+    return one_line(f"{told}: {decision.reason}" + (f", {decision.message}" if decision.message else ""))
+
+
+def _samples(series: Iterable[Series], at: float) -> Table:
+    table = _table("series", "source", "quality", "samples", "total", "age", "window", "")
+    for one in series:
+        total, age, window = "-", "-", "-"
+        if one.samples:
+            total = f"{sum(sample.value for sample in one.samples):.4g}"
+            age = seconds(max(0.0, at - one.measured))
+            window = seconds(max(sample.window for sample in one.samples))
+        source = one.source or "-"
+        _row(table, one.name, source, one.quality.value, str(len(one.samples)), total, age, window, one.message)
+    return table
+
+
+def sources(reports: Iterable[SourceReport]) -> Table:
+    """A row for each source of a running daemon, and one below for what it has to say of itself."""
+    table = _table("source", "type", "health", "renewed", "age", "reads", "failed", "takes", "subjects", "series")
+    for one in reports:
+        renewed = "-" if one.resolution is None else f"every {seconds(one.resolution)}"
+        age = "-" if one.age is None else seconds(one.age)
+        takes = f"{one.seconds * 1000:.0f} ms" if one.reads else "-"
+        health = Text(one_line(one.health), style="default" if one.health == "ok" else "yellow")
+        counts = (str(one.reads), str(one.failures), takes, str(one.samples))
+        _row(table, one.name, one.type, health, renewed, age, *counts, ", ".join(one.series))
+        if isinstance(one.details, dict):
+            told = ", ".join(f"{key} {value}" for key, value in one.details.items() if value and key != "since")
+            _row(table, "", "", Text(one_line(told), style="dim"), *[""] * 7)
+    return table
+
+
+def query(policy: str, series: Series, now: float) -> RenderableType:
+    """All samples of a series, as a policy's strategies see them, and what they are worth."""
+    worth = series.quality.value if series.trusted else f"{series.quality.value}, not trusted"
+    source = f" from {series.source}" if series.source else ""
+    head = f"{series.name} for policy {policy}: {worth}{source}"
+    table = _table("pod", "container", "value", "age", "received", "window")
+    for one in series.samples:
+        ages = (seconds(now - one.measured), f"{seconds(now - one.received)} ago", seconds(one.window))
+        _row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
+    told = [Text(f"  {one_line(series.message)}", style="dim")] if series.message else []
+    return Group(Text(one_line(head), style="bold"), *told, *([table] if table.row_count else []))
+
+
+def _wanted(recommendations: Iterable[Recommendation]) -> Table:
+    table = _table("strategy", "replicas", "metric", "current", "target", "why")
+    for said in recommendations:
+        why = f"{said.reason}: {said.message}" if said.message else said.reason
+        _row(table, said.strategy, _count(said.replicas), "", "", "", why)
+        for measure in said.measures:
+            problem = f"{measure.reason}: {measure.message}" if measure.message else measure.reason
+            count = _count(measure.replicas)
+            _row(table, "", count, measure.metric, measure.current or "-", measure.target or "-", problem)
+    return table
+
+
+def _limits(limits: Iterable[Limit]) -> Table:
+    table = _table("limit", "allows", "binds", "reason", "")
+    for limit in limits:
+        low = "0" if limit.lowest is None else str(limit.lowest)
+        high = "any" if limit.highest is None else str(limit.highest)
+        binds = Text("yes", style="yellow") if limit.bound else Text("no", style="dim")
+        _row(table, limit.name, f"{low} to {high}", binds, limit.reason, limit.message)
+    return table
+
+
+def _conditions(decision: Decision) -> Table:
+    table = _table("condition", "status", "reason", "")
+    for condition in decision.conditions:
+        _row(table, condition.type, str(condition.status), condition.reason, condition.message)
+    return table
+
+
+def _failures(decision: Decision) -> Table:
+    table = _table("plugin", "hook", "")
+    for failure in decision.failures:
+        _row(table, failure.plugin, failure.hook, failure.message)
+    return table
+
+
+def _action(decision: Decision, outcome: Outcome | None) -> str:
+    if decision.action is None:
+        return "none"
+    told = f"scale {decision.action.before} -> {decision.action.after}"
+    return f"{told}: {answer(outcome)}" if outcome else f"{told}: no answer is recorded"
+
+
+def answer(outcome: Outcome) -> str:
+    """What came of an action, with the reason and the API's status."""
+    codes = [outcome.reason] * bool(outcome.reason) + [f"HTTP {outcome.code}"] * bool(outcome.code)
+    code = f" ({', '.join(codes)})" if codes else ""
+    more = f", {outcome.message}" if outcome.message else ""
+    return one_line(f"{outcome.result}{code} in {outcome.seconds:.3f} s{more}")
+
+
+def _count(replicas: int | None) -> str:
+    return "unknown" if replicas is None else str(replicas)
+
+
+def status(decisions: Iterable[Decision], now: float) -> Table:
+    """A row for each governed workload: its last decision."""
+    table = _table("policy", "mode", "workload", "replicas", "wanted", "verdict", "why", "poll", "judged")
+    for one in decisions:
+        verdict = Text(one.verdict, style=_COLOURS[one.verdict])
+        wanted = str(one.wish) if one.wish is not None else "-"
+        ago = f"{seconds(max(0.0, now - one.at))} ago"
+        poll = f"{one.interval:g} s"
+        count = str(one.current) if one.current == one.replicas else f"{one.current} -> {one.replicas}"
+        _row(table, one.policy, one.mode, str(one.workload), count, wanted, verdict, one.reason, poll, ago)
+    return table

@@ -1,0 +1,88 @@
+"""Where numbers come from: what every source can do, and what it may use of the daemon.
+
+Knows the shape of a source; knows nothing of policies. Only a source knows a query, a topic or a path.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from msgspec import Meta, Struct
+
+from elasticd.clock import Clock
+from elasticd.cluster import Cluster, Snapshot
+from elasticd.model import Readings, Ref
+from elasticd.policy import Seconds
+
+Subject = Literal["pod", "workload", "node"]
+"""What a sample is about: keyed "namespace/pod", "NAMESPACE/KIND/NAME" or the node's name."""
+
+
+class Reader(Protocol):
+    """A source that has been opened."""
+
+    async def read(self, now: float) -> Readings:
+        """All it knows now. Trouble is told in `Readings.error`, never raised."""
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A reader that has more to say of itself, for `elasticd sources` and /sources."""
+
+    def describe(self) -> Any:
+        """Whatever JSON can hold: a record of a connection, of what was counted or refused."""
+
+
+class Site(Struct, frozen=True):
+    """What a source finds where it is opened.
+
+    `wake` says that something new is known of a subject, so that who uses it is judged at once; a source that is only
+    ever asked need not call it. `governed` are the workloads that policies are about, `snapshot` the cluster as last
+    observed; None before that.
+    """
+
+    cluster: Cluster
+    clock: Clock
+    wake: Callable[[Subject, str], None]
+    governed: Callable[[], Collection[Ref]]
+    snapshot: Callable[[], Snapshot | None]
+
+
+class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """A source as written in TOML: its fields are its options.
+
+    `every` is the shortest time between two reads, in seconds: policies that are due within it share one read.
+    """
+
+    pushes: ClassVar[bool] = False
+    """Whether it learns of things by being told, so that reading it costs nothing and no read is too soon."""
+
+    name: Annotated[str, Meta(max_length=63, description="in policies and reports; empty: its type")] = ""
+    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 0.5
+    resolution: Annotated[Seconds | None, Meta(description="of its renewals; left out: learnt from its timestamps")] = (
+        None
+    )
+
+    complete: ClassVar[bool] = True
+    """Whether it knows all that there is, so that what it leaves out can be taken for 0 where a policy says so; one
+    that is told, or looks at some, knows only what it has heard."""
+
+    usual: ClassVar[float | None] = None
+    """Seconds between renewals as this kind of source usually comes, for advice; None: who knows."""
+
+    usual_series: ClassVar[tuple[str, ...] | None] = None
+    """What it usually has, for advice, where `offers` cannot say."""
+
+    @property
+    def label(self) -> str:
+        """What policies and reports call it."""
+        return self.name or str(self.__struct_config__.tag)
+
+    def offers(self) -> tuple[str, ...] | None:
+        """The series it has, so that it is read only for those who want one of them; None: it cannot say."""
+        return None
+
+    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
+        """Connect, for as long as the daemon runs. A source that is down is told in the readings, and never keeps the
+        daemon from starting; what a person must mend (a file that is not there) raises ConfigError."""
+        raise NotImplementedError

@@ -1,0 +1,194 @@
+"""The cluster's custom and external metrics APIs as sources: custom-metrics and external-metrics.
+
+Knows which metric is asked for whom; knows nothing of how the cluster is asked.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from elasticd.api import hookimpl
+from elasticd.cluster import MetricQuery
+from elasticd.model import Readings, Sample
+from elasticd.sources import Reader, Site, Source
+from elasticd.sources.rounds import Limits, Rounds, rounds
+
+Name = Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
+Metric = Annotated[
+    str,
+    Meta(
+        max_length=253, pattern=r"^([^/%]*[^/%.][^/%]*)?$", description="its name in the API; empty: that of the series"
+    ),
+]
+Selector = Annotated[str, Meta(max_length=1024, description="label selector over the metric's own labels")]
+Namespace = Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+Namespaces = Annotated[
+    tuple[Namespace, ...], Meta(description="where to ask; none: those of the workloads that policies govern")
+]
+Workload = Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME whose series it is")]
+_Table = dict[str, dict[str, tuple[Sample, ...]]]
+
+_LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
+"""The cluster itself limits the calls; here are only metrics, few as a person writes them."""
+
+Every = Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")]
+
+
+class Object(Struct, frozen=True, forbid_unknown_fields=True):
+    """An object that a metric describes."""
+
+    kind: Annotated[str, Meta(min_length=1, description="such as Ingress")]
+    name: Annotated[str, Meta(max_length=253, pattern=r"^[^/%]*[^/%.][^/%]*$", description="its name")]
+    api_version: Annotated[str, Meta(min_length=1, description="such as networking.k8s.io/v1")] = "v1"
+    namespace: Annotated[str, Meta(max_length=63, description="empty: that of the workload")] = ""
+
+
+class CustomSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric of custom.metrics.k8s.io: of every pod, or of one object as the series of one workload."""
+
+    name: Name
+    metric: Metric = ""
+    selector: Selector = ""
+    namespaces: Namespaces = ()
+    object: Object | None = None
+    workload: Workload = ""
+
+    def __post_init__(self) -> None:
+        _check_metric(self.metric, self.name)
+        if (self.object is None) != (not self.workload):
+            given = "object" if self.object else "workload"
+            missing = "workload" if self.object else "object"
+            raise ValueError(f"{missing}: must be given with {given}, is missing")
+        _check_workload(self.workload, self.namespaces)
+
+    def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
+        """What to ask."""
+        metric = self.metric or self.name
+        if self.object is None:
+            for namespace in self.namespaces or dict.fromkeys(one for one, _ in governed()):
+                yield MetricQuery(self.name, metric, namespace, self.selector)
+        else:
+            of = self.object
+            namespace = of.namespace or self.workload.partition("/")[0]
+            described = (of.api_version, of.kind, of.name)
+            yield MetricQuery(self.name, metric, namespace, self.selector, False, described, self.workload)
+
+
+class ExternalSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric of external.metrics.k8s.io, as the series of one workload, or of every governed one of its namespace."""
+
+    name: Name
+    metric: Metric = ""
+    selector: Selector = ""
+    namespaces: Namespaces = ()
+    workload: Workload = ""
+
+    def __post_init__(self) -> None:
+        _check_metric(self.metric, self.name)
+        _check_workload(self.workload, self.namespaces)
+
+    def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
+        """What to ask. Queries of one namespace share one call: only the workload differs."""
+        if self.workload:
+            owners: Iterable[tuple[str, str]] = [(self.workload.partition("/")[0], self.workload)]
+        else:
+            owners = [one for one in governed() if not self.namespaces or one[0] in self.namespaces]
+        metric = self.metric or self.name
+        for namespace, workload in owners:
+            yield MetricQuery(self.name, metric, namespace, self.selector, True, None, workload)
+
+
+def _check_metric(metric: str, name: str) -> None:
+    if not metric and ("/" in name or "%" in name or not name.strip(".")):
+        raise ValueError(f'metric: must be given where the name is none for a metric, name is "{name}"')
+
+
+def _check_workload(workload: str, namespaces: Sequence[str]) -> None:
+    if not workload:
+        return
+    parts = workload.split("/")
+    if len(parts) != 3 or not all(parts):
+        raise ValueError(f'workload: must be NAMESPACE/KIND/NAME, is "{workload}"')
+    if namespaces:
+        raise ValueError("namespaces: must be left out where there is a workload, is given")
+
+
+class CustomMetrics(Source, frozen=True, kw_only=True, tag="custom-metrics"):
+    """What the custom metrics API (custom.metrics.k8s.io) says of pods and objects, as the HPA reads it."""
+
+    series: Annotated[tuple[CustomSeries, ...], Meta(min_length=1, description="what to ask for")]
+    every: Every = 5.0
+
+    def offers(self) -> tuple[str, ...]:
+        """The series it has."""
+        return tuple(dict.fromkeys(one.name for one in self.series))
+
+    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
+        """A reader of this cluster; there is nothing to connect to."""
+        return _asking(site, self.series, self.label)
+
+
+class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics"):
+    """What the external metrics API (external.metrics.k8s.io) says, as the HPA reads it."""
+
+    series: Annotated[tuple[ExternalSeries, ...], Meta(min_length=1, description="what to ask for")]
+    every: Every = 5.0
+
+    def offers(self) -> tuple[str, ...]:
+        """The series it has."""
+        return tuple(dict.fromkeys(one.name for one in self.series))
+
+    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
+        """A reader of this cluster; there is nothing to connect to."""
+        return _asking(site, self.series, self.label)
+
+
+@asynccontextmanager
+async def _asking(site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str) -> AsyncIterator[Reader]:
+    asking = _Asking(site, series, label)
+    async with rounds(asking.ask, site.clock, _LIMITS) as asking.rounds:
+        yield asking
+
+
+class _Asking:
+    """Each metric is asked for on its own, so that one that hangs delays no other; series of one metric share its
+    calls. What one said last serves, with the times of its own, until it says something else."""
+
+    rounds: Rounds[Readings]
+
+    def __init__(self, site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str) -> None:
+        self._site, self._label = site, label
+        self._by_metric: dict[str, list[CustomSeries | ExternalSeries]] = {}
+        for one in series:
+            self._by_metric.setdefault(f"{one.metric or one.name} {one.selector}", []).append(one)
+
+    async def ask(self, metric: str) -> Readings:
+        """What the cluster answers to all that is to be asked of a metric now."""
+        queries = [query for one in self._by_metric[metric] for query in one.queries(self._governed)]
+        return await self._site.cluster.metrics(queries, self._site.clock.now())
+
+    async def read(self, now: float) -> Readings:
+        """What it answered to all of them."""
+        answers, silent = await self.rounds.round(self._by_metric, now)
+        faults = {one.name: silent[metric] for metric in silent for one in self._by_metric[metric]}
+        pods, workloads = _Table(), _Table()
+        for said in answers.values():
+            faults.update(said.faults)
+            for table, told in ((pods, said.pods), (workloads, said.workloads)):
+                for name, subjects in told.items():
+                    table.setdefault(name, {}).update(subjects)
+        errors = [*silent.values(), *[said.error for said in answers.values()]]
+        if all(errors):
+            return Readings(self._label, now, error=errors[0], faults=faults)
+        return Readings(self._label, now, pods, workloads, faults=faults)
+
+    def _governed(self) -> list[tuple[str, str]]:
+        return sorted((ref.namespace, str(ref)) for ref in self._site.governed())
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The sources of this module."""
+    return [CustomMetrics, ExternalMetrics]

@@ -1,0 +1,216 @@
+"""The pods' own metrics pages, scraped by sampling: the source endpoints.
+
+Knows how many pods stand for all, and which; knows nothing of pages.
+"""
+
+import heapq
+import math
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Annotated, ClassVar
+from zlib import crc32
+
+from msgspec import Meta, Struct, field
+
+from elasticd.api import hookimpl
+from elasticd.model import Pod, Readings, Sample
+from elasticd.policy import Select
+from elasticd.sources import Reader, Site, Source
+from elasticd.sources.kubelet import PATIENCE
+from elasticd.sources.rates import Rates
+from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, rounds, told
+from elasticd.sources.scrape import Page, Place, Scraper, Wanted, scraping
+
+_ENOUGH = 0.75
+_AVOID = 30.0
+_LINES = 10_000
+_NOT_YET = "a rate takes two looks at a pod, and too few have had them"
+_X = 1.96**2 * 100.0 / 5.0**2
+
+
+def sample_size(population: int) -> int:
+    """How many pods stand for all, at 95 % confidence: all of up to 3, 7 of 10, 14 of 100, and never more than 16.
+
+    n = ceil(N X / (N + X - 1)) with X = C^2 s^2 / E^2 = 15.37, the sample size for the mean of a finite population. The
+    formula and its numbers (C = 1.96, s^2 = 100, E = 5) are those of Knative, serving's
+    pkg/autoscaler/metrics/sample_size.go. They are a convention: how far the pods really differ is not looked at.
+    """
+    return population if population <= 3 else math.ceil(population * _X / (population + _X - 1))
+
+
+class EndpointSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric of the pages, as the series of the workload as a whole."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
+    metric: Annotated[
+        str, Meta(pattern="^([a-zA-Z_:][a-zA-Z0-9_:]*)?$", description="on the page; empty: as the series")
+    ] = ""
+    labels: Annotated[dict[str, str], Meta(description="only samples with all these labels; they are added up")] = (
+        field(default_factory=dict)
+    )
+    rate: Annotated[bool, Meta(description="a counter: per second between two scrapes")] = False
+
+    def __post_init__(self) -> None:
+        if not self.metric and not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", self.name):
+            raise ValueError(f'metric: must be given where the name is none for a metric, name is "{self.name}"')
+
+
+class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
+    """What pods say of themselves in the Prometheus text format, at http://POD_IP:PORT/PATH.
+
+    Of a large workload only some are asked, the same each time, and what they say on average is taken for all of its
+    ready pods."""
+
+    complete: ClassVar[bool] = False
+    """It looks at some workloads, and at those with ready pods."""
+
+    select: Annotated[Select, Meta(description="which of the governed workloads")]
+    port: Annotated[int, Meta(ge=1, le=65535, description="of the page, on every pod")]
+    series: Annotated[tuple[EndpointSeries, ...], Meta(min_length=1, description="what to read off the page")]
+    path: Annotated[str, Meta(pattern=r"^/[^\s#]*$", description="of the page")] = "/metrics"
+    young: Annotated[float, Meta(ge=0, le=3600, description="seconds: a younger pod is asked last")] = 15.0
+    timeout: Annotated[float, Meta(gt=0, le=60, description="seconds that one page may take")] = 1.0
+    max_bytes: Annotated[int, Meta(ge=1024, le=1 << 28, description="bytes of one page, at most")] = 4 << 20
+    at_once: Annotated[int, Meta(ge=1, le=1000, description="pages read at the same time")] = 32
+    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 2.0
+
+    def __post_init__(self) -> None:
+        names = [one.name for one in self.series]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f'series: must have different names, has "{name}" twice')
+
+    def offers(self) -> tuple[str, ...]:
+        """The series it has, of workloads."""
+        return tuple(one.name for one in self.series)
+
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        """Connections to pods, for as long as the daemon runs."""
+        place = Place(self.port, self.path, self.timeout, self.max_bytes, _LINES, self.at_once)
+        wanted = [Wanted(one.name, one.metric or one.name, one.labels) for one in self.series]
+        limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
+        async with AsyncExitStack() as stack:
+            scraper = await stack.enter_async_context(scraping(place, wanted, site.clock))
+            pages = _Pages(scraper)
+            asked = await stack.enter_async_context(rounds(pages.page, site.clock, limits))
+            yield _Endpoints(site, self, pages, asked)
+
+
+class _Pages:
+    """Which pod is meant by a key, for the rounds."""
+
+    def __init__(self, scraper: Scraper) -> None:
+        self._scraper = scraper
+        self.addresses: dict[str, str] = {}
+
+    async def page(self, key: str) -> Page | Fault:
+        """A pod's page."""
+        return await self._scraper.read(self.addresses[key])
+
+
+class _Plan(Struct, frozen=True):
+    """Who is asked for a workload: keys of pods, of `population` that are ready."""
+
+    keys: tuple[str, ...]
+    population: int
+
+
+class _Endpoints:
+    def __init__(self, site: Site, options: Endpoints, pages: _Pages, asked: Rounds[Page]) -> None:
+        self._site, self._options, self._pages, self._rounds = site, options, pages, asked
+        self._rates = Rates()
+        self._avoided: dict[str, float] = {}
+
+    def describe(self) -> object:
+        """Who was asked, and who did not answer."""
+        return self._rounds.describe()
+
+    async def read(self, now: float) -> Readings:
+        """What the pods say, and for whole workloads what follows from it."""
+        self._avoided = {key: until for key, until in self._avoided.items() if until > now}
+        plans = self._plans(now)
+        keys = list(dict.fromkeys(key for plan in plans.values() for key in plan.keys))
+        answers, silent = await self._rounds.round(keys, now)
+        self._avoided.update({key: now + _AVOID for key, why in silent.items() if why != LATE})
+        label, fault = self._options.label, told(_named(silent), len(keys), "pods")
+        if keys and not answers:
+            return Readings(label, now, error=fault)
+        self._rates.retain([f"{one.name}/{key}" for one in self._options.series if one.rate for key in keys])
+        looks = self._looks(answers)
+        found: dict[str, dict[str, tuple[Sample, ...]]] = {one.name: {} for one in self._options.series}
+        faults = dict.fromkeys(found, fault) if fault else {}
+        for workload, plan in plans.items():
+            for name, by_pod in looks.items():
+                samples = [by_pod[key] for key in plan.keys if key in by_pod]
+                if len(samples) >= max(1, math.ceil(_ENOUGH * len(plan.keys))):
+                    found[name][workload] = (whole(samples, plan.population, now),)
+                elif plan.keys:
+                    faults[name] = self._lacking(name, workload, plan, answers) or faults.get(name, _NOT_YET)
+        return Readings(label, now, workloads=found, faults=faults)
+
+    def _plans(self, now: float) -> dict[str, _Plan]:
+        """Which pods are asked for which workload."""
+        snapshot, plans, addresses = self._site.snapshot(), dict[str, _Plan](), dict[str, str]()
+        if snapshot is None:
+            return plans
+        for ref in sorted(self._site.governed()):
+            workload = snapshot.workload(ref)
+            if workload is not None and self._options.select.matches(workload):
+                ready = {_key(pod): pod for pod in snapshot.pods(workload) if _serves(pod)}
+                order = {key: self._order(key, pod, now) for key, pod in ready.items()}
+                keys = heapq.nsmallest(sample_size(len(ready)), order, key=order.__getitem__)
+                addresses.update((key, ready[key].address) for key in keys)
+                plans[str(ref)] = _Plan(tuple(keys), len(ready))
+        self._pages.addresses = addresses
+        return plans
+
+    def _order(self, key: str, pod: Pod, now: float) -> tuple[bool, bool, int]:
+        """Last who did not answer of late; before them the young; among the rest by chance, but the same each time,
+        since a rate takes two looks at one pod."""
+        young = pod.started is None or now - pod.started < self._options.young
+        return key in self._avoided, young, crc32(pod.uid.encode())
+
+    def _looks(self, answers: Mapping[str, Page]) -> dict[str, dict[str, Sample]]:
+        """Series, then pod, to what counts of its page: a counter's rate, or the value as it is."""
+        looks: dict[str, dict[str, Sample]] = {one.name: {} for one in self._options.series}
+        for one in self._options.series:
+            for key, page in answers.items():
+                look = page.get(one.name)
+                if look is not None and one.rate:
+                    look = self._rates.rate(f"{one.name}/{key}", look)
+                if look is not None:
+                    looks[one.name][key] = look
+        return looks
+
+    def _lacking(self, name: str, workload: str, plan: _Plan, answers: Mapping[str, Page]) -> str:
+        """That pods answered and have no such metric on their page; empty where all of them have it."""
+        lacking = sum(1 for key in plan.keys if key in answers and name not in answers[key])
+        return f"{lacking} of {len(plan.keys)} pods of {workload} do not have it" if lacking else ""
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}/{pod.uid}"
+
+
+def _named(silent: Mapping[str, str]) -> dict[str, str]:
+    """The same by the names of the pods."""
+    return {key.rpartition("/")[0]: why for key, why in silent.items()}
+
+
+def _serves(pod: Pod) -> bool:
+    return bool(pod.ready) and pod.phase == "Running" and not pod.deleted and bool(pod.address)
+
+
+def whole(samples: Sequence[Sample], population: int, now: float) -> Sample:
+    """What all pods together have, if the others are as these are on average. It is as old as its oldest part."""
+    value = sum(one.value for one in samples) / len(samples) * population
+    oldest, window = min(one.measured for one in samples), max(one.window for one in samples)
+    return Sample(value, oldest, now, window)
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The source of this module."""
+    return [Endpoints]

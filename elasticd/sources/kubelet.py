@@ -1,0 +1,113 @@
+"""The kubelets' own figures, newer than those of the metrics API: the source kubelet.
+
+Knows which kubelets are asked and what their answers make together; knows nothing of how they are reached.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from elasticd.api import hookimpl
+from elasticd.cluster import Part
+from elasticd.model import Readings, Sample
+from elasticd.sources import Reader, Site, Source
+from elasticd.sources.rounds import Fault, Limits, Rounds, rounds, told
+
+PATIENCE = 1.0
+"""Seconds that a read waits for answers; the shelf of the source is content with up to two."""
+
+_USAGE = ("cpu", "memory")
+_NODES = (
+    "network_receive_bytes",
+    "network_transmit_bytes",
+    "filesystem_used_bytes",
+    "filesystem_available_bytes",
+    "filesystem_capacity_bytes",
+)
+Timeout = Annotated[float, Meta(gt=0, le=60, description="seconds that one node may take, and its last answer serves")]
+AtOnce = Annotated[int, Meta(ge=1, le=1000, description="nodes asked at the same time")]
+
+
+class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
+    """What the kubelets themselves say, through the API server: newer than what the metrics API says.
+
+    That is cpu and memory of every container of governed workloads; and of the nodes they run on cpu, memory, network
+    counters and file system."""
+
+    usual: ClassVar[float | None] = 10.0  # the kubelet's own default, --housekeeping-interval
+    devices: Annotated[bool, Meta(description="also the nodes' network and file system, which costs kubelets more")] = (
+        True
+    )
+    timeout: Timeout = 5.0
+    at_once: AtOnce = 32
+    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 1.0
+
+    def offers(self) -> tuple[str, ...]:
+        """The series it has: cpu and memory of pods and nodes, the others of nodes alone."""
+        return (*_USAGE, *_NODES) if self.devices else _USAGE
+
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        """Ask the kubelets of this cluster; there is nothing to connect to."""
+        part: Part = "all" if self.devices else "usage"
+        # What came late still has its own times, and ages by them.
+        limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
+        async with rounds(Asking(site, part, self.timeout), site.clock, limits) as asked:
+            yield _Kubelets(site, asked, self.label, self.offers())
+
+
+class Asking:
+    """One kubelet's answer, or why there is none."""
+
+    def __init__(self, site: Site, part: Part, timeout: float) -> None:
+        self._site, self._part, self._timeout = site, part, timeout
+
+    async def __call__(self, node: str) -> Readings | Fault:
+        said = await self._site.cluster.summary(node, self._site.clock.now(), self._part, self._timeout)
+        return Fault(said.error) if said.error else said
+
+
+class _Kubelets:
+    def __init__(self, site: Site, asked: Rounds[Readings], label: str, series: Sequence[str]) -> None:
+        self._site, self._rounds, self._label, self._series = site, asked, label, series
+
+    def describe(self) -> object:
+        """Who was asked, and who did not answer."""
+        return self._rounds.describe()
+
+    async def read(self, now: float) -> Readings:
+        """What the kubelets say of governed pods; the pods of one that does not answer have no sample."""
+        placed = self._placed()
+        nodes = sorted(set(placed.values()))
+        answers, silent = await self._rounds.round(nodes, now)
+        fault = told(silent, len(nodes), "nodes")
+        if nodes and not answers:
+            return Readings(self._label, now, error=fault)
+        pods: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
+        by_node: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in self._series}
+        for node, said in answers.items():
+            for name, of_pods in said.pods.items():
+                # A pod that moved under its name has another node, whose kubelet tells of it.
+                pods[name].update({key: samples for key, samples in of_pods.items() if placed.get(key) == node})
+            for name, of_nodes in said.nodes.items():
+                by_node.setdefault(name, {}).update(of_nodes)
+        faults = dict.fromkeys(self._series, fault) if fault else {}
+        return Readings(self._label, now, pods, nodes=by_node, faults=faults)
+
+    def _placed(self) -> Mapping[str, str]:
+        """The governed pods that are bound, and their nodes."""
+        snapshot, placed = self._site.snapshot(), dict[str, str]()
+        if snapshot is None:
+            return placed
+        for ref in self._site.governed():
+            if workload := snapshot.workload(ref):
+                placed.update((f"{pod.namespace}/{pod.name}", pod.node) for pod in snapshot.pods(workload) if pod.node)
+        return placed
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The source of this module."""
+    return [Kubelet]

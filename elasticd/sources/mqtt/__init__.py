@@ -1,0 +1,82 @@
+"""MQTT topics as a source: sensors tell, and who uses what they tell is judged at once.
+
+Knows the source's options; knows nothing of who reads it.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from elasticd.api import hookimpl
+from elasticd.mqtt import broker as options
+from elasticd.mqtt.broker import Subscribed, Tls
+from elasticd.sources import Reader, Site, Source
+from elasticd.sources.mqtt.reader import Bounds, Listening
+from elasticd.sources.mqtt.topics import Topic
+
+
+class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
+    """What sensors publish to an MQTT broker, of version 5 or 3.1.1."""
+
+    pushes: ClassVar[bool] = True
+    """It is told of things: reading it costs nothing, and no read is too soon."""
+
+    complete: ClassVar[bool] = False
+    """A sensor that is silent is not one that measures 0."""
+
+    topic: Annotated[tuple[Topic, ...], Meta(min_length=1, description="what to listen to: [[source.topic]]")]
+    host: options.Host = "localhost"
+    port: options.Port = 0
+    protocol: options.Protocol = "5"
+    client_id: options.ClientId = ""
+    session_expiry: options.SessionExpiry = 0
+    keepalive: options.Keepalive = 30
+    username: options.Username = ""
+    password_file: options.PasswordFile = ""
+    tls: Tls | None = None
+    max_payload: options.MaxPayload = 1 << 20
+    share: Annotated[
+        str,
+        Meta(pattern="^[^/+#]*$", max_length=100, description="group in which each message goes to one; empty: none"),
+    ] = ""
+    max_skew: Annotated[
+        float, Meta(gt=0, le=86400, description="seconds that a sender's clock may differ from the daemon's")
+    ] = 60.0
+    ttl: Annotated[float, Meta(ge=1, le=604800, description="seconds after which a silent subject is forgotten")] = (
+        600.0
+    )
+    subjects: Annotated[int, Meta(ge=1, le=1_000_000, description="readings that are kept, at most")] = 50_000
+    queue: Annotated[int, Meta(ge=10, le=1_000_000, description="messages that wait to be decoded, at most")] = 10_000
+
+    def __post_init__(self) -> None:
+        _ = self.broker  # checks what does not go together
+
+    def offers(self) -> tuple[str, ...]:
+        """The series of its topics."""
+        return tuple(dict.fromkeys(topic.series for topic in self.topic))
+
+    @property
+    def broker(self) -> Subscribed:
+        """Which broker."""
+        return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
+
+    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
+        """Begin to connect: a broker that is down is told in the readings."""
+        return self._opened(site)
+
+    @asynccontextmanager
+    async def _opened(self, site: Site) -> AsyncIterator[Reader]:
+        broker = self.broker
+        broker.examine()
+        bounds = Bounds(self.queue, self.subjects, self.ttl, self.max_skew)
+        reader = Listening(self.label, broker, self.topic, self.share, bounds, site)
+        async with reader.keeper.kept():
+            yield reader
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The source of this module."""
+    return [Mqtt]

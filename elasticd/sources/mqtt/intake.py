@@ -1,0 +1,212 @@
+"""Messages to readings.
+
+Knows which topics are of which series, and counts what comes of each message; knows no connection and no reader.
+"""
+
+import re
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from elasticd.mqtt.link import SLICE, Message
+from elasticd.sources import Subject
+from elasticd.sources.mqtt import payload as forms
+from elasticd.sources.mqtt.inbox import Inbox
+from elasticd.sources.mqtt.payload import RefusedError
+from elasticd.sources.mqtt.table import Reading, Sender, Slot, Table
+from elasticd.sources.mqtt.topics import Topic
+
+PART = 250
+"""Items of a batch that are read before the time is looked at: half a millisecond."""
+
+
+class _Route(NamedTuple):
+    """What a topic's messages mean for one [[source.topic]]."""
+
+    topic: Topic
+    slot: Slot
+    named: dict[str, str]
+    key: str
+    """Of the subject; empty where the payload names it."""
+    sender: Sender
+    will: bool
+    keys: dict[tuple[Any, ...], str]
+    """Of the subjects of a batch, by what its items name."""
+
+
+class _Batch(NamedTuple):
+    """Items that are still to be read."""
+
+    route: _Route
+    items: Iterator[tuple[str, Any]]
+    document: Any
+    told: Reading
+
+
+class Intake:
+    """Messages to readings. `wake` is told the subject of every new reading; `offset` gives the seconds from the time
+    of day to the daemon's clock."""
+
+    def __init__(
+        self,
+        topics: Sequence[Topic],
+        table: Table,
+        inbox: Inbox,
+        *,
+        max_payload: int,
+        wake: Callable[[Subject, str], None],
+        offset: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._offset = offset
+        self._topics = [(topic, table.slot(topic.subject, topic.series)) for topic in topics]
+        self._table, self._inbox, self._max_payload, self._wake = table, inbox, max_payload, wake
+        self._routes: dict[str, tuple[_Route, ...]] = {}
+        self._named = 0
+        """How many names of items are remembered with the routes."""
+        self._batches: deque[_Batch] = deque()
+        self.received = 0
+        self.refused: Counter[str] = Counter()
+        self.verdicts: Counter[str] = Counter()
+
+    def put(self, message: Message) -> None:
+        """A message has come."""
+        self.received += 1
+        if len(message.payload) > self._max_payload:
+            self.refused["size"] += 1
+        else:
+            self._inbox.put(message)
+
+    def work(self) -> bool:
+        """Decode what waits, for a slice of time; whether nothing waits any more."""
+        end = time.monotonic() + SLICE
+        while time.monotonic() < end:
+            if self._batches:
+                self._part_of(self._batches[0])
+            elif (message := self._inbox.get()) is not None:
+                self.take(message)
+            else:
+                return True
+        return not self._inbox and not self._batches
+
+    def take(self, message: Message) -> None:
+        """Decode a message: whatever it holds, it harms no other."""
+        try:
+            routes = self._routes.get(message.topic) or self._find(message.topic)
+        except RefusedError as reason:
+            self.refused[str(reason)] += 1
+            return
+        document = _NONE
+        for route in routes:
+            try:
+                if route.will:
+                    self._will(route, message)
+                elif route.topic.payload == "number":
+                    value = forms.number(message.payload) * route.topic.scale
+                    self._keep(route, route.key, _told(route, value, message))
+                else:
+                    document = forms.document(message.payload) if document is _NONE else document
+                    self._read(route, document, message)
+            except RefusedError as reason:
+                self.refused[str(reason)] += 1
+
+    def _find(self, name: str) -> tuple[_Route, ...]:
+        """The routes of a topic, remembered for as many topics as there may be subjects."""
+        found = []
+        for topic, slot in self._topics:
+            if match := topic.pattern.fullmatch(name):
+                named = match.groupdict()
+                key = "" if topic.items else topic.key(named)
+                found.append(_Route(topic, slot, named, key, _sender(topic, match), False, {}))
+            if topic.offline_pattern and (match := topic.offline_pattern.fullmatch(name)):
+                found.append(_Route(topic, slot, {}, "", _sender(topic, match), True, {}))
+        if not found:
+            raise RefusedError("topic")
+        if len(self._routes) >= self._table.most:
+            self._forget()
+        routes = self._routes[name] = tuple(found)
+        return routes
+
+    def _forget(self) -> None:
+        """Remember no more topics and names than there may be subjects: they are found again when they come."""
+        self._routes.clear()
+        self._named = 0
+
+    def _will(self, route: _Route, message: Message) -> None:
+        if message.payload != route.topic.offline_payload.encode():
+            self._table.returned(route.slot, route.sender)
+            return
+        for key in self._table.gone(route.slot, route.sender, message.received):
+            self._wake(route.topic.subject, key)
+
+    def _read(self, route: _Route, document: Any, message: Message) -> None:
+        """The reading of a document; a batch of them is begun."""
+        topic, told = route.topic, _told(route, 0.0, message)
+        if topic.items:
+            items = forms.items_of(forms.dig(document, topic.paths["items"]))
+            self._batches.append(_Batch(route, items, document, told))
+        else:
+            self._keep(route, route.key, _item(topic, document, document, told, self._offset()))
+
+    def _part_of(self, batch: _Batch) -> None:
+        """The next readings of a batch: a large one must not keep the loop from its other work."""
+        route, ended = batch.route, True
+        for name, item in islice(batch.items, PART):
+            ended = False
+            try:
+                reading = _item(route.topic, item, batch.document, batch.told, self._offset())
+                self._keep(route, self._key(route, route.topic.named_by(name, item)), reading)
+            except RefusedError as reason:  # one bad item spoils no other
+                self.refused[str(reason)] += 1
+        if ended:
+            self._batches.popleft()
+
+    def _key(self, route: _Route, names: tuple[Any, ...]) -> str:
+        """The key of an item's subject, checked when it is first heard of."""
+        try:
+            found = route.keys.get(names)
+        except TypeError:  # a name that is an array or an object
+            raise RefusedError("name") from None
+        if found is None:
+            found = route.topic.key(route.named | dict(zip(route.topic.names, names, strict=True)))
+            self._named += 1
+            if self._named > self._table.most:
+                self._forget()
+                route.keys.clear()  # it may be in use, and no longer among the routes
+            route.keys[names] = found
+        return found
+
+    def _keep(self, route: _Route, key: str, reading: Reading) -> None:
+        verdict = self._table.take(route.slot, key, reading, route.sender)
+        self.verdicts[verdict] += 1
+        if verdict == "new":
+            self._wake(route.topic.subject, key)
+
+
+_NONE = object()
+
+
+def _told(route: _Route, value: float, message: Message) -> Reading:
+    return Reading(value, None, None, message.received, message.retained, message.again, route.topic.window)
+
+
+def _item(topic: Topic, item: Any, document: Any, told: Reading, offset: float) -> Reading:
+    """A reading out of an item of a document, or out of the whole."""
+    paths, at, sequence = topic.paths, None, None
+    value = forms.value_of(forms.dig(item, paths["payload"])) * topic.scale
+    if topic.time:
+        at = forms.time_of(_either(item, document, paths["time"])) + offset
+    if topic.sequence:
+        sequence = forms.sequence_of(_either(item, document, paths["sequence"]))
+    return Reading(value, at, sequence, told.received, told.retained, told.again, told.window)
+
+
+def _either(item: Any, document: Any, steps: forms.Steps) -> Any:
+    """What an item says, or else its whole document for all of them."""
+    found = forms.dig(item, steps)
+    return forms.dig(document, steps) if found is None and item is not document else found
+
+
+def _sender(topic: Topic, match: re.Match[str]) -> Sender:
+    return (topic.offline, *[match[level] for level in topic.sender_levels]) if topic.offline else ()

@@ -1,0 +1,128 @@
+"""What a payload says: numbers, times and where in a document they are.
+
+Knows JSON and the forms of time; knows no topic. Whatever is not plainly what it must be raises RefusedError: no
+sample is ever made out of garbage.
+
+The paths are our own dozen lines: JMESPath (jmespath 1.1.0, compiled, 3.3 us for load.cpu[0].value) would, with a
+value, a time and a sequence, cost as much as half of the promise of 10,000 messages a second allows; these cost 0.2 us.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+Steps = tuple[str | int, ...]
+"""A path, compiled: names of an object's members and places in an array."""
+
+LONGEST_NUMBER = 64
+"""Bytes; no measurement needs more digits."""
+
+MILLISECONDS = 1e11
+"""Numbers from here on are milliseconds since the epoch: as seconds they would be of the year 5138."""
+
+_STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[(\d{1,6})\]")
+_decode = msgspec.json.Decoder().decode
+
+
+class RefusedError(Exception):
+    """Why a message is not taken, in one word for counting."""
+
+
+def compile_path(text: str) -> Steps:
+    """`load.cpu[0].value`, with or without `$.` before it, as steps; `$` is the whole. Raises ValueError for what is no
+    path."""
+    if text == "$":
+        return ()
+    rest, steps = text.removeprefix("$."), []
+    at = 0
+    while at < len(rest):
+        found = _STEP.match(rest, at)
+        if not found or (at == 0 and rest[0] == "."):
+            raise ValueError(f'must be a path like load.cpu[0].value, is "{text[:60]}"')
+        steps.append(found[1] if found[1] is not None else int(found[2]))
+        at = found.end()
+    if not steps:
+        raise ValueError("must be a path like load.cpu[0].value, is empty")
+    return tuple(steps)
+
+
+def document(payload: bytes) -> Any:
+    """A JSON document."""
+    try:
+        return _decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        raise RefusedError("json") from None
+
+
+def number(payload: bytes) -> float:
+    """A payload that is a number and nothing else. NaN and infinity are passed on: judgement knows their worth."""
+    if len(payload) > LONGEST_NUMBER or b"_" in payload:  # float() takes 1_000 for a thousand
+        raise RefusedError("value")
+    try:
+        return float(payload)
+    except ValueError:
+        raise RefusedError("value") from None
+
+
+def dig(found: Any, steps: Steps) -> Any:
+    """What is at a path; None where there is nothing."""
+    try:
+        for step in steps:
+            found = found[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+    return found
+
+
+def value_of(found: Any) -> float:
+    """A number of a document. A string, true or null is none."""
+    if type(found) is float:
+        return found
+    if type(found) is not int:
+        raise RefusedError("value")
+    try:
+        return float(found)
+    except OverflowError:
+        raise RefusedError("value") from None
+
+
+def time_of(found: Any) -> float:
+    """A time in seconds since the epoch: from seconds or milliseconds, or RFC 3339 with its zone."""
+    if isinstance(found, str):
+        return _rfc3339(found)
+    try:
+        seconds = value_of(found)
+    except RefusedError:
+        raise RefusedError("time") from None
+    if not 0 < seconds < 1e14:  # NaN is not either
+        raise RefusedError("time")
+    return seconds / 1000 if seconds >= MILLISECONDS else seconds
+
+
+def _rfc3339(text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is None:
+            raise RefusedError("time")
+        return found.timestamp()
+    except (ValueError, OverflowError):
+        raise RefusedError("time") from None
+
+
+def sequence_of(found: Any) -> int:
+    """A message's number in its sender's sequence."""
+    if type(found) is int:
+        return found
+    raise RefusedError("sequence")
+
+
+def items_of(found: Any) -> Iterator[tuple[str, Any]]:
+    """The items of a batch, each with its key; those of an array have none."""
+    if isinstance(found, dict):
+        return iter(found.items())
+    if isinstance(found, list):
+        return (("", item) for item in found)
+    raise RefusedError("items")

@@ -1,0 +1,164 @@
+"""The MQTT source while it is open: subscribes, stays subscribed, and answers with what is known.
+
+Knows the order of connecting and subscribing; how a message becomes a reading is the intake's.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from elasticd.model import Readings
+from elasticd.mqtt.broker import Subscribed
+from elasticd.mqtt.keeper import Keeper
+from elasticd.mqtt.link import Link
+from elasticd.sources import Site
+from elasticd.sources.mqtt.inbox import Inbox
+from elasticd.sources.mqtt.intake import Intake
+from elasticd.sources.mqtt.table import Table
+from elasticd.sources.mqtt.topics import Topic
+from elasticd.times import Times
+from elasticd.words import one_line
+
+AGAIN = 30.0
+"""Seconds after which a subscription that was denied is tried again."""
+
+SWEEP = 1.0
+"""Seconds between looks for subjects that have gone silent."""
+
+
+class Described(Struct, frozen=True):
+    """How the connection and the readings are. `since` is when it was connected, in seconds since the epoch; `refused`
+    counts by reason; `shed` are messages that came faster than they could be decoded, and were replaced by newer."""
+
+    connected: bool
+    since: float
+    reconnects: int
+    received: int
+    refused: dict[str, int]
+    duplicates: int
+    late: int
+    shed: int
+    subjects: int
+    trouble: str = ""
+
+
+class Bounds(Struct, frozen=True):
+    """What keeps memory bounded, and readings honest."""
+
+    queue: int
+    subjects: int
+    ttl: float
+    max_skew: float
+
+
+class Listening:
+    """The reader. Readings are live views: reading costs the same for one subject and for fifty thousand."""
+
+    def __init__(
+        self, label: str, broker: Subscribed, topics: Sequence[Topic], share: str, bounds: Bounds, site: Site
+    ) -> None:
+        self._label, self._topics, self._clock = label, topics, site.clock
+        self._prefix = f"$share/{share}/" if share else ""
+        self._table = Table(bounds.subjects, bounds.ttl, bounds.max_skew)
+        self._inbox = Inbox(bounds.queue)
+        self.intake = Intake(
+            topics,
+            self._table,
+            self._inbox,
+            max_payload=broker.max_payload,
+            wake=site.wake,
+            offset=Times(site.clock).offset,
+        )
+        self.keeper = Keeper(label, broker, self._link, self._listen)
+        self._swept = float("-inf")
+        self._asked = False
+        self._denied: dict[str, str] = {}
+        """Filters that the broker does not let us subscribe to, and why."""
+        self._views = tuple(self._table.views(subject) for subject in ("pod", "workload", "node"))
+
+    def _link(self, told: dict[str, Any]) -> Link:
+        return Link(self.intake.put, self.intake.work, self._clock.now, **told)
+
+    async def _listen(self, link: Link) -> None:
+        """Subscribe, and stay. What is denied is asked for again: rights may be mended."""
+        self._asked, wanted = False, self._filters()
+        while True:
+            await self._subscribe(link, wanted)
+            self._asked = True
+            if not self._denied:
+                await link.lost()
+            wanted = {filter_: qos for filter_, qos in wanted.items() if filter_ in self._denied}
+            # Not wait_for: before Python 3.12 it may swallow a cancellation that comes as the time is over.
+            try:
+                async with asyncio.timeout(AGAIN):
+                    await link.lost()
+            except TimeoutError:
+                continue
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether the broker has answered to every subscription."""
+        return self.keeper.connected and self._asked
+
+    def _filters(self) -> dict[str, int]:
+        """What to subscribe to, and with what quality of service."""
+        found: dict[str, int] = {}
+        for topic in self._topics:
+            for filter_ in self._of(topic):
+                found[filter_] = max(topic.qos, found.get(filter_, 0))
+        return found
+
+    def _of(self, topic: Topic) -> list[str]:
+        """The filters of a topic. A last will concerns everyone in a group, so it is shared with nobody."""
+        readings, *wills = topic.filters
+        return [self._prefix + readings, *wills]
+
+    async def _subscribe(self, link: Link, wanted: dict[str, int]) -> None:
+        for filter_, qos in wanted.items():
+            codes = await link.subscribe(filter_, qos=qos)
+            failed = [str(code) for code in codes if not isinstance(code, int) and code.is_failure]
+            if failed:
+                self._denied[filter_] = one_line(f"the broker denies SUBSCRIBE to {filter_}: {failed[0]}")
+            else:
+                self._denied.pop(filter_, None)
+
+    async def read(self, now: float) -> Readings:
+        """What is known now, and what is wrong with it."""
+        if now - self._swept >= SWEEP:
+            self._swept = now
+            self._table.sweep(now)
+        self.intake.work()  # what came before the connection was lost
+        pods, workloads, nodes = self._views
+        return Readings(self._label, now, pods, workloads, nodes, faults=self._faults())
+
+    def _faults(self) -> dict[str, str]:
+        """Why series may lack what is new. Those that nothing is known of are told too: no reading is not zero."""
+        if self.keeper.trouble:
+            return dict.fromkeys((topic.series for topic in self._topics), self.keeper.trouble)
+        faults = dict.fromkeys(self._table.silent(), "no reading has come")
+        if self._denied:
+            for topic in self._topics:
+                for why in (self._denied[one] for one in self._of(topic) if one in self._denied):
+                    faults[topic.series] = why
+        return faults
+
+    def describe(self) -> Described:
+        """For the page on sources."""
+        intake, keeper = self.intake, self.keeper
+        refused = intake.refused | {
+            word: intake.verdicts[word] for word in ("clock", "subjects") if intake.verdicts[word]
+        }
+        return Described(
+            connected=keeper.connected,
+            since=keeper.since,
+            reconnects=max(0, keeper.connections - 1),
+            received=intake.received,
+            refused=dict(refused),
+            duplicates=intake.verdicts["duplicate"],
+            late=intake.verdicts["late"],
+            shed=self._inbox.shed,
+            subjects=self._table.size,
+            trouble=keeper.trouble or "; ".join(self._denied.values()),
+        )

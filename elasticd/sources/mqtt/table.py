@@ -1,0 +1,185 @@
+"""The newest reading of every subject.
+
+Knows which of two readings is newer, and how long one is kept; knows no topic and no wire. A reading is counted
+once: new, duplicate, late, or refused for a reason.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from elasticd.model import Sample
+from elasticd.sources import Subject
+
+Verdict = Literal["new", "duplicate", "late", "clock", "subjects"]
+"""new: it is known from now on. duplicate: it was known. late: something newer was. clock: its time cannot be true.
+subjects: there are too many already."""
+
+Sender = tuple[str, ...]
+"""A template of last wills, and the levels that tell senders apart; empty where there is no last will."""
+
+
+class Reading(NamedTuple):
+    """A number with what its sender says of it: `time` in seconds since the epoch, None where it is not told; `window`
+    in seconds."""
+
+    value: float
+    time: float | None
+    sequence: int | None
+    received: float
+    retained: bool
+    again: bool
+    """It may be delivered for the second time (MQTT's DUP flag)."""
+    window: float = 0.0
+
+
+class _Known:
+    """What is remembered of a subject."""
+
+    __slots__ = ("reading", "sender", "gone")
+
+    def __init__(self, reading: Reading, sender: Sender) -> None:
+        self.reading, self.sender = reading, sender
+        self.gone: float | None = None
+        """Since when its sender is offline."""
+
+
+class Slot:
+    """A series of pods, workloads or nodes."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.known: dict[str, _Known] = {}
+        """By key, the one heard of longest ago first."""
+        self.samples: dict[str, tuple[Sample, ...]] = {}
+        self.view: Mapping[str, tuple[Sample, ...]] = MappingProxyType(self.samples)
+        self.senders: dict[Sender, set[str]] = {}
+        self.away: dict[Sender, float] = {}
+        """Senders that are offline, and since when."""
+
+
+class Table:
+    """All series of a source. `subjects` are at most so many readings, `ttl` the seconds a silent one is kept, `skew`
+    the seconds that a sender's clock may differ from ours."""
+
+    def __init__(self, subjects: int, ttl: float, skew: float) -> None:
+        self.most, self._ttl, self._skew = subjects, ttl, skew
+        self._slots: dict[tuple[Subject, str], Slot] = {}
+        self.size = 0
+
+    def slot(self, subject: Subject, series: str) -> Slot:
+        """Where a series is kept."""
+        return self._slots.setdefault((subject, series), Slot(subject))
+
+    def views(self, subject: Subject) -> dict[str, Mapping[str, tuple[Sample, ...]]]:
+        """The live samples of each series, by subject: looking costs no copy, and they change with what is heard."""
+        return {series: slot.view for (about, series), slot in self._slots.items() if about == subject}
+
+    def silent(self) -> set[str]:
+        """The series of which nothing is known."""
+        heard = {series for (_, series), slot in self._slots.items() if slot.samples}
+        return {series for _, series in self._slots} - heard
+
+    def take(self, slot: Slot, key: str, reading: Reading, sender: Sender = ()) -> Verdict:
+        """Remember a reading, if it is the newest."""
+        ahead = 0.0 if reading.time is None else reading.time - reading.received
+        # What was retained may be of yesterday, and is then stale; nothing is of tomorrow.
+        if ahead > self._skew or (ahead < -self._skew and not reading.retained):
+            return "clock"
+        known = slot.known.get(key)
+        if known is None:
+            if sender in slot.away and reading.retained:
+                return "late"
+            if self.size >= self.most:
+                return "subjects"
+            self.size += 1
+        else:
+            verdict = self._back(known, reading) if known.gone is not None else self._compare(known.reading, reading)
+            if verdict != "new":
+                return verdict
+            del slot.known[key]
+            if known.sender != sender:
+                self._part(slot, key, known.sender)
+        self._put(slot, key, reading, sender)
+        return "new"
+
+    def _put(self, slot: Slot, key: str, reading: Reading, sender: Sender) -> None:
+        slot.known[key] = _Known(reading, sender)
+        measured = reading.time
+        if measured is None:  # of a retained reading without a time nobody knows the age: it is taken for stale
+            measured = 0.0 if reading.retained else reading.received
+        measured = min(measured, reading.received)  # a sender's clock that is ahead makes nothing younger than it is
+        pod = key.partition("/")[2] if slot.subject == "pod" else ""
+        slot.samples[key] = (Sample(reading.value, measured, reading.received, reading.window, pod),)
+        if sender:
+            slot.senders.setdefault(sender, set()).add(key)
+            slot.away.pop(sender, None)
+
+    def _compare(self, known: Reading, reading: Reading) -> Verdict:
+        """By sequence, else by time, else by arrival."""
+        if reading.sequence is not None and known.sequence is not None:
+            if reading.sequence > known.sequence or self._began_anew(known, reading):
+                return "new"
+            return "duplicate" if (reading.sequence, reading.value) == (known.sequence, known.value) else "late"
+        if reading.time is not None and known.time is not None and reading.time != known.time:
+            return "new" if reading.time > known.time else "late"
+        same = reading.value == known.value
+        if reading.time is None:  # it came later: that is all there is to go by
+            if not reading.retained and not (reading.again and same):
+                return "new"
+            return "duplicate" if same else "late"
+        return "duplicate" if same else "late" if reading.retained or reading.again else "new"
+
+    def _began_anew(self, known: Reading, reading: Reading) -> bool:
+        """Whether the sender has restarted, and counts from the beginning: nothing that is only late comes so much
+        later."""
+        if reading.time is not None and known.time is not None:
+            return reading.time - known.time > self._skew
+        return not reading.retained and not reading.again and reading.received - known.received > self._skew
+
+    def _back(self, known: _Known, reading: Reading) -> Verdict:
+        """Whether a reading says that a sender that was offline is back: it was just sent, or measured since."""
+        if reading.retained:
+            back = reading.time is not None and known.gone is not None and reading.time > known.gone
+            return "new" if back else "late"
+        return self._compare(known.reading, reading) if reading.again else "new"
+
+    def gone(self, slot: Slot, sender: Sender, now: float) -> Collection[str]:
+        """A sender's last will came: what it told is no longer known, which is not zero. Its samples stay as stale
+        as can be, so that they are told from a subject that never was. Gives the subjects' keys."""
+        slot.away.pop(sender, None)
+        if len(slot.away) < self.most:
+            slot.away[sender] = now
+        keys = slot.senders.get(sender, set())
+        for key in keys:
+            slot.known[key].gone = now
+            slot.samples[key] = tuple([Sample(s.value, 0.0, now, s.window, s.pod) for s in slot.samples[key]])
+        return keys
+
+    def returned(self, slot: Slot, sender: Sender) -> None:
+        """A sender says that it is there; of its subjects nothing is known before their next readings."""
+        slot.away.pop(sender, None)
+
+    def sweep(self, now: float) -> None:
+        """Forget whom nothing was heard of for longer than `ttl`."""
+        oldest = now - self._ttl
+        for slot in self._slots.values():
+            while slot.known:
+                key, known = next(iter(slot.known.items()))
+                if known.reading.received >= oldest:
+                    break
+                del slot.known[key], slot.samples[key]
+                self._part(slot, key, known.sender)
+                self.size -= 1
+            while slot.away:
+                sender, since = next(iter(slot.away.items()))
+                if since >= oldest:
+                    break
+                del slot.away[sender]
+
+    def _part(self, slot: Slot, key: str, sender: Sender) -> None:
+        """A subject is no longer this sender's."""
+        if sender and (keys := slot.senders.get(sender)) is not None:
+            keys.discard(key)
+            if not keys:
+                del slot.senders[sender]

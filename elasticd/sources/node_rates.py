@@ -1,0 +1,80 @@
+"""What goes over each node's network, from its kubelet's counters: the source node-rates.
+
+Knows which counters become which series; knows nothing of how kubelets are reached, nor of how a rate is reckoned.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, field
+
+from elasticd.api import hookimpl
+from elasticd.model import Readings, Sample
+from elasticd.sources import Reader, Site, Source
+from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
+from elasticd.sources.rates import Rates
+from elasticd.sources.rounds import Limits, Rounds, rounds, told
+
+SERIES = {"network_receive": "network_receive_bytes", "network_transmit": "network_transmit_bytes"}
+
+
+class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
+    """Bytes a second that each node receives and sends, as its kubelet counts them.
+
+    Series network_receive and network_transmit of nodes."""
+
+    usual: ClassVar[float | None] = 10.0  # a kubelet looks at its counters about so often
+    labels: Annotated[dict[str, str], Meta(description="only nodes with these labels; none: all nodes")] = field(
+        default_factory=dict
+    )
+    longest: Annotated[float, Meta(gt=0, le=3600, description="seconds between two looks that make a rate")] = 120.0
+    timeout: Timeout = 5.0
+    at_once: AtOnce = 32
+    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 10.0
+
+    def offers(self) -> tuple[str, ...]:
+        """The series it has, of nodes."""
+        return tuple(SERIES)
+
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        """Ask the kubelets of this cluster; there is nothing to connect to."""
+        # What came late still has its own times, and ages by them.
+        limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
+        async with rounds(Asking(site, "node", self.timeout), site.clock, limits) as asked:
+            yield _Rates(site, asked, self)
+
+
+class _Rates:
+    def __init__(self, site: Site, asked: Rounds[Readings], options: NodeRates) -> None:
+        self._site, self._rounds, self._options = site, asked, options
+        self._rates = Rates(longest=options.longest)
+
+    def describe(self) -> object:
+        """Who was asked, and who did not answer."""
+        return self._rounds.describe()
+
+    async def read(self, now: float) -> Readings:
+        """The rates between the last two looks at each node."""
+        snapshot, label, wanted = self._site.snapshot(), self._options.label, self._options.labels.items()
+        nodes = [one.name for one in (snapshot.nodes() if snapshot else ()) if wanted <= one.labels.items()]
+        answers, silent = await self._rounds.round(nodes, now)
+        fault = told(silent, len(nodes), "nodes")
+        if nodes and not answers:
+            return Readings(label, now, error=fault)
+        self._rates.retain([f"{node}/{counter}" for node in nodes for counter in SERIES.values()])
+        found: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in SERIES}
+        for node, said in answers.items():
+            for name, counter in SERIES.items():
+                for look in said.nodes.get(counter, {}).get(node, ()):
+                    rate = self._rates.rate(f"{node}/{counter}", look)
+                    if rate is not None:
+                        found[name][node] = (rate,)
+        return Readings(label, now, nodes=found, faults=dict.fromkeys(SERIES, fault) if fault else {})
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The source of this module."""
+    return [NodeRates]

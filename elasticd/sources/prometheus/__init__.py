@@ -1,0 +1,94 @@
+"""A Prometheus server as a source.
+
+Knows its options and what they make; the modules of this package know PromQL's answers and how their labels name
+pods, workloads and nodes. Knows nothing of who reads them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Annotated
+
+from msgspec import Meta
+
+from elasticd.api import hookimpl
+from elasticd.clock import Clock
+from elasticd.model import Readings
+from elasticd.sources import Reader, Site, Source
+from elasticd.sources.http import Http, HttpSource
+from elasticd.sources.prometheus.finder import Finder
+from elasticd.sources.prometheus.plans import plan_of
+from elasticd.sources.prometheus.reader import Asker, ask_all, readings
+from elasticd.sources.prometheus.rules import RuleTable
+from elasticd.sources.prometheus.tables import SeriesTable
+
+__all__ = ["Prometheus", "register_sources"]
+
+
+class Prometheus(HttpSource, frozen=True, tag="prometheus"):
+    """What a Prometheus server (or one that speaks as it does) answers to queries: one for all subjects of a series."""
+
+    series: Annotated[tuple[SeriesTable, ...], Meta(description="queries, each a series of all subjects")] = ()
+    rule: Annotated[tuple[RuleTable, ...], Meta(description="finds series, as prometheus-adapter's rules do")] = ()
+    find_every: Annotated[float, Meta(ge=10, le=86400, description="seconds between searches for rules' series")] = 600
+    max_found: Annotated[int, Meta(ge=1, le=1000, description="series that all rules may find, at most")] = 100
+    max_samples: Annotated[int, Meta(ge=1, le=5_000_000, description="samples of one answer, at most")] = 200_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = [(one.name, one.subject) for one in self.series]
+        if twice := next((name for name, subject in names if names.count((name, subject)) > 1), ""):
+            raise ValueError(f'series: must be given once for each name and subject, "{twice}" is given twice')
+        if not self.series and not self.rule:
+            raise ValueError("series: must be given, or else rules that find some, neither is")
+
+    def offers(self) -> tuple[str, ...] | None:
+        """The series it has; with rules it cannot say, as they are not found yet."""
+        return None if self.rule else tuple(dict.fromkeys(one.name for one in self.series))
+
+    def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
+        """Connections to the server, which need not be up."""
+        return self._opened(site.clock)
+
+    @asynccontextmanager
+    async def _opened(self, clock: Clock) -> AsyncIterator["Queries"]:
+        async with Http(self) as http:
+            queries = Queries(self, http, clock)
+            try:
+                yield queries
+            finally:
+                await queries.close()
+
+
+class Queries:
+    """A Prometheus source that has been opened."""
+
+    def __init__(self, options: Prometheus, http: Http, clock: Clock) -> None:
+        self._label, self._clock = options.label, clock
+        self._asker = Asker(http, clock, options.timeout, options.max_samples)
+        self._plans = [plan_of(one) for one in options.series]
+        self._search: asyncio.Task[None] | None = None
+        self._finder = Finder(http, options.rule, self._plans, options.find_every, options.max_found)
+
+    async def read(self, now: float) -> Readings:
+        """The answers to all queries now."""
+        if self._search is None:
+            self._search = asyncio.create_task(self._finder.search(now))
+            await self._search  # before the first there is nothing that it could stand in for
+        elif self._search.done():
+            self._search.result()
+            self._search = asyncio.create_task(self._finder.search(now))
+        found = await ask_all(self._asker, [*self._plans, *self._finder.plans])
+        return readings(self._label, self._clock.now(), found, self._finder.faults)
+
+    async def close(self) -> None:
+        """End a search that is under way."""
+        if self._search is not None:
+            self._search.cancel()
+            await asyncio.gather(self._search, return_exceptions=True)
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The source of this module."""
+    return [Prometheus]

@@ -1,0 +1,134 @@
+"""What Prometheus answers, before its samples are taken apart.
+
+Knows the wire format of the query API and what of it is too much; knows nothing of what is asked, and trusts nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from elasticd.words import one_line
+
+_NAMED = 3
+_WORDS = 200
+
+
+class Fault(Exception):  # noqa: N818
+    """Why an answer cannot be used, in one line."""
+
+
+class Point(Struct, array_like=True, gc=False):
+    """A time and a number, as [1700000000.123, "1.5"]."""
+
+    at: float
+    value: str
+
+
+class _Data(Struct):
+    resultType: str  # noqa: N815
+    result: Raw
+
+
+class _Timed(Struct):
+    value: Point
+
+
+class _Said(Struct):
+    status: str = ""
+    error: str | None = None
+    errorType: str | None = None  # noqa: N815
+    warnings: list[str] | None = None
+    infos: list[str] | None = None
+    isPartial: bool | None = None  # noqa: N815
+
+
+class _Result(_Said):
+    data: _Data | None = None
+
+
+class _Names(_Said):
+    data: list[str] | None = None
+
+
+_RESULT = msgspec.json.Decoder(_Result)
+_NAMES = msgspec.json.Decoder(_Names)
+_TIMED = msgspec.json.Decoder(_Timed)
+_ITEMS = msgspec.json.Decoder(list[Raw])
+
+
+class Answer(Struct):
+    """A query's result: its parts not yet decoded. `warning` says that it is partial."""
+
+    kind: str
+    items: Sequence[Raw]
+    warning: str = ""
+    note: str = ""
+
+    @property
+    def at(self) -> float | None:
+        """When the server computed it, by its own clock; None where that cannot be told."""
+        try:
+            return _TIMED.decode(self.items[0]).value.at if self.items else None
+        except ValueError:
+            return None
+
+
+T = TypeVar("T", bound=_Said)
+
+
+def _decoded(body: bytes | Raw, decoder: msgspec.json.Decoder[T]) -> T:
+    try:
+        said = decoder.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise _garbled(error) from None
+    if said.status != "success":
+        raise Fault(one_line(f"{said.errorType or 'error'}: {said.error or 'the server does not say why'}", _WORDS))
+    return said
+
+
+def _garbled(error: Exception) -> Fault:
+    return Fault(one_line(f"the answer is not of the query API: {error}", _WORDS))
+
+
+def names_of(body: bytes) -> list[str]:
+    """The answer of a label's values. Raises Fault; a partial list is taken, as what is missing comes later."""
+    names = _decoded(body, _NAMES).data
+    if names is None:
+        raise Fault("the answer is not of the query API: it has no data")
+    return names
+
+
+async def answer_of(body: bytes, most: int) -> Answer:
+    """The answer to a query. Raises Fault for one with more than `most` samples, before they are taken apart. Each
+    step takes some milliseconds for 20 MB, so others get their turn after each."""
+    if body.count(b'"metric":') > most:
+        raise Fault(f"the answer has more than {most} samples (max_samples)")
+    await asyncio.sleep(0)
+    said = _decoded(body, _RESULT)
+    if said.data is None:
+        raise Fault("the answer is not of the query API: it has no data")
+    await asyncio.sleep(0)
+    kind, items = said.data.resultType, _items(said.data)
+    if len(items) > most:
+        raise Fault(f"the answer has more than {most} samples (max_samples)")
+    await asyncio.sleep(0)
+    warnings = said.warnings or (["the server calls it partial"] if said.isPartial else [])
+    return Answer(kind, items, _joined(warnings), _joined(said.infos or []))
+
+
+def _items(data: _Data) -> list[Raw]:
+    if data.resultType == "scalar":  # as a vector without labels has it
+        return [Raw(b'{"metric":{},"value":' + bytes(data.result) + b"}")]
+    if data.resultType not in ("vector", "matrix"):
+        raise Fault(one_line(f"the answer must be a vector, matrix or scalar, is a {data.resultType}", _WORDS))
+    try:
+        return _ITEMS.decode(data.result)
+    except (ValueError, RecursionError) as error:
+        raise _garbled(error) from None
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return one_line("; ".join(lines[:_NAMED]), _WORDS)

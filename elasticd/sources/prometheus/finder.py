@@ -1,0 +1,69 @@
+"""Looks for the series of rules, now and then.
+
+Knows how often to look and how many to take; knows nothing of what a rule makes of them. Only names are asked for
+(the values of the label __name__): a list of the series themselves would be as long as there are pods.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from elasticd.sources.http import Http, HttpFault
+from elasticd.sources.prometheus.answers import Fault, names_of
+from elasticd.sources.prometheus.plans import Plan
+from elasticd.sources.prometheus.rules import RuleTable, Search
+
+NAMES = "/api/v1/label/__name__/values"
+_AGAIN = 15.0
+_RECENT = 3600.0
+
+
+class Finder:
+    """The plans of all rules, and why some rule has none. What was found stays until a search brings something else."""
+
+    def __init__(self, http: Http, rules: Sequence[RuleTable], given: Sequence[Plan], every: float, most: int) -> None:
+        self.plans: list[Plan] = []
+        self.faults: dict[str, str] = {}
+        self._http, self._every, self._most = http, every, most
+        self._given = {(plan.name, plan.subject) for plan in given}
+        self._searches = [(f"rule[{index}]", one) for index, rule in enumerate(rules) for one in rule.searches()]
+        self._found: dict[int, list[str]] = {}
+        self._due = float("-inf")
+
+    async def search(self, now: float) -> None:
+        """Look, if it is time to. A search that fails is repeated sooner, and until then the last one counts."""
+        if not self._searches or now < self._due:
+            return
+        failed: dict[str, str] = {}
+        found = await asyncio.gather(*(self._names(search) for _, search in self._searches), return_exceptions=True)
+        for index, ((rule, _), names) in enumerate(zip(self._searches, found, strict=True)):
+            if isinstance(names, Fault | HttpFault):
+                failed[rule] = f"the search for its series: {names}"
+            elif isinstance(names, BaseException):
+                raise names
+            else:
+                self._found[index] = names
+        self._due = now + (min(self._every, _AGAIN) if failed else self._every)
+        self._plan(failed)
+
+    async def _names(self, search: Search) -> list[str]:
+        asked = urlencode({"match[]": search.selector, "start": f"{time.time() - _RECENT:.0f}"})
+        return names_of(await self._http.ask(f"{NAMES}?{asked}"))
+
+    def _plan(self, faults: dict[str, str]) -> None:
+        """Make the plans. A name that is taken is not asked for a second time, but that is told."""
+        plans: dict[tuple[str, str], Plan] = {}
+        empty = {rule for rule, _ in self._searches} - {*faults}
+        for index, (rule, search) in enumerate(self._searches):
+            for plan in search.plans(self._found.get(index, ())):
+                key = (plan.name, plan.subject)
+                empty.discard(rule)
+                if key in self._given or key in plans:
+                    faults[plan.name] = f"{rule} finds another series of this name for each {plan.subject}; not read"
+                else:
+                    plans[key] = plan
+        faults.update(dict.fromkeys(empty, "there are no series that it means"))
+        if len(plans) > self._most:
+            faults["rule"] = f"the rules find {len(plans)} series, at most {self._most} are read (max_found)"
+        self.plans, self.faults = list(plans.values())[: self._most], faults

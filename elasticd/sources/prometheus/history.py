@@ -1,0 +1,124 @@
+"""What a Prometheus server remembers of a series: its samples between two times, as if they had been read then.
+
+Knows range queries; knows nothing of files. A sample has the time at which it was measured, where that can be asked
+for, and is given once, however many steps saw it.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from elasticd.sources.http import Http, HttpFault
+from elasticd.sources.prometheus import Prometheus
+from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
+from elasticd.sources.prometheus.finder import Finder
+from elasticd.sources.prometheus.plans import Plan, plan_of
+from elasticd.sources.prometheus.samples import Parts, Tally, chunks, number
+
+RANGE = "/api/v1/query_range"
+
+_Subject = tuple[str, str]
+"""A key, and a container or nothing."""
+
+
+class Past(NamedTuple):
+    """A sample of the past: its time in seconds since the epoch, by the server's clock."""
+
+    time: float
+    plan: Plan
+    key: str
+    container: str
+    value: float
+
+
+class Steps(NamedTuple):
+    """Times at even distances, in seconds: the last one included."""
+
+    first: float
+    last: float
+    step: float
+
+
+class TooMuch(Fault):
+    """The answer would be too long: fewer steps may do."""
+
+
+class History:
+    """Asks for the past of series, oldest first: each question must begin after the last one ended."""
+
+    def __init__(self, http: Http, plans: Sequence[Plan], most: int) -> None:
+        self.plans = plans
+        self.faults: dict[str, str] = {}
+        self._http, self._most = http, most
+        self._last: dict[tuple[str, str, str], float] = {}
+
+    async def samples(self, plan: Plan, steps: Steps) -> list[Past]:
+        """All samples of one series at these steps. Raises Fault or HttpFault; TooMuch when fewer may do."""
+        answer = await self._ask(plan, plan.query, steps)
+        times = None
+        if plan.measured and answer.items:
+            times = self._points(plan, await self._ask(plan, plan.measured, steps), Tally(plan))
+        tally = Tally(plan)
+        found = self._points(plan, answer, tally)
+        if told := tally.told(len(answer.items)):
+            self.faults[plan.name] = told
+        return [past for subject, points in found.items() for past in self._past(plan, subject, points, times)]
+
+    async def _ask(self, plan: Plan, query: str, steps: Steps) -> Answer:
+        form = {"query": query, "start": f"{steps.first:.3f}", "end": f"{steps.last:.3f}", "step": f"{steps.step:.3f}"}
+        try:
+            answer = await answer_of(await self._http.ask(RANGE, form), self._most)
+        except HttpFault as fault:
+            if fault.too_much or "too many samples" in str(fault):
+                raise TooMuch(str(fault)) from None
+            raise
+        if answer.warning and not plan.accept_warnings:
+            raise Fault(f"a partial answer (accept_warnings): {answer.warning}")
+        return answer
+
+    @staticmethod
+    def _points(plan: Plan, answer: Answer, tally: Tally) -> dict[_Subject, dict[float, float]]:
+        """Numbers by subject and time. Where two label sets name one subject at one time, there is none."""
+        found: dict[_Subject, dict[float, float]] = {}
+        parts = Parts(plan, tally)
+        for raws in chunks(answer, plan):
+            for key, container, points in parts.of(raws):
+                numbers = {point.at: number(point.value) for point in points}
+                before = found.get((key, container), {})
+                if doubled := before.keys() & numbers.keys():
+                    tally.doubled.add(key)
+                both = before | numbers if before else numbers
+                found[key, container] = {at: both[at] for at in both if at not in doubled} if doubled else both
+        return found
+
+    def _past(
+        self,
+        plan: Plan,
+        subject: _Subject,
+        numbers: Mapping[float, float],
+        times: Mapping[_Subject, Mapping[float, float]] | None,
+    ) -> Iterator[Past]:
+        place = (plan.name, *subject)
+        last = self._last.get(place, float("-inf"))
+        measured = None if times is None else times.get(subject, {})
+        for step in sorted(numbers):
+            at = step if measured is None else measured.get(step)
+            if at is not None and at > last:
+                last = self._last[place] = at
+                yield Past(at, plan, *subject, numbers[step])
+
+
+@asynccontextmanager
+async def history(source: Prometheus, wanted: Sequence[str], now: float) -> AsyncIterator[History]:
+    """The history of those series, those found by rules among them. Raises KeyError with the first name that the
+    source has no series of, and the names that it has."""
+    async with Http(source) as http:
+        plans = [plan_of(one) for one in source.series]
+        finder = Finder(http, source.rule, plans, source.find_every, source.max_found)
+        await finder.search(now)
+        plans += finder.plans
+        names = [plan.name for plan in plans]
+        for name in wanted:
+            if name not in names:
+                raise KeyError(name, names, finder.faults)
+        yield History(http, [plan for plan in plans if plan.name in wanted], source.max_samples)

@@ -1,0 +1,99 @@
+"""What to ask for one series, and which subject each answer is about.
+
+Knows labels, and that a plain selector's samples have a time of their own; knows nothing of HTTP or of samples.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.sources import Subject
+from elasticd.sources.prometheus.tables import SeriesTable
+
+_STRING = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`]*`"
+_MATCHER = rf"\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_STRING})\s*"
+_MATCHERS = rf"\{{(?:{_MATCHER}(?:,{_MATCHER})*,?)?\s*\}}"
+_PLAIN = re.compile(rf"\s*(?!(?i:inf|nan)\s*$)[a-zA-Z_:][a-zA-Z0-9_:]*\s*(?:{_MATCHERS})?\s*")
+
+# As kube-prometheus' recording rules write them (workload_type="deployment").
+_KINDS = {
+    kind.lower(): kind
+    for kind in ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "ReplicationController", "Job", "CronJob")
+}
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """One query whose answers are samples of one series."""
+
+    name: str
+    subject: Subject
+    query: str
+    measured: str
+    window: float
+    accept_warnings: bool
+    labels: type[Any]
+    """What is decoded of an answer's labels: namespace, name, kind, container."""
+    key: Callable[[Any], str]
+    """The subject's key, empty when the labels do not name one."""
+    fixed: bool
+    """There is only one subject, so an answer needs no labels."""
+    containers: bool
+    """A label tells a pod's containers apart."""
+    missing: str
+    """The labels without which an answer is about nothing, in words."""
+
+
+def plan_of(table: SeriesTable) -> Plan:
+    """The plan of a [[source.series]] table."""
+    roles = table.roles()
+    fixed = {"namespace": table.namespace, "name": table.workload, "kind": "" if table.labels.kind else table.kind}
+    needed = [label for role, label in roles.items() if role != "container"]
+    return Plan(
+        name=table.name,
+        subject=table.subject,
+        query=table.query,
+        measured=table.measured or times_of(table.query),
+        window=table.window,
+        accept_warnings=table.accept_warnings,
+        labels=_labels(roles, fixed),
+        key=_KEYS[table.subject],
+        fixed=not needed,
+        containers="container" in roles,
+        missing=" and ".join(needed),
+    )
+
+
+def times_of(query: str) -> str:
+    """What asks when the samples of a query were measured: of a plain selector, Prometheus knows. Of anything else it
+    only says when it computed the answer; empty then."""
+    return f"timestamp({query.strip()})" if _PLAIN.fullmatch(query) else ""
+
+
+def _labels(roles: dict[str, str], fixed: dict[str, str]) -> type[Any]:
+    """A record with just those labels: the others are skipped unread. What is fixed is a default whose field has a
+    name that no label has."""
+    fields = [(role, str, fixed.get(role, "")) for role in ("namespace", "name", "kind", "container")]
+    names = {role: roles.get(role, f"={role}") for role, _, _ in fields}
+    return msgspec.defstruct("SubjectLabels", fields, rename=names, frozen=True, gc=False)
+
+
+def _pod(of: Any) -> str:
+    namespace, name = of.namespace, of.name
+    return f"{namespace}/{name}" if namespace and name and "/" not in namespace and "/" not in name else ""
+
+
+def _workload(of: Any) -> str:
+    kind = _KINDS.get(of.kind, of.kind)
+    found = f"{of.namespace}/{kind}/{of.name}"
+    return found if of.namespace and kind and of.name and found.count("/") == 2 else ""
+
+
+def _node(of: Any) -> str:
+    name: str = of.name
+    return name if "/" not in name else ""
+
+
+_KEYS: dict[Subject, Callable[[Any], str]] = {"pod": _pod, "workload": _workload, "node": _node}

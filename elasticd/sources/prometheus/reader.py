@@ -1,0 +1,101 @@
+"""Asks Prometheus all that is wanted at once, and puts the answers together.
+
+Knows which requests belong to one series and whom a failed one harms; knows nothing of labels or wire formats.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from elasticd.clock import Clock
+from elasticd.model import Readings, Sample
+from elasticd.sources.http import Http, HttpFault
+from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
+from elasticd.sources.prometheus.plans import Plan
+from elasticd.sources.prometheus.samples import samples_in, times_in
+from elasticd.times import Times
+
+logger = logging.getLogger(__name__)
+
+QUERY = "/api/v1/query"
+
+
+class Found(Struct, frozen=True):
+    """What one plan's question brought: samples, or None when it failed; `fault` is what is wrong, even so."""
+
+    plan: Plan
+    samples: Mapping[str, tuple[Sample, ...]] | None
+    fault: str = ""
+
+
+class Asker:
+    """Puts a plan's questions to the server."""
+
+    def __init__(self, http: Http, clock: Clock, timeout: float, most: int) -> None:
+        self.http = http
+        self._clock, self._times = clock, Times(clock)
+        self._timeout, self._most = timeout, most
+        self._noted: dict[str, str] = {}
+
+    async def find(self, plan: Plan) -> Found:
+        """The samples now. Never raises for trouble."""
+        try:
+            return await self._find(plan)
+        except (Fault, HttpFault) as fault:
+            return Found(plan, None, str(fault))
+
+    async def _find(self, plan: Plan) -> Found:
+        answer = await self._ask(plan, plan.query)
+        received, offset = self._clock.now(), self._times.offset()
+        times = None
+        if plan.measured and answer.kind != "matrix" and answer.items:
+            # For the same moment, so that number and time are of one sample.
+            try:
+                said = await self._ask(plan, plan.measured, answer.at)
+                times = await times_in(said, plan)
+            except (Fault, HttpFault) as fault:
+                raise Fault(f"measured: {fault}") from None
+        samples, problem = await samples_in(answer, plan, times, received, offset)
+        partial = f"partial, accepted: {answer.warning}" if answer.warning else ""
+        return Found(plan, samples, "; ".join(filter(None, (partial, problem))))
+
+    async def _ask(self, plan: Plan, query: str, at: float | None = None) -> Answer:
+        form = {"query": query, "timeout": f"{self._timeout:g}s"}
+        if at is not None:
+            form["time"] = f"{at:.3f}"
+        answer = await answer_of(await self.http.ask(QUERY, form), self._most)
+        if answer.warning and not plan.accept_warnings:
+            raise Fault(f"a partial answer (accept_warnings): {answer.warning}")
+        if answer.note and self._noted.get(plan.name) != answer.note:
+            self._noted[plan.name] = answer.note
+            logger.info("series %s: the server notes: %s", plan.name, answer.note)
+        return answer
+
+
+async def ask_all(asker: Asker, plans: Sequence[Plan]) -> list[Found]:
+    """All answers, in the order of the plans."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asker.find(plan), name=f"query {plan.name}") for plan in plans]
+    return [task.result() for task in tasks]
+
+
+def readings(source: str, received: float, found: Sequence[Found], faults: Mapping[str, str]) -> Readings:
+    """All in one. A series that failed is left out and told in `faults`; `error` only says that all failed."""
+    maps: dict[str, dict[str, Mapping[str, tuple[Sample, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
+    told = dict(faults)
+    for one in found:
+        if one.samples is not None:
+            maps[one.plan.subject][one.plan.name] = one.samples
+        if one.fault:
+            before = told.get(one.plan.name)
+            told[one.plan.name] = f"{before}; {one.fault}" if before else one.fault
+    error = _error(told) if told and not any(one.samples is not None for one in found) else ""
+    return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, told)
+
+
+def _error(faults: Mapping[str, str]) -> str:
+    """Why nothing could be read: once, if all failed alike."""
+    (name, first), *_ = faults.items()
+    return first if len(set(faults.values())) == 1 else f"{len(faults)} series failed; {name}: {first}"

@@ -1,0 +1,134 @@
+"""From answers to samples, a few thousand at a time so that the loop is never held up for long.
+
+Knows how labels become keys and what is wrong with a sample; knows nothing of HTTP. Nothing is guessed: what is no
+number is NaN, which judgement refuses, and of two samples for one subject neither is taken, nor their sum.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from elasticd.model import Sample
+from elasticd.sources.prometheus.answers import Answer, Fault, Point
+from elasticd.sources.prometheus.plans import Plan
+from elasticd.words import one_line
+
+_AT_ONCE = 2000
+_NAMED = 3
+_NAN = float("nan")
+
+Times = Mapping[tuple[str, str], float]
+"""When each subject (key, container) was measured, in unix time."""
+
+
+class Tally:
+    """What was wrong with parts of an answer, counted, and in words at the end."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.garbled = self.unnamed = self.timeless = self.empty = 0
+        self.doubled: set[str] = set()
+
+    def told(self, total: int) -> str:
+        """One line; empty if all is well."""
+        doubled = ", ".join(sorted(self.doubled)[:_NAMED])
+        found = {
+            f"subjects have more than one sample and are left out ({doubled})": len(self.doubled),
+            f"of {total} samples have no fit labels {self._plan.missing}": self.unnamed,
+            f"of {total} samples have no measured time": self.timeless,
+            f"of {total} samples have no number (histograms?)": self.empty,
+            f"of {total} samples are no samples": self.garbled,
+        }
+        return one_line("; ".join(f"{count} {words}" for words, count in found.items() if count))
+
+
+class Parts:
+    """The parts of an answer to one plan, decoded with only the labels that the plan needs."""
+
+    def __init__(self, plan: Plan, tally: Tally) -> None:
+        fields: list[Any] = [
+            ("metric", plan.labels),
+            ("value", Point | None, None),
+            ("values", list[Point] | None, None),
+        ]
+        kind: Any = msgspec.defstruct("Part", fields, gc=False)
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._key, self._tally = plan.key, tally
+
+    def of(self, raws: Sequence[Raw]) -> Iterator[tuple[str, str, Sequence[Point]]]:
+        """Key, container and points, oldest first, of each that can be used."""
+        decode, key_of, tally = self._decode, self._key, self._tally
+        for raw in raws:
+            try:
+                part = decode(raw)
+            except (ValueError, RecursionError):
+                tally.garbled += 1
+                continue
+            key = key_of(part.metric)
+            points = (part.value,) if part.value is not None else part.values
+            if not points:
+                tally.empty += 1
+            elif not key:
+                tally.unnamed += 1
+            else:
+                yield key, part.metric.container, points
+
+
+def number(text: str) -> float:
+    """What Prometheus means: NaN, +Inf and -Inf too. NaN, as well, for what is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return _NAN
+
+
+def chunks(answer: Answer, plan: Plan) -> Iterator[Sequence[Raw]]:
+    """An answer's parts, so many that they are done within a few milliseconds. Raises Fault for a scalar where
+    labels must say what it is about."""
+    if answer.kind == "scalar" and not plan.fixed:
+        raise Fault(f"the answer must be a vector with the labels {plan.missing}, is a scalar")
+    for start in range(0, len(answer.items), _AT_ONCE):
+        yield answer.items[start : start + _AT_ONCE]
+
+
+async def times_in(answer: Answer, plan: Plan) -> Times:
+    """The answer to a plan's `measured`. Of two times for one subject the older counts."""
+    found: dict[tuple[str, str], float] = {}
+    parts = Parts(plan, Tally(plan))
+    for raws in chunks(answer, plan):
+        for key, container, points in parts.of(raws):
+            at = number(points[-1].value)
+            found[key, container] = min(at, found.get((key, container), at))
+        await asyncio.sleep(0)
+    return found
+
+
+async def samples_in(
+    answer: Answer, plan: Plan, times: Times | None, received: float, offset: float
+) -> tuple[dict[str, tuple[Sample, ...]], str]:
+    """The samples by subject, and what was wrong with some. `offset` leads from a server's time to the clock's."""
+    found: dict[str, tuple[Sample, ...]] = {}
+    tally, window, is_pod = Tally(plan), plan.window, plan.subject == "pod"
+    parts = Parts(plan, tally)
+    for raws in chunks(answer, plan):
+        for key, container, points in parts.of(raws):
+            point = points[-1]
+            at = point.at if times is None else times.get((key, container))
+            if at is None:
+                tally.timeless += 1
+                continue
+            pod = key.partition("/")[2] if is_pod else ""
+            sample = Sample(number(point.value), at + offset, received, window, pod, container)
+            if key not in found:
+                found[key] = (sample,)
+            elif container in [other.container for other in found[key]]:
+                tally.doubled.add(key)
+            else:
+                found[key] += (sample,)
+        await asyncio.sleep(0)
+    for key in tally.doubled:
+        del found[key]
+    return found, tally.told(len(answer.items))

@@ -1,0 +1,63 @@
+"""Counters that only grow, such as bytes received, made into rates.
+
+Knows arithmetic; knows nothing of what is counted or by whom.
+"""
+
+import math
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from elasticd.model import Sample
+
+LEAST, LONGEST = 0.5, 120.0
+
+
+class _Last(Struct):
+    """The look that the next one is compared with, and the rate up to it."""
+
+    value: float
+    measured: float
+    rate: Sample | None = None
+
+
+class Rates:
+    """The rate of each counter over the time between two looks at it, by their own times.
+
+    None, and never a guess, where it cannot be known: at the first look; after a counter began anew (its value fell:
+    what it counted before and since is lost); after more than `longest` seconds without a look; and where a value is
+    no number. A counter that began anew and has passed its old value by the next look cannot be told from one that
+    went on. Looks less than `least` seconds apart count as one, for a short interval makes a wild rate of whole
+    packets, and a repeated look gives the rate that was.
+    """
+
+    def __init__(self, least: float = LEAST, longest: float = LONGEST) -> None:
+        self._least, self._longest = least, longest
+        self._last: dict[str, _Last] = {}
+
+    def rate(self, key: str, look: Sample) -> Sample | None:
+        """Per second, since the look before; `window` tells over how many seconds."""
+        last = self._last.get(key)
+        if not math.isfinite(look.value) or look.value < 0:
+            self._last.pop(key, None)
+            return None
+        if last is None or look.measured < last.measured - self._longest:  # its clock was set back
+            self._last[key] = _Last(look.value, look.measured)
+            return None
+        passed = look.measured - last.measured
+        if passed < self._least:
+            if look.value < last.value and passed > 0:  # it began anew in between
+                self._last[key] = _Last(look.value, look.measured)
+                return None
+            return last.rate
+        rate = None
+        if look.value >= last.value and passed <= self._longest:
+            value = (look.value - last.value) / passed
+            rate = Sample(value, look.measured, look.received, passed, look.pod, look.container)
+        self._last[key] = _Last(look.value, look.measured, rate)
+        return rate
+
+    def retain(self, keys: Collection[str]) -> None:
+        """Forget all other counters."""
+        for key in self._last.keys() - set(keys):
+            del self._last[key]

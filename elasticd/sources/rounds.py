@@ -1,0 +1,144 @@
+"""Asks many, such as kubelets or pods, each on its own: who is slow or dead delays no other.
+
+Knows who was asked and when it answered; knows nothing of what is asked.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import islice
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from elasticd.clock import Clock
+from elasticd.words import one_line, raised
+
+T = TypeVar("T")
+
+LATE = "no answer yet"
+_SHOWN = 10
+
+
+class Fault(Struct, frozen=True):
+    """Why there is no answer, in one line."""
+
+    why: str
+
+
+class Limits(Struct, frozen=True):
+    """How many are asked at once, how many seconds a round waits, and for how many an answer serves: one that comes
+    after its round is used by the next."""
+
+    at_once: int
+    patience: float
+    keep: float
+
+
+Ask = Callable[[str], Awaitable[T | Fault]]
+
+
+@asynccontextmanager
+async def rounds(ask: Ask[T], clock: Clock, limits: Limits) -> AsyncIterator["Rounds[T]"]:
+    """Rounds of questions, for as long as the context lasts."""
+    made = Rounds(ask, clock, limits)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+class Rounds(Generic[T]):
+    """Rounds of questions to many.
+
+    Who was too slow in one round is not waited for in the next ones, until an answer has come in time again. Whoever
+    failed last has to share a quarter of the places with the others who did, so that dead ones, however many, do not
+    keep the living waiting.
+    """
+
+    def __init__(self, ask: Ask[T], clock: Clock, limits: Limits) -> None:
+        self._ask, self._clock, self._limits = ask, clock, limits
+        self._places = asyncio.Semaphore(limits.at_once)
+        self._few_places = asyncio.Semaphore(max(1, limits.at_once // 4))
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._answers: dict[str, tuple[float, T]] = {}
+        self._faults: dict[str, str] = {}
+        self._slow: set[str] = set()
+        self._last: tuple[int, dict[str, str]] = 0, {}
+
+    async def round(self, keys: Collection[str], now: float) -> tuple[dict[str, T], dict[str, str]]:
+        """Ask these, but for those that still owe an answer. Gives the answers that there are, and for each of the
+        others why not."""
+        wanted = set(keys)
+        self._forget(wanted)
+        for key in keys:
+            if key not in self._tasks:
+                task = self._tasks[key] = asyncio.create_task(self._one(key), name=f"ask {key}")
+                task.add_done_callback(partial(self._ended, key))
+        if prompt := [self._tasks[key] for key in wanted - self._slow]:
+            await asyncio.wait(prompt, timeout=self._limits.patience)
+        self._slow.update(wanted & self._tasks.keys())
+        answers = {key: self._answers[key][1] for key in keys if self._serves(key, now)}
+        silent = {key: self._faults.get(key, LATE) for key in keys if key not in answers}
+        self._last = len(wanted), silent
+        return answers, silent
+
+    def describe(self) -> dict[str, object]:
+        """For the status page: how many were asked in the last round, how many did not answer, and some of those."""
+        asked, silent = self._last
+        return {"asked": asked, "silent": len(silent), "for_example": dict(islice(silent.items(), _SHOWN))}
+
+    def _forget(self, wanted: set[str]) -> None:
+        for key in self._tasks.keys() - wanted:
+            self._end(key)
+        for known in (self._answers, self._faults):
+            for key in known.keys() - wanted:
+                del known[key]
+        self._slow &= wanted
+
+    def _serves(self, key: str, now: float) -> bool:
+        """Whether there is an answer that may be used: who is late is known by the last one, who failed is not."""
+        return key not in self._faults and key in self._answers and now - self._answers[key][0] <= self._limits.keep
+
+    async def _one(self, key: str) -> None:
+        answer: T | Fault
+        time = asyncio.get_running_loop().time
+        async with self._few_places if key in self._faults else self._places:
+            begun = time()
+            try:
+                answer = await self._ask(key)
+            except Exception as error:  # a fault of ours is one of this question alone
+                answer = Fault(raised(error))
+        if time() - begun <= self._limits.patience:
+            self._slow.discard(key)
+        if isinstance(answer, Fault):
+            self._faults[key] = answer.why
+        else:
+            self._answers[key] = (self._clock.now(), answer)
+            self._faults.pop(key, None)
+
+    def _end(self, key: str) -> None:
+        task = self._tasks.pop(key)
+        self._ending.add(task)
+        task.cancel()
+
+    def _ended(self, key: str, task: "asyncio.Task[None]") -> None:
+        self._ending.discard(task)
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
+
+    async def close(self) -> None:
+        """Ask no more."""
+        for key in list(self._tasks):
+            self._end(key)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+
+def told(faults: dict[str, str], asked: int, what: str) -> str:
+    """Who did not answer, in one line that names the first; empty when all did."""
+    if not faults:
+        return ""
+    key, why = next(iter(faults.items()))
+    return one_line(f"{len(faults)} of {asked} {what} did not answer: {key}: {why}")

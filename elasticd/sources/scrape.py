@@ -1,0 +1,126 @@
+"""Reads a page in the Prometheus text format, of which only a few metrics are wanted.
+
+Knows HTTP and the format, and that a page comes from outside: what is too long, too slow or unreadable is no page.
+Knows nothing of whose page it is, nor of how many are read.
+"""
+
+import math
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address
+
+import aiohttp
+from msgspec import Struct
+from prometheus_client.parser import text_string_to_metric_families
+
+from elasticd.clock import Clock
+from elasticd.model import Sample
+from elasticd.sources.rounds import Fault
+from elasticd.times import Times
+from elasticd.words import one_line, raised
+
+_HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
+
+Page = Mapping[str, Sample]
+"""What was wanted of a page, by the wanted's name."""
+
+
+class Wanted(Struct, frozen=True):
+    """The sum of a metric's samples that have all these labels."""
+
+    name: str
+    metric: str
+    labels: dict[str, str]
+
+
+class Place(Struct, frozen=True):
+    """Where pages are, and how much of them is read: `lines` are those of wanted metrics."""
+
+    port: int
+    path: str
+    timeout: float
+    largest: int
+    lines: int
+    at_once: int
+
+
+@asynccontextmanager
+async def scraping(place: Place, wanted: Sequence[Wanted], clock: Clock) -> AsyncIterator["Scraper"]:
+    """Something that reads pages, for as long as the context lasts."""
+    connector = aiohttp.TCPConnector(limit=place.at_once)
+    limits = aiohttp.ClientTimeout(total=place.timeout)
+    # No proxy, no redirect: pods are asked, and nobody else. What is packed may be any size, so nothing is unpacked.
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=limits, headers=_HEADERS, auto_decompress=False
+    ) as session:
+        yield Scraper(session, place, wanted, clock)
+
+
+class Scraper:
+    """Reads pages."""
+
+    def __init__(self, session: aiohttp.ClientSession, place: Place, wanted: Sequence[Wanted], clock: Clock) -> None:
+        self._session, self._place, self._wanted = session, place, wanted
+        self._now, self._offset = clock.now, Times(clock).offset
+        names = "|".join(sorted({re.escape(one.metric) for one in wanted}))
+        # Parsing takes a hundred times as long as looking for the few lines that are worth it.
+        self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)
+
+    async def read(self, address: str) -> Page | Fault:
+        """What is wanted of the page at an IP address; what it lacks is left out. Never raises."""
+        try:
+            ip = ip_address(address)
+            host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
+            body = await self._fetch(f"http://{host}:{self._place.port}{self._place.path}")
+            return body if isinstance(body, Fault) else self._parse(body)
+        except TimeoutError:
+            return Fault(f"no answer within {self._place.timeout:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Fault(raised(error))
+
+    async def _fetch(self, url: str) -> bytes | Fault:
+        async with self._session.get(url, allow_redirects=False) as answer:
+            if answer.status != 200:
+                return Fault(f"it answers {answer.status}")
+            packed = answer.headers.get("Content-Encoding", "identity")
+            if answer.content_type != "text/plain" or packed != "identity":
+                return Fault(one_line(f"it answers in {answer.content_type}, {packed}"))
+            parts, size = list[bytes](), 0
+            async for part in answer.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                if size > self._place.largest:
+                    return Fault(f"its page is larger than {self._place.largest} bytes")
+            return b"".join(parts)
+
+    def _parse(self, body: bytes) -> Page | Fault:
+        lines = self._lines.findall(body)
+        if len(lines) > self._place.lines:
+            return Fault(f"its page has {len(lines)} lines of these metrics, at most {self._place.lines}")
+        try:
+            families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
+        except Exception as error:  # whatever a strange line makes the parser do
+            return Fault(f"its page cannot be read: {raised(error)}")
+        now, found = self._now(), dict[str, Sample]()
+        for sample in (sample for family in families for sample in family.samples):
+            for one in self._wanted:
+                if sample.name == one.metric and one.labels.items() <= sample.labels.items():
+                    measured = now if sample.timestamp is None else float(sample.timestamp) + self._offset()
+                    found[one.name] = _added(found.get(one.name), _number(sample.value), measured, now)
+        return found
+
+
+def _number(value: float) -> float:
+    """The parser gives whole numbers as they are, however long."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _added(so_far: Sample | None, value: float, measured: float, now: float) -> Sample:
+    """A sum is as old as its oldest part."""
+    if so_far is None:
+        return Sample(value, measured, now)
+    return Sample(so_far.value + value, min(so_far.measured, measured), now)

@@ -1,0 +1,174 @@
+"""For plugin authors: try a strategy without a cluster, a file or a second of waiting.
+
+Knows how a Case is put together and how a policy runs in virtual time; plugins' own tests import it, the daemon
+never does.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+from msgspec.structs import replace
+
+from elasticd.clock import Clock, VirtualClock, WallClock
+from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster.simulated import Simulated
+from elasticd.decide import Case, decide
+from elasticd.journal import Journal
+from elasticd.loop import Listener, Loop
+from elasticd.model import Container, Decision, Observation, Past, Pod, Quality, Ref, Sample, Workload
+from elasticd.past import begin
+from elasticd.plugins import Hooks, Registry
+from elasticd.policy import Bounds, Policy, Strategy, Target
+from elasticd.quality import failed, grade
+from elasticd.shelf import opened
+from elasticd.sources import Site, Source, Subject
+
+NOW = 1_700_000_000.0
+"""A time to test at, in seconds since the epoch."""
+
+_TIMES = 3
+
+
+def observation(
+    usage: Sequence[float] = (),
+    *,
+    request: float = 1.0,
+    replicas: int | None = None,
+    at: float = NOW,
+    series: Mapping[str, float] | None = None,
+) -> Observation:
+    """A Deployment with one ready pod for each entry of `usage`, which is its CPU in cores, each requesting
+    `request` cores; `series` adds samples of the workload as a whole, by name. `replicas`: if not one for each."""
+    ref = Ref("default", "Deployment", "web")
+    pods = tuple(
+        Pod(
+            namespace="default",
+            name=f"web-{index}",
+            uid=f"uid-{index}",
+            phase="Running",
+            containers=(Container("web", {"cpu": request}),),
+            started=at - 3600,
+            ready=True,
+            ready_changed=at - 3500,
+        )
+        for index in range(len(usage))
+    )
+    samples = [Sample(value, at, at, pod=pod.name, container="web") for value, pod in zip(usage, pods, strict=True)]
+    graded = {"cpu": grade("cpu", "test", samples, at, 120, len(pods))}
+    for name, value in (series or {}).items():
+        graded[name] = grade(name, "test", [Sample(value, at, at)], at, 120)
+    count = len(usage) if replicas is None else replicas
+    workload = Workload(ref, "uid", "1", count, status_replicas=len(usage), selector="app=web")
+    return Observation(at=at, workload=workload, pods=pods, series=graded, confirmed=at)
+
+
+def judge(
+    *strategies: Strategy,
+    seen: Observation,
+    past: Past | None = None,
+    limits: Sequence[Strategy] = (),
+    bounds: tuple[int, int] = (1, 100),
+) -> Decision:
+    """The decision that a policy of these strategies makes about one observation."""
+    ref = seen.workload.ref
+    policy = Policy(
+        name="test",
+        replicas=Bounds(min=bounds[0], max=bounds[1]),
+        strategies=strategies,
+        limits=tuple(limits),
+        workload=Target(ref.namespace, ref.name, ref.kind, ref.api_version),
+        mode="act",
+    )
+    remembered = begin(seen.at, seen.workload.replicas) if past is None else past
+    return decide(Case(policy, seen, remembered, Hooks((*strategies, *limits))))
+
+
+async def simulate(
+    cluster: Simulated,
+    policies: Sequence[Policy],
+    seconds: float,
+    *,
+    sources: Sequence[Source],
+    listeners: Sequence[Listener] = (),
+    start: float = 0.0,
+) -> Journal:
+    """Run policies on a simulated cluster in virtual time, and give the journal of what they did."""
+    clock, journal = VirtualClock(start), Journal()
+    async with AsyncExitStack() as stack:
+        loop = Loop(await stack.enter_async_context(cluster.open(clock)), journal, clock, listeners, idle=float("inf"))
+        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)))
+        loop.adopt(policies)
+        await loop.tick(start)
+        while clock.now() < start + seconds:
+            await loop.step()
+            await loop.drain()
+    return journal
+
+
+def site(
+    cluster: Cluster | None = None,
+    clock: Clock | None = None,
+    *,
+    wake: Callable[[Subject, str], None] = lambda subject, key: None,
+    governed: Collection[Ref] = (),
+    snapshot: Snapshot | None = None,
+) -> Site:
+    """Where a source under test is opened; without a cluster, an empty simulated one."""
+    time = clock or WallClock()
+    return Site(cluster or Simulated(nodes=()).build(time), time, wake, lambda: governed, lambda: snapshot)
+
+
+def check_strategy(strategy: Strategy) -> list[str]:
+    """What a strategy does that no strategy may, a line each: fail or answer nonsense where data are missing,
+    wish for less on what it cannot know, change what it is shown, or answer twice differently."""
+    problems = []
+    for name, trial in _trials().items():
+        seen = _completed(trial, strategy.reads())
+        before = msgspec.json.encode(seen)
+        first, *others = [judge(strategy, seen=seen) for _ in range(_TIMES)]
+        problems += [f"{name}: {failure.hook} {failure.message}" for failure in first.failures]
+        if any(first != other for other in others):
+            problems.append(f"{name}: answered differently when asked again")
+        if msgspec.json.encode(seen) != before:
+            problems.append(f"{name}: changed what it was shown")
+        current = seen.workload.replicas
+        if name.startswith("unknown") and first.wish is not None and first.wish < current:
+            problems.append(f"{name}: wished to shrink from {current} to {first.wish}")
+    return problems
+
+
+def _completed(seen: Observation, reads: Sequence[str] | None) -> Observation:
+    """With an unreadable series for each that is read and not there, as the daemon gives it."""
+    lacking = [name for name in reads or () if name not in seen.series]
+    return replace(
+        seen, series={**seen.series, **{name: failed(name, "test", "not in this trial") for name in lacking}}
+    )
+
+
+def _trials() -> dict[str, Observation]:
+    nan, inf = float("nan"), float("inf")
+    idle = observation([0.0, 0.0, 0.0])
+    return {
+        "busy": observation([0.9, 0.8, 0.7]),
+        "idle": idle,
+        "one pod": observation([0.5]),
+        "no request": observation([0.5, 0.5], request=0.0),
+        "unknown: no pods": observation([], replicas=3),
+        "unknown: NaN": observation([nan, nan, nan]),
+        "unknown: infinite": observation([inf, inf, inf]),
+        "unknown: negative": observation([-1.0, -1.0, -1.0]),
+        "unknown: unreadable": replace(idle, series={"cpu": failed("cpu", "test", "the source is down")}),
+        "unknown: stale": replace(idle, series={"cpu": replace(idle.series["cpu"], quality=Quality.STALE)}),
+        "unknown: nothing was read": replace(idle, series={}),
+    }
+
+
+def registry(*modules: object) -> Registry:
+    """A registry of just these plugin modules. Raises ValueError for the first that cannot be used."""
+    made = Registry()
+    for module in modules:
+        made.add(getattr(module, "__name__", str(module)), module)
+    if made.problems:
+        raise ValueError(made.problems[0])
+    return made

@@ -1,0 +1,49 @@
+"""Units: Kubernetes quantities and the integer thousandths the HPA counts in.
+
+Knows numbers and their suffixes; knows nothing of pods, policies or the world.
+"""
+
+import math
+import re
+
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
+
+
+def parse_quantity(text: str) -> float:
+    """A Kubernetes quantity ("250m", "1.5Gi", "1e3") in its base unit (cores, bytes, ones), as the nearest double.
+
+    Raises ValueError when the text is not a quantity, or one that no double can hold.
+    """
+    found = _QUANTITY.fullmatch(text)
+    if not found:
+        raise ValueError(f"must be a quantity such as 250m, 2 or 1.5Gi, is {text!r}")
+    number, suffix, exponent = found.groups()
+    if suffix in _BINARY:
+        value = float(number) * _BINARY[suffix]
+    else:
+        value = float(f"{number}e{_DECIMAL[suffix]}" if suffix else f"{number}e{exponent or 0}")
+    if math.isinf(value):
+        raise ValueError(f"must be less than 1.8e308, is {text!r}")
+    return value
+
+
+def milli(value: float) -> int:
+    """Thousandths of a value, rounded up, as Kubernetes' Quantity.MilliValue does.
+
+    The sixth decimal of a thousandth is where a quantity ends (one nano); rounding there first removes the binary
+    noise of a double, so 0.069 is 69 and not 70 (up to some millions; beyond, a fraction may come out one thousandth
+    too high). Raises ValueError for NaN and infinities.
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"must be finite, is {value}")
+    if value == int(value):
+        return int(value) * 1000
+    return math.ceil(round(value * 1000, 6))
+
+
+def format_milli(thousandths: int) -> str:
+    """Thousandths as Kubernetes prints them: 1500 is "1500m", 2000 is "2"."""
+    whole, rest = divmod(thousandths, 1000)
+    return f"{thousandths}m" if rest else str(whole)

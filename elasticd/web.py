@@ -1,0 +1,73 @@
+"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources and /query. Read-only, and never an action.
+
+Knows HTTP; knows of the daemon only the questions it is given.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from elasticd.errors import UnavailableError
+
+
+class Pages(Struct, frozen=True):
+    """What the pages show. `health` and `readiness` give what is wrong, or an empty string; `metrics` gives what makes
+    the exposition, which takes long and is done in a thread."""
+
+    metrics: Callable[[], Callable[[], bytes]]
+    health: Callable[[], str]
+    readiness: Callable[[], str]
+    status: Callable[[], object]
+    sources: Callable[[], object]
+    query: Callable[[str, str], Awaitable[object]]
+
+
+@asynccontextmanager
+async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
+    """Serve the pages for as long as the block runs; gives their address."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        body = await asyncio.to_thread(pages.metrics())
+        return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def status(_: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(pages.status()), content_type="application/json")
+
+    async def sources(_: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(pages.sources()), content_type="application/json")
+
+    async def query(request: web.Request) -> web.Response:
+        found = await pages.query(request.query.get("series", ""), request.query.get("workload", ""))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+    app = web.Application(client_max_size=1024)
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/healthz", _check(pages.health))
+    app.router.add_get("/readyz", _check(pages.readiness))
+    app.router.add_get("/status", status)
+    app.router.add_get("/sources", sources)
+    app.router.add_get("/query", query)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise UnavailableError(f"http: {host}:{port} must be free to listen on, is not: {error.strerror}") from None
+        bound = runner.addresses[0][1]
+        yield f"http://{host}:{bound}"
+    finally:
+        await runner.cleanup()
+
+
+def _check(problem: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def check(_: web.Request) -> web.Response:
+        found = problem()
+        return web.Response(status=503 if found else 200, text=f"{found or 'ok'}\n")
+
+    return check

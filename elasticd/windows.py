@@ -1,0 +1,166 @@
+"""Windows, rates and cooldowns: the arithmetic of what restrains a change over time, and its sentences.
+
+Shared by the built-in limits and by strategies that bring limits of their own; they take what a limit hook is
+given. Knows counts, times (seconds) and a workload's past; knows nothing of metrics, pods or a policy's bounds.
+Every interval contains the current count, so that several of them together always leave an answer.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from elasticd.model import Change, Limit, Observation, Past
+
+Pick = Literal["Max", "Min", "Disabled"]
+
+
+class Rate(Struct, frozen=True, forbid_unknown_fields=True):
+    """At most `value` pods, or percent of the count when the period began, within `period` seconds."""
+
+    type: Literal["Pods", "Percent"]
+    value: Annotated[int, Meta(gt=0)]
+    period: Annotated[int, Meta(ge=1, le=1800, description="seconds")]
+
+
+class Rates(Struct, frozen=True, forbid_unknown_fields=True):
+    """The rates of one direction. `select` takes the largest change they allow, the smallest, or none at all.
+
+    `one_way`: the start of a period is reckoned from the changes of the same direction only (HPA 1.20).
+    """
+
+    rates: tuple[Rate, ...]
+    select: Pick = "Max"
+    one_way: bool = False
+
+
+class _Reach(Struct, frozen=True, gc=False):
+    """How far one rate lets the count go, and from where."""
+
+    replicas: int
+    start: int
+    rate: Rate
+
+
+def stabilize(wish: int, observation: Observation, past: Past, *, up: float, down: float) -> Limit | None:
+    """Not above the least wish of the last `up` seconds, nor below the greatest of the last `down` seconds.
+
+    Two-way (HPA: Normalization with behavior, 1): wishes strictly younger than a window count. A window of 0 s
+    does nothing. None: there is nothing to wait for. The wish only chooses which end is explained.
+    """
+    now, current = observation.at, observation.workload.replicas
+    lows = past.wishes(now - up) if up > 0 else ()
+    highs = past.wishes(now - down) if down > 0 else ()
+    if not lows and not highs:
+        return None
+    highest = max(current, min(lows)) if lows else None
+    lowest = min(current, max(highs)) if highs else None
+    if lowest is not None and (wish < current or highest is None):
+        reason, message = "ScaleDownStabilized", _steady(lowest, "least", "highest", down)
+    else:
+        reason, message = "ScaleUpStabilized", _steady(highest, "most", "lowest", up)
+    return Limit(reason, message, lowest, highest, "AbleToScale")
+
+
+def _steady(count: int | None, bound: str, pick: str, window: float) -> str:
+    return f"at {bound} {count} for now: the {pick} recommendation of the last {window:g} s counts"
+
+
+def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, down: Rates | None) -> Limit | None:
+    """Not further than the rates of each direction allow; None for a direction: as far as it likes.
+
+    HPA: Normalization with behavior, 2. Told even where it goes beyond the policy's bounds: which of them binds is
+    for judgement to say. The wish only chooses which end is explained.
+    """
+    now, current = observation.at, observation.workload.replicas
+    top = _reach(past, now, current, up, 1) if up else None
+    bottom = _reach(past, now, current, down, -1) if down else None
+    highest = max(current, top.replicas) if top else None
+    lowest = min(current, bottom.replicas) if bottom else None
+    if highest is None and lowest is None:
+        return None
+    if lowest is not None and (wish < current or highest is None):
+        return Limit("ScaleDownLimit", _pace(bottom, down, current, "removed"), lowest, highest)
+    return Limit("ScaleUpLimit", _pace(top, up, current, "added"), lowest, highest)
+
+
+def _reach(past: Past, now: float, current: int, rates: Rates, sign: int) -> _Reach:
+    """The count that the rates of a direction (+1 up, -1 down) allow, before `current` bounds it."""
+    if rates.select == "Disabled":
+        return _Reach(current, current, rates.rates[0])
+    found: _Reach | None = None
+    furthest = sign if rates.select == "Max" else -sign
+    for rate in rates.rates:
+        start = _start(past, now - rate.period, current, sign if rates.one_way else 0)
+        replicas = _top(rate, start) if sign > 0 else _bottom(rate, start)
+        if found is None or (replicas - found.replicas) * furthest > 0:
+            found = _Reach(replicas, start, rate)
+    assert found is not None, "rates must not be empty"  # noqa: S101 - who builds Rates sees to it
+    return found
+
+
+def _start(past: Past, since: float, current: int, sign: int) -> int:
+    """The count at a time: what was added later is taken off, what was removed put back. `sign` 0: both."""
+    start = current
+    for change in past.changes_after(since):
+        step = change.after - change.before
+        if step * sign >= 0:
+            start -= step
+    return start
+
+
+def _top(rate: Rate, start: int) -> int:
+    return start + rate.value if rate.type == "Pods" else ceil(start * (1 + rate.value / 100))
+
+
+def _bottom(rate: Rate, start: int) -> int:
+    """Truncated, as the HPA does: at 10 % of 15 the count may fall to 13 (of 13.5)."""
+    return max(0, start - rate.value if rate.type == "Pods" else int(start * (1 - rate.value / 100)))
+
+
+def _pace(reach: _Reach | None, rates: Rates | None, current: int, done: str) -> str:
+    if reach is None or rates is None:
+        return ""
+    if rates.select == "Disabled":
+        return f"no pods may be {done}"
+    rate = reach.rate
+    most = f"{rate.value}" if rate.type == "Pods" else f"{rate.value} % of {reach.start}"
+    net = max(0, current - reach.start if done == "added" else reach.start - current)
+    pods = "pod" if net == 1 else "pods"
+    return f"{net} {pods} {done} in the last {rate.period} s; at most {most} in {rate.period} s"
+
+
+def cool_down(
+    observation: Observation, past: Past, *, after_up: float, after_down: float, both: bool = False
+) -> Limit | None:
+    """No change within `after_up` s of a scale-out, no scale-in within `after_down` s of a scale-in.
+
+    SATA, section on cool-downs (3 and 5 min). With `both` a scale-in forbids a scale-out too, as the paper
+    says: no decision is taken in the window. Else the windows' opening counts as a scale-in, because what another
+    daemon did before it is not known. A change exactly as old as its window no longer counts.
+    """
+    now, current = observation.at, observation.workload.replicas
+    out = _last(past.changes_after(now - after_up), 1)
+    if out is not None:
+        return _backoff("BackoffBoth", "out", now - out, after_up, "no change", (current, current))
+    back = _last(past.changes_after(now - after_down), -1)
+    if back is None and not both and now - past.since < after_down:
+        message = (
+            f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
+        )
+        return Limit("BackoffDownscale", message, current, None, "AbleToScale")
+    if back is None:
+        return None
+    if both:
+        return _backoff("BackoffBoth", "in", now - back, after_down, "no change", (current, current))
+    return _backoff("BackoffDownscale", "in", now - back, after_down, "no scale-in", (current, None))
+
+
+def _last(changes: Sequence[Change], sign: int) -> float | None:
+    return next((change.at for change in changes if (change.after - change.before) * sign > 0), None)
+
+
+def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
+    message = f"scaled {way} {age:.0f} s ago; {what} for {window:g} s after that"
+    return Limit(reason, message, ends[0], ends[1], "AbleToScale")

@@ -1,0 +1,42 @@
+"""Text from strangers, made fit for one line of a log, a journal or a terminal.
+
+Knows characters; knows nothing of who said it.
+"""
+
+LONGEST = 500
+"""Characters of one line; what is longer is cut."""
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """The text without line breaks, what cannot be printed (or encoded) escaped, and cut to `longest` characters."""
+    text = " ".join(text[: 4 * longest].split())
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def raised(error: BaseException) -> str:
+    """An exception's type and text in one line, even if its text cannot be had."""
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:
+        return kind
+    return one_line(f"{kind}: {text}" if text else kind)
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value as TOML writes it, near enough to recognise, in one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return one_line(_text(value), longest)
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value[:longest])
+    return f'"{escaped}"' if len(escaped) <= longest - 2 else f'"{escaped[: longest - 4]}...'
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"a {type(value).__name__}"

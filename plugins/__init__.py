@@ -1,0 +1,1 @@
+"""The bundled strategies, one file each. They import elasticd.api and nothing else of elasticd."""

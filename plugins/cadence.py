@@ -1,0 +1,103 @@
+"""The cadence: how soon to look again, by how busy the pods are.
+
+Knows samples, requests and the interval in force; wishes for no count.
+"""
+
+from typing import Annotated, Literal
+
+from elasticd.api import Meta, Observation, Past, Pod, Seconds, Strategy, hookimpl
+
+Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
+
+
+class Cadence(Strategy, tag="cadence", frozen=True):
+    """Poll every `slow` s up to utilisation `alpha`, every `medium` s above it, every `fast` s above `beta`.
+
+    Utilisation is use / requests of all pods that have both, as a fraction; `series` is the resource's name.
+    A faster rate is left only below its threshold - `hysteresis`. Without trustworthy samples the interval in
+    force stays, at first `medium`.
+
+    In mode "paper" it is the sum of the pods' utilisations (two pods at 60 % are 1.2), without hysteresis.
+    Source: DHPA (Jiang, Wu 2021), the base thresholds alpha < beta; their values are reconstructed.
+    """
+
+    alpha: Fraction = 0.5
+    beta: Fraction = 0.8
+    hysteresis: Annotated[float, Meta(ge=0)] = 0.05
+    slow: Seconds = 30.0
+    medium: Seconds = 10.0
+    fast: Seconds = 1.0
+    series: str = "cpu"
+    mode: Literal["product", "paper"] = "product"
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds or intervals in the wrong order, and a hysteresis that is never left."""
+        if self.beta <= self.alpha:
+            raise ValueError(f"beta: must be > alpha = {self.alpha:g}, is {self.beta:g}")
+        if self.hysteresis >= self.alpha:
+            raise ValueError(f"hysteresis: must be < alpha = {self.alpha:g}, is {self.hysteresis:g}")
+        if not self.fast <= self.medium:
+            raise ValueError(f"fast: must be <= medium = {self.medium:g}, is {self.fast:g}")
+        if not self.medium <= self.slow:
+            raise ValueError(f"medium: must be <= slow = {self.slow:g}, is {self.medium:g}")
+
+    def reads(self) -> tuple[str, ...]:
+        """The one series it looks at."""
+        return (self.series,)
+
+    def fastest(self) -> float:
+        """What it asks for when the pods are busiest."""
+        return self.fast
+
+    @hookimpl
+    def poll_interval(self, observation: Observation, past: Past) -> float:
+        """`slow`, `medium` or `fast`, in seconds."""
+        busy = self._utilisation(observation)
+        if busy is None:
+            return self.medium if past.interval is None else past.interval
+        margin = 0.0 if self.mode == "paper" or past.interval is None else self.hysteresis
+        before = self.slow if past.interval is None else past.interval
+        if busy > self.beta or (margin and before <= self.fast and busy >= self.beta - margin):
+            return self.fast
+        if busy > self.alpha or (margin and before <= self.medium and busy >= self.alpha - margin):
+            return self.medium
+        return self.slow
+
+    def _utilisation(self, observation: Observation) -> float | None:
+        """A fraction; None when it cannot be known."""
+        series = observation.series.get(self.series)
+        if series is None or not series.trusted:
+            return None
+        used: dict[str, float] = {}
+        for sample in series.samples:
+            used[sample.pod] = used.get(sample.pod, 0.0) + sample.value
+        both = [
+            (used[pod.name], request)
+            for pod in observation.pods
+            if pod.name in used and (request := _request(pod, self.series)) > 0
+        ]
+        if not both:
+            return None
+        if self.mode == "paper":
+            return sum(use / request for use, request in both)
+        return sum(use for use, _ in both) / sum(request for _, request in both)
+
+
+def _request(pod: Pod, resource: str) -> float:
+    """What the pod asks for, in base units; 0 when it, or one of its containers, does not say."""
+    whole = pod.requests.get(resource)
+    if whole is not None:
+        return whole
+    total = 0.0
+    for container in pod.containers:
+        request = container.requests.get(resource)
+        if request is None:
+            return 0.0
+        total += request
+    return total
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The cadence."""
+    return [Cadence]

@@ -1,0 +1,154 @@
+"""The Horizontal Pod Autoscaler as a strategy: its metrics, its stabilization and its rates.
+
+Knows how the metrics' proposals become one recommendation and which limits go with it; the arithmetic of a
+metric is in proposals.py, that of restraint in normalize.py.
+"""
+
+from typing import Annotated, Literal
+
+from elasticd.api import (
+    Limit,
+    Measure,
+    Meta,
+    Observation,
+    Past,
+    Recommendation,
+    Seconds,
+    Strategy,
+    Workload,
+    hookimpl,
+)
+
+from .grouping import MetricError, Startup
+from .normalize import back_off, limit_behavior, limit_legacy, stabilize_behavior, stabilize_legacy
+from .options import Behavior, Metric, Resource, Rules, Tolerance, Window
+from .proposals import Terms, propose
+
+PAPER_PERIOD = 30.0
+Period = Annotated[float, Meta(ge=0, description="seconds")]
+
+
+class Hpa(Strategy, tag="hpa", frozen=True):
+    """Kubernetes' HorizontalPodAutoscaler, rule by rule: options as in autoscaling/v2, in snake_case.
+
+    Without `behavior` the legacy limits hold: not below the highest wish of `downscale_stabilization` s, which
+    can raise the count again; up to twice the count or 4. With it both directions have windows and rates, its
+    defaults filled in, and its tolerances go before `tolerance`. `period` is the poll interval asked for, in
+    seconds; the HPA's own is 15, but left out it has no opinion, so that a slower cadence is not overruled.
+
+    `rules` "1.20" follows Kubernetes 1.20.2 where it differs: doubles at the tolerance's edge, metrics that
+    fail do not keep others from scaling down, one-way windows and rates, windows that may carry a count past
+    the current one. `mode` "paper" has the fixed cooldowns of older HPAs (3 min after growing, 5 min after
+    shrinking) instead of all limits, and polls every 30 s. Beyond the HPA: a stale or partly invalid series
+    may raise the count, never lower it. Source: hpa controller of Kubernetes 1.20 to 1.37; DHPA, experiments.
+    """
+
+    metrics: Annotated[tuple[Metric, ...], Meta(min_length=1)] = (Resource(resource="cpu", utilization=80),)
+    behavior: Behavior | None = None
+    tolerance: Tolerance = 0.1
+    downscale_stabilization: Window = 300
+    cpu_initialization_period: Period = 300.0
+    initial_readiness_delay: Period = 30.0
+    rules: Rules = "current"
+    mode: Literal["kubernetes", "paper"] = "kubernetes"
+    period: Seconds | None = None
+
+    def reads(self) -> tuple[str, ...]:
+        """The series of its metrics."""
+        return tuple(metric.source for metric in self.metrics)
+
+    def fastest(self) -> float | None:
+        """Its own period, if it has one."""
+        return self.period
+
+    @hookimpl
+    def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
+        """The highest proposal of the metrics that worked; None when none did, or when it would shrink though
+        another failed."""
+        if observation.fault[0]:
+            return Recommendation(None, *observation.fault)
+        if not workload.selector:
+            return Recommendation(None, "InvalidSelector", "the target's scale is missing a selector")
+        best, best_metric = 0, ""
+        measures: list[Measure] = []
+        failed: list[Measure] = []
+        terms = self._terms(observation.at)
+        for metric in self.metrics:
+            try:
+                proposal = propose(metric, observation, terms)
+            except MetricError as error:
+                measures.append(Measure(metric.label, reason=metric.failure, message=str(error)))
+                failed.append(measures[-1])
+                continue
+            count = proposal.replicas
+            measures.append(Measure(metric.label, proposal.current, proposal.target, count))
+            if count > best:
+                best, best_metric = count, metric.description
+        return self._recommend(best, best_metric, workload.replicas, measures, failed)
+
+    def _recommend(
+        self, best: int, metric: str, current: int, measures: list[Measure], failed: list[Measure]
+    ) -> Recommendation:
+        """HPA: One pass, 5: what failing metrics allow, and the reason in its words."""
+        message = ""
+        if failed:
+            message = f"{len(failed)} of {len(measures)} metrics failed, first: {failed[0].message}"
+            blocks = best < current and self.rules == "current"
+            if blocks or len(failed) == len(measures):
+                return Recommendation(None, failed[0].reason, message, tuple(measures))
+        if best > current:
+            reason = f"{metric} above target"
+        elif best < current:
+            reason = "All metrics below target"
+        else:
+            reason = "no metric asks for a change"
+        return Recommendation(best, reason, message, tuple(measures))
+
+    def _terms(self, now: float) -> Terms:
+        up = down = None
+        if self.behavior is not None:
+            up, down = self.behavior.scale_up.tolerance, self.behavior.scale_down.tolerance
+        return Terms(
+            self.tolerance if up is None else up,
+            self.tolerance if down is None else down,
+            Startup(now, self.cpu_initialization_period, self.initial_readiness_delay),
+            self.rules == "1.20",
+        )
+
+    @hookimpl(specname="limit")
+    def wait(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """What delays a change: stabilization or, in mode "paper", the cooldown. Condition AbleToScale."""
+        if self.mode == "paper":
+            return back_off(observation, past)
+        return self._stabilize(wish, observation, past)
+
+    def _stabilize(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        if self.behavior is None:
+            return stabilize_legacy(observation, past, self.downscale_stabilization)
+        up, down = self.behavior.scale_up.stabilization_window, self.behavior.scale_down.stabilization_window
+        windows = (up or 0, self.downscale_stabilization if down is None else down)
+        return stabilize_behavior(wish, observation, past, windows, old=self.rules == "1.20")
+
+    @hookimpl(specname="limit")
+    def shorten(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """What shortens a change: rates, or the legacy limit. Condition ScalingLimited."""
+        if self.mode == "paper":
+            return None
+        if self.behavior is None:
+            return limit_legacy(observation)
+        if self.rules == "1.20" and (delay := self._stabilize(wish, observation, past)):
+            wish = delay.clamp(wish)  # which may have turned round, and the rates explain what is left of it
+        return limit_behavior(wish, observation, past, self.behavior, old=self.rules == "1.20")
+
+    @hookimpl
+    def poll_interval(self) -> float | None:
+        """`period`, in seconds; in mode "paper" 30 unless given."""
+        if self.period is None and self.mode == "paper":
+            return PAPER_PERIOD
+        return self.period
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The HPA."""
+    return [Hpa]

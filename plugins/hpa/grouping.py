@@ -1,0 +1,189 @@
+"""Pods, their samples and their requests, sorted and counted as the HPA does.
+
+All amounts are integers in thousandths of cores, bytes or ones. Knows pods and samples; knows no target.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from elasticd.api import Derived, Pod, Ref, Sample, Struct, milli
+
+EXACT = 1e12
+"""Below this a thousandfold double still has more digits than a quantity."""
+
+
+class MetricError(Exception):
+    """Why a metric cannot be had; the text goes to people."""
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """What each pod uses, and its sample (of several containers the oldest)."""
+
+    values: dict[str, int]
+    samples: dict[str, Sample]
+
+
+class Groups(Struct, frozen=True, gc=False):
+    """How many pods are ready, and the names of those that are not, lack a sample, or take no part."""
+
+    ready: int
+    unready: list[str]
+    missing: list[str]
+    ignored: list[str]
+
+
+class Startup(Struct, frozen=True, gc=False):
+    """How long (seconds) a starting pod's CPU is not believed."""
+
+    now: float
+    initialization: float
+    readiness_delay: float
+
+    def distrusts(self, pod: Pod, sample: Sample) -> bool:
+        """Whether the pod counts as unready (HPA: Grouping pods, 4). Equal times count as ready."""
+        if pod.ready is None or pod.started is None:
+            return True
+        if pod.started + self.initialization > self.now:
+            return not pod.ready or sample.measured < pod.ready_changed + sample.window
+        return not pod.ready and pod.started + self.readiness_delay > pod.ready_changed
+
+
+def thousandths(value: float) -> int:
+    """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow."""
+    if not 0.0 <= value < EXACT:
+        return milli(value)
+    product = value * 1000.0
+    whole = int(product)
+    return whole + 1 if product - whole > 1e-5 else milli(value)
+
+
+_request_milli = lru_cache(maxsize=1024)(milli)
+
+
+def usage_by_pod(samples: Sequence[Sample], container: str = "") -> Usage:
+    """Each pod's containers, rounded up one by one and summed; only the named one if named."""
+    first = {sample.pod: sample for sample in samples}
+    if not container and len(first) == len(samples) and "" not in first:  # one each, as most pods have
+        return Usage({pod: thousandths(sample.value) for pod, sample in first.items()}, first)
+    return _usage_by_container(samples, container)
+
+
+def _usage_by_container(samples: Iterable[Sample], container: str) -> Usage:
+    values: dict[str, int] = {}
+    oldest: dict[str, Sample] = {}
+    for sample in samples:
+        pod = sample.pod
+        if not pod or (container and sample.container != container):
+            continue
+        if pod not in values:
+            values[pod] = thousandths(sample.value)
+            oldest[pod] = sample
+            continue
+        values[pod] += thousandths(sample.value)
+        if sample.measured < oldest[pod].measured:
+            oldest[pod] = sample
+    return Usage(values, oldest)
+
+
+def group_pods(pods: Sequence[Pod], samples: dict[str, Sample], startup: Startup | None) -> Groups:
+    """HPA: Grouping pods, first rule that holds. `startup` only for CPU."""
+    ready = 0
+    unready: list[str] = []
+    missing: list[str] = []
+    ignored: list[str] = []
+    for pod in pods:
+        name = pod.name
+        if pod.deleted or pod.phase == "Failed":
+            ignored.append(name)
+        elif pod.phase == "Pending":
+            unready.append(name)
+        elif name not in samples:
+            missing.append(name)
+        elif startup is not None and startup.distrusts(pod, samples[name]):
+            unready.append(name)
+        else:
+            ready += 1
+    return Groups(ready, unready, missing, ignored)
+
+
+class Steady(Struct, frozen=True, gc=False):
+    """Pods that all run and are ready, the last of them started at `newest`; no pods: some are not."""
+
+    pods: frozenset[str]
+    newest: float
+
+
+def _steady(_: Ref, pods: Sequence[Pod]) -> Steady:
+    started = [
+        pod.started
+        for pod in pods
+        if pod.ready and pod.started is not None and pod.phase not in {"Pending", "Failed"} and not pod.deleted
+    ]
+    if len(started) < len(pods):
+        return Steady(frozenset(), 0.0)
+    return Steady(frozenset(pod.name for pod in pods), max(started, default=0.0))
+
+
+_steadiness = Derived(_steady)
+
+
+def group_at_a_glance(ref: Ref, pods: tuple[Pod, ...], samples: dict[str, Sample], startup: Startup | None) -> Groups:
+    """The same as group_pods(); it need not look at pods that are steady, past their start and have samples."""
+    steady = _steadiness(ref, pods)
+    past_start = startup is None or steady.newest + startup.initialization <= startup.now
+    if steady.pods and past_start and samples.keys() >= steady.pods:
+        return Groups(len(pods), [], [], [])
+    return group_pods(pods, samples, startup)
+
+
+class Requests(Struct, frozen=True, gc=False):
+    """What each pod asks for, and all of them together."""
+
+    by_pod: dict[str, int]
+    total: int
+
+
+def _requests(key: tuple[Ref, str, str, bool], pods: tuple[Pod, ...]) -> Requests:
+    _, resource, container, old = key
+    found = requests_by_pod(pods, resource, container, old=old)
+    return Requests(found, sum(found.values()))
+
+
+requests_of = Derived(_requests)
+"""The requests of a workload's pods, by (workload, resource, container, whether as 1.20 did)."""
+
+
+def requests_by_pod(pods: Sequence[Pod], resource: str, container: str, *, old: bool) -> dict[str, int]:
+    """Each pod's request; a pod-level one wins unless a container is named (`old`: 1.20, there is none).
+
+    Raises MetricError when any container of any pod that counts has no request.
+    """
+    found: dict[str, int] = {}
+    for pod in pods:
+        if pod.requests and not container and not old and resource in pod.requests:
+            found[pod.name] = _request_milli(pod.requests[resource])
+        else:
+            found[pod.name] = _containers_request(pod, resource, container, old)
+    return found
+
+
+def _containers_request(pod: Pod, resource: str, wanted: str, old: bool) -> int:
+    total = 0
+    met = False
+    for container in pod.containers:
+        if (wanted and container.name != wanted) or (old and container.sidecar):
+            continue
+        request = container.requests.get(resource)
+        if request is None:
+            where = f"container {container.name} of Pod {pod.name}"
+            raise MetricError(f"missing request for {resource} in {where}")
+        met = True
+        total += _request_milli(request)
+    if wanted and not met and not old:
+        raise MetricError(f"container {wanted} not found in Pod {pod.name}")
+    return total
+
+
+def count_ready(pods: Iterable[Pod]) -> int:
+    """Pods that are Running and Ready, deleted ones too."""
+    return sum(1 for pod in pods if pod.phase == "Running" and pod.ready)

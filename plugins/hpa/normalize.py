@@ -1,0 +1,72 @@
+"""What restrains an HPA's wish: stabilization, rates, or the fixed cooldowns of old.
+
+Knows counts, times and the past; knows no metric. Each answer is an interval that holds the current count, but for
+the windows of 1.20 and those without behavior, which can carry it further.
+"""
+
+from elasticd.api import Limit, Observation, Past, Rates, cool_down, restrain, stabilize
+
+from .options import DOWN_POLICIES, UP_POLICIES, Behavior
+
+UP_FACTOR = 2
+UP_LEAST = 4
+COOLDOWN_UP = 180.0
+COOLDOWN_DOWN = 300.0
+
+
+def back_off(observation: Observation, past: Past) -> Limit | None:
+    """The HPA before stabilization, the baseline of the double-threshold paper: 3 and 5 min, both ways."""
+    return cool_down(observation, past, after_up=COOLDOWN_UP, after_down=COOLDOWN_DOWN, both=True)
+
+
+def stabilize_legacy(observation: Observation, past: Past, window: float) -> Limit | None:
+    """Not below the highest wish of the window; a wish exactly that old still counts.
+
+    HPA: Normalization without behavior, 1. It can raise the count, to an earlier wish that a rate has cut.
+    """
+    wishes = past.wishes(observation.at - window, inclusive=True) if window > 0 else ()
+    return _at_least(max(wishes), window) if wishes else None
+
+
+def limit_legacy(observation: Observation) -> Limit:
+    """At most twice the current count, or 4. HPA: Normalization without behavior, 2."""
+    current = observation.workload.replicas
+    highest = max(UP_FACTOR * current, UP_LEAST)
+    return Limit("ScaleUpLimit", f"at most twice {current}, or {UP_LEAST}, at once", None, highest)
+
+
+def stabilize_behavior(
+    wish: int, observation: Observation, past: Past, windows: tuple[float, float], *, old: bool
+) -> Limit | None:
+    """Both windows (up, down); `old` (1.20): only that of the wish's direction, even past the current count.
+
+    HPA: Normalization with behavior, 1.
+    """
+    up, down = windows
+    if not old:
+        return stabilize(wish, observation, past, up=up, down=down)
+    growing = wish >= observation.workload.replicas
+    wishes = past.wishes(observation.at - (up if growing else down))
+    if not wishes:
+        return None
+    if not growing:
+        return _at_least(max(wishes), down)
+    highest = min(wishes)
+    message = f"at most {highest} for now: the lowest recommendation of the last {up:g} s counts"
+    return Limit("ScaleUpStabilized", message, None, highest, "AbleToScale")
+
+
+def limit_behavior(wish: int, observation: Observation, past: Past, behavior: Behavior, *, old: bool) -> Limit | None:
+    """The rates of both directions, with the HPA's defaults. HPA: Normalization with behavior, 2.
+
+    The interval is the same for every wish; the wish that is left after the windows chooses which end is explained.
+    """
+    up, down = behavior.scale_up, behavior.scale_down
+    ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
+    downs = Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
+    return restrain(wish, observation, past, ups, downs)
+
+
+def _at_least(lowest: int, window: float) -> Limit:
+    message = f"at least {lowest} for now: the highest recommendation of the last {window:g} s counts"
+    return Limit("ScaleDownStabilized", message, lowest, None, "AbleToScale")

@@ -1,0 +1,185 @@
+"""What an HPA can be told: metrics with their targets, and behavior, in the words of autoscaling/v2.
+
+Knows which combinations contradict themselves; knows nothing of pods or samples.
+"""
+
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal
+
+from elasticd.api import Meta, Pick, Rate, Struct, milli, parse_quantity
+
+Quantity = str | int | float
+Name = Annotated[str, Meta(min_length=1)]
+Percent = Annotated[int, Meta(ge=1, description="percent of the request")]
+Tolerance = Annotated[float, Meta(ge=0)]
+Window = Annotated[int, Meta(ge=0, le=3600, description="seconds")]
+
+
+@lru_cache(maxsize=1024)
+def quantity_milli(quantity: Quantity) -> int:
+    """Thousandths of "250m", "1.5Gi" or a number. Raises ValueError when it is not a finite quantity."""
+    return milli(parse_quantity(quantity) if isinstance(quantity, str) else float(quantity))
+
+
+class _Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """One metric and its one target."""
+
+
+class _OfResource(_Metric, frozen=True, kw_only=True):
+    """A resource of the pods, and its target."""
+
+    resource: Name
+    utilization: Percent | None = None
+    average_value: Quantity | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two targets, none, or one of zero."""
+        _check_one("utilization", self.utilization, "average_value", self.average_value)
+
+    @property
+    def source(self) -> str:
+        """The series that it reads."""
+        return self.resource
+
+    def _described(self, what: str) -> str:
+        percentage = "" if self.utilization is None else " utilization (percentage of request)"
+        return f"{self.resource} {what}{percentage}"
+
+
+class Resource(_OfResource, tag="Resource", frozen=True):
+    """A resource of the pods: `utilization` in percent of their requests, or `average_value` for each pod."""
+
+    failure: ClassVar[str] = "FailedGetResourceMetric"
+
+    @property
+    def label(self) -> str:
+        """A short name, for tables."""
+        return self.resource
+
+    @property
+    def description(self) -> str:
+        """The HPA's words for it, as in "... above target"."""
+        return self._described("resource")
+
+
+class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_only=True):
+    """The same of one container of each pod."""
+
+    failure: ClassVar[str] = "FailedGetContainerResourceMetric"
+    container: Name
+
+    @property
+    def label(self) -> str:
+        """A short name, for tables."""
+        return f"{self.resource} of {self.container}"
+
+    @property
+    def description(self) -> str:
+        """The HPA's words for it, as in "... above target"."""
+        return self._described("container resource")
+
+
+class _OfSeries(_Metric, frozen=True, kw_only=True):
+    """A series under any name."""
+
+    kind: ClassVar[str]
+    series: Name
+
+    @property
+    def source(self) -> str:
+        """The series that it reads."""
+        return self.series
+
+    @property
+    def label(self) -> str:
+        """A short name, for tables."""
+        return f"{self.kind}/{self.series}"
+
+    @property
+    def description(self) -> str:
+        """The HPA's words for it, as in "... above target"."""
+        return f"{self.kind} metric {self.series}"
+
+
+class Pods(_OfSeries, tag="Pods", frozen=True, kw_only=True):
+    """A series with a sample for each pod, averaged over them."""
+
+    kind: ClassVar[str] = "pods"
+    failure: ClassVar[str] = "FailedGetPodsMetric"
+    average_value: Quantity
+
+    def __post_init__(self) -> None:
+        """Refuse a target of zero."""
+        _check_quantity("average_value", self.average_value)
+
+
+class _OfWhole(_OfSeries, frozen=True, kw_only=True):
+    """A series of the workload as a whole, and its target."""
+
+    value: Quantity | None = None
+    average_value: Quantity | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two targets, none, or one of zero."""
+        _check_one("value", self.value, "average_value", self.average_value)
+
+
+class Object(_OfWhole, tag="Object", frozen=True):
+    """A series with one sample: `value` for all pods together, or `average_value` for each."""
+
+    kind: ClassVar[str] = "object"
+    failure: ClassVar[str] = "FailedGetObjectMetric"
+
+
+class External(_OfWhole, tag="External", frozen=True):
+    """A series of any samples, summed: `value` for all pods together, or `average_value` for each."""
+
+    kind: ClassVar[str] = "external"
+    failure: ClassVar[str] = "FailedGetExternalMetric"
+
+
+Metric = Resource | ContainerResource | Pods | Object | External
+
+
+class Direction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Scaling one way. What is left out is the HPA's default of that direction.
+
+    Up: window 0 s, the larger of 4 pods and 100 % in 15 s. Down: `downscale_stabilization`, 100 % in 15 s.
+    """
+
+    stabilization_window: Window | None = None
+    policies: Annotated[tuple[Rate, ...], Meta(min_length=1)] | None = None
+    select: Pick = "Max"
+    tolerance: Tolerance | None = None
+
+
+class Behavior(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """autoscaling/v2's behavior. Given at all, both directions have rules."""
+
+    scale_up: Direction = Direction()
+    scale_down: Direction = Direction()
+
+
+UP_POLICIES = (Rate("Pods", 4, 15), Rate("Percent", 100, 15))
+DOWN_POLICIES = (Rate("Percent", 100, 15),)
+Rules = Literal["current", "1.20"]
+
+
+def _check_one(first: str, one: Quantity | None, second: str, other: Quantity | None) -> None:
+    """Exactly one of two targets, and not of zero."""
+    if one is not None and other is not None:
+        raise ValueError(f"{first}: must be left out beside {second}, is {one!r}")
+    if one is None and other is None:
+        raise ValueError(f"{first}: must be given, or {second}, is missing")
+    _check_quantity(first if other is None else second, one if other is None else other)
+
+
+def _check_quantity(key: str, quantity: Quantity | None) -> None:
+    if quantity is None:
+        return
+    try:
+        thousandths = quantity_milli(quantity)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    if thousandths <= 0:
+        raise ValueError(f"{key}: must be > 0, is {quantity!r}")

@@ -1,0 +1,276 @@
+"""From one metric to one proposal: the HPA's replica calculator.
+
+Integers are thousandths, divisions truncate, ratios are doubles and a count is the ceiling of a product of
+doubles. Knows one workload at one time; knows nothing of the past, so nothing here waits or limits.
+"""
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+from elasticd.api import Observation, Quality, Series, Struct, format_milli
+
+from .grouping import (
+    Groups,
+    MetricError,
+    Requests,
+    Startup,
+    Usage,
+    count_ready,
+    group_at_a_glance,
+    requests_of,
+    thousandths,
+    usage_by_pod,
+)
+from .options import ContainerResource, External, Metric, Object, Pods, Resource, quantity_milli
+
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+
+class Proposal(Struct, frozen=True, gc=False):
+    """A count, and what was read and wanted as `kubectl get hpa` prints them."""
+
+    replicas: int
+    current: str
+    target: str
+
+
+class Terms(Struct, frozen=True, gc=False):
+    """What the arithmetic needs of the strategy's options. `old`: as 1.20.2 did."""
+
+    up: float
+    down: float
+    startup: Startup
+    old: bool
+
+    def tolerate(self, ratio: float) -> bool:
+        """HPA: Tolerance. At the very edge the two rule sets differ, as doubles do. NaN is not tolerated."""
+        if self.old:
+            return abs(1.0 - ratio) <= (self.up if ratio > 1.0 else self.down)
+        return 1.0 - self.down <= ratio <= 1.0 + self.up
+
+
+class _Utilization(Struct, frozen=True, gc=False):
+    """Percent of the requests. Pods without a request are skipped: nobody knows them."""
+
+    requests: Requests
+    target: int
+    fallback: int
+    at_one: bool = False
+    checks_count: bool = True
+
+    def measure(self, values: dict[str, int]) -> tuple[float, int]:
+        """The ratio to the target, and the truncated percent that it comes from."""
+        used, asked = self._sums(values)
+        if asked == 0:
+            raise MetricError("no metrics returned matched known pods")
+        percent = _divide(_capped(used) * 100, asked)
+        return percent / self.target, percent
+
+    def _sums(self, values: dict[str, int]) -> tuple[int, int]:
+        """What the pods that have both use and ask for."""
+        requests = self.requests.by_pod
+        if values.keys() == requests.keys():
+            return sum(values.values()), self.requests.total
+        both = [(value, requests[name]) for name, value in values.items() if name in requests]
+        return sum(value for value, _ in both), sum(request for _, request in both)
+
+    def missing(self, pod: str) -> int:
+        """What a pod without a sample is taken to use when the others use too little."""
+        return self.requests.by_pod[pod] * self.fallback // 100
+
+
+class _Average(Struct, frozen=True, gc=False):
+    """The plain average of the pods."""
+
+    target: int
+    at_one: bool
+    checks_count: bool
+
+    def measure(self, values: dict[str, int]) -> tuple[float, int]:
+        """The ratio to the target, and the truncated average that it comes from."""
+        average = _divide(_capped(sum(values.values())), len(values))
+        return average / self.target, average
+
+    def missing(self, pod: str) -> int:
+        """What a pod without a sample is taken to use when the others use too little."""
+        return self.target
+
+
+_Gauge = _Utilization | _Average
+
+
+def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
+    """What one metric asks for. Raises MetricError when it cannot be known.
+
+    Beyond the HPA: a series that is stale or held unusable samples, and a sum of only some of them, may raise
+    the count, never lower it.
+    """
+    series = _series(metric, observation)
+    proposal = _CALCULATE[type(metric)](metric, series, observation, terms)
+    if proposal.replicas < observation.workload.replicas and not _may_lower(metric, series):
+        why = f": {series.message}" if series.message else ""
+        raise MetricError(f"{series.name} is {series.quality.value} and must not lower the count{why}")
+    return proposal
+
+
+def _may_lower(metric: Metric, series: Series) -> bool:
+    """A part of the pods can stand for the rest; a part of a sum cannot."""
+    return series.quality is Quality.FRESH if isinstance(metric, External) else series.trusted
+
+
+def _series(metric: Metric, observation: Observation) -> Series:
+    name = metric.source
+    series = observation.series.get(name)
+    if series is None:
+        raise MetricError(f"unable to get metric {name}: there is no such series")
+    if series.quality is Quality.EMPTY or series.quality is Quality.ERROR:
+        raise MetricError(f"unable to get metric {name}: {series.message or 'no metrics returned'}")
+    if not series.usable:
+        raise MetricError(f"unable to trust metric {name}, which is {series.quality.value}: {series.message}")
+    return series
+
+
+def _resource(metric: Resource | ContainerResource, series: Series, observation: Observation, terms: Terms) -> Proposal:
+    """Resource and ContainerResource, both targets."""
+    container = metric.container if isinstance(metric, ContainerResource) else ""
+    usage = _usage(series, container, strict=terms.old)
+    groups = _group(usage, observation, terms.startup if metric.resource == "cpu" else None)
+    current = observation.workload.replicas
+    if metric.utilization is not None:
+        requests = requests_of((observation.workload.ref, metric.resource, container, terms.old), observation.pods)
+        fallback = 100 if terms.old else max(100, metric.utilization)
+        gauge = _Utilization(requests, metric.utilization, fallback)
+        replicas, percent = _settle(usage.values, groups, gauge, current, terms)
+        return Proposal(replicas, f"{percent}%", f"{metric.utilization}%")
+    return _average(metric.average_value, usage, groups, current, terms)
+
+
+def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) -> Proposal:
+    """Pods: no start-up rules, for they are about CPU."""
+    usage = _usage(series, "", strict=False)
+    groups = _group(usage, observation, None)
+    return _average(metric.average_value, usage, groups, observation.workload.replicas, terms)
+
+
+def _average(quantity: Any, usage: Usage, groups: Groups, current: int, terms: Terms) -> Proposal:
+    gauge = _Average(quantity_milli(quantity), at_one=terms.old, checks_count=not terms.old)
+    replicas, average = _settle(usage.values, groups, gauge, current, terms)
+    return Proposal(replicas, format_milli(average), format_milli(gauge.target))
+
+
+def _usage(series: Series, container: str, *, strict: bool) -> Usage:
+    """The pods' samples. `strict` (1.20): one pod without the named container spoils all of them."""
+    usage = usage_by_pod(series.samples, container)
+    if not usage.values:
+        of = f" of container {container}" if container else ""
+        raise MetricError(f"unable to get metric {series.name}{of}: no metrics returned")
+    if strict and container:
+        for sample in series.samples:
+            if sample.pod and sample.pod not in usage.values:
+                raise MetricError(f"container {container} not present in metrics for pod {sample.pod}")
+    return usage
+
+
+def _group(usage: Usage, observation: Observation, startup: Startup | None) -> Groups:
+    """The groups, with the samples of ignored and unready pods taken out of `usage`."""
+    if not observation.pods:
+        raise MetricError("no pods returned by selector while calculating replica count")
+    groups = group_at_a_glance(observation.workload.ref, observation.pods, usage.samples, startup)
+    for name in groups.ignored:
+        usage.values.pop(name, None)
+    for name in groups.unready:
+        usage.values.pop(name, None)
+    if not usage.values:
+        raise MetricError("did not receive metrics for targeted pods (pods might be unready)")
+    return groups
+
+
+def _settle(values: dict[str, int], groups: Groups, gauge: _Gauge, current: int, terms: Terms) -> tuple[int, int]:
+    """HPA: One metric, steps 5 to 9: the count, and what the first pass read."""
+    ratio, shown = gauge.measure(values)
+    up_unready = bool(groups.unready) and ratio > 1.0
+    if not up_unready and not groups.missing:
+        return (current if terms.tolerate(ratio) else _count(ratio * groups.ready)), shown
+    if ratio < 1.0:
+        values.update((name, gauge.missing(name)) for name in groups.missing)
+    elif ratio > 1.0 or gauge.at_one:
+        values.update(dict.fromkeys(groups.missing, 0))
+    if up_unready:
+        values.update(dict.fromkeys(groups.unready, 0))
+    second, _ = gauge.measure(values)
+    if terms.tolerate(second) or ratio < 1.0 < second or second < 1.0 < ratio:
+        return current, shown
+    wanted = _count(second * len(values))
+    if gauge.checks_count and (wanted > current if second < 1.0 else wanted < current):
+        return current, shown
+    return wanted, shown
+
+
+def _object(metric: Object, series: Series, observation: Observation, terms: Terms) -> Proposal:
+    """Object: the newest sample that belongs to no pod."""
+    alone = [sample for sample in series.samples if not sample.pod]
+    if not alone:
+        raise MetricError(f"unable to get metric {series.name}: no metrics returned")
+    usage = thousandths(max(alone, key=lambda sample: sample.measured).value)
+    return _whole(metric, _capped(usage), observation, terms)
+
+
+def _external(metric: External, series: Series, observation: Observation, terms: Terms) -> Proposal:
+    """External: the sum of all samples."""
+    if not series.samples:
+        raise MetricError(f"unable to get external metric {series.name}: no metrics returned")
+    usage = sum(thousandths(sample.value) for sample in series.samples)
+    return _whole(metric, _capped(usage), observation, terms)
+
+
+def _whole(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> Proposal:
+    """Object and External, target AverageValue (by status.replicas) or Value (by ready pods)."""
+    if metric.value is not None:
+        target = quantity_milli(metric.value)
+        replicas = _by_ready(usage / target, observation, terms)
+        return Proposal(replicas, format_milli(usage), format_milli(target))
+    assert metric.average_value is not None, "options checks it"  # noqa: S101
+    target = quantity_milli(metric.average_value)
+    counted = observation.workload.status_replicas
+    within = counted > 0 and terms.tolerate(usage / (target * counted))
+    replicas = counted if within else _count(usage / target)
+    average = ceil(usage / counted) if counted > 0 else usage
+    return Proposal(replicas, format_milli(average), f"{format_milli(target)} (avg)")
+
+
+def _by_ready(ratio: float, observation: Observation, terms: Terms) -> int:
+    """From nothing, as many as the ratio says; otherwise as many times the ready pods, not `current`."""
+    current = observation.workload.replicas
+    if current == 0:
+        return _count(ratio)
+    if terms.tolerate(ratio):
+        return current
+    if not observation.pods:
+        raise MetricError("unable to calculate ready pods: no pods returned by selector")
+    return _count(ratio * count_ready(observation.pods))
+
+
+def _divide(amount: int, by: int) -> int:
+    """Integer division as Go does it: towards zero."""
+    return amount // by if amount >= 0 else -(-amount // by)
+
+
+def _capped(amount: int) -> int:
+    """An int64, as the HPA keeps sums."""
+    return max(-MAX_INT64, min(amount, MAX_INT64))
+
+
+def _count(product: float) -> int:
+    """The ceiling, as an int32 that is not below 0."""
+    return max(0, min(ceil(product), MAX_INT32))
+
+
+_CALCULATE: dict[type, Callable[[Any, Series, Observation, Terms], Proposal]] = {
+    Resource: _resource,
+    ContainerResource: _resource,
+    Pods: _pods,
+    Object: _object,
+    External: _external,
+}

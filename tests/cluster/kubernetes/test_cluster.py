@@ -1,0 +1,368 @@
+"""The cluster as the daemon sees it, from opening to closing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticd.clock import WallClock
+from elasticd.cluster import Cluster, Kind
+from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
+from elasticd.errors import ConfigError, UnavailableError
+from elasticd.model import Announce, Answer, Ref, Scale
+from tests.cluster.kubernetes.fake import (
+    APPS,
+    DEPLOYMENTS,
+    PODS,
+    Anchored,
+    FakeApi,
+    Feed,
+    page,
+    pod,
+    scale,
+    status,
+    until,
+    write_kubeconfig,
+)
+from tests.cluster.kubernetes.test_lease import LeaseServer
+
+KINDS: frozenset[Kind] = frozenset({("apps/v1", "Deployment")})
+REF = Ref("shop", "Deployment", "web")
+SCALE = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+EVENTS = "/api/v1/namespaces/shop/events"
+ALONE = LeaseSettings(enabled=False)
+
+Open = Callable[..., AbstractAsyncContextManager[KubernetesCluster]]
+
+
+def deployment(version: int = 5, replicas: int = 3, **spec: Any) -> dict[str, Any]:
+    """The Deployment shop/web."""
+    meta = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": str(version)}
+    wanted = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, **spec}
+    return {"metadata": meta, "spec": wanted, "status": {"replicas": replicas}}
+
+
+@pytest.fixture
+def feeds(api: FakeApi) -> dict[str, Feed]:
+    """A cluster with two pods, one node and a Deployment; the feeds of the watches."""
+    api.on("GET", PODS, page(pod("a"), pod("b")))
+    node = {"metadata": {"name": "n1", "uid": "n"}}
+    api.on("GET", "/api/v1/nodes", page(node))
+    api.on("GET", DEPLOYMENTS, page(deployment()))
+    api.on("POST", EVENTS, {})
+    return {path: api.feed(path) for path in (PODS, "/api/v1/nodes", DEPLOYMENTS)}
+
+
+@pytest.fixture
+def open_cluster(api: FakeApi, tmp_path: Path) -> Open:
+    """Opens the fake cluster with options."""
+
+    @asynccontextmanager
+    async def opened(**options: Any) -> AsyncIterator[KubernetesCluster]:
+        table = Kubernetes(
+            kubeconfig=write_kubeconfig(tmp_path, api.url), **{"lease": ALONE, "identity": "me", **options}
+        )
+        async with table.open(WallClock()) as cluster:
+            yield cluster
+
+    return opened
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_observation_shows_workloads_their_pods_and_the_nodes(open_cluster: Open) -> None:
+    async with open_cluster() as opened:
+        cluster: Cluster = opened
+        snapshot = await cluster.observe(0.0, KINDS)
+        (workload,) = snapshot.workloads()
+        assert snapshot.workload(REF) is workload
+        assert [one.name for one in snapshot.pods(workload)] == ["a", "b"]
+        assert snapshot.pods(workload) is snapshot.pods(workload)
+        assert [node.name for node in snapshot.nodes()] == ["n1"]
+        assert snapshot.confirmed > 0
+        assert snapshot.confirmed_for(REF) > 0
+        assert snapshot.version == 1
+        assert cluster.leading
+
+
+async def test_snapshot_follows_the_watch(open_cluster: Open, feeds: dict[str, Feed]) -> None:
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        feeds[DEPLOYMENTS].push("MODIFIED", deployment(6, replicas=4))
+        await until(lambda: snapshot.workload(REF).replicas == 4)  # type: ignore[union-attr]
+        feeds[DEPLOYMENTS].push("DELETED", deployment(7))
+        await until(lambda: snapshot.workload(REF) is None)
+        assert await cluster.observe(0.0, KINDS) is snapshot
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_only_the_first_observation_of_a_kind_waits(api: FakeApi, open_cluster: Open) -> None:
+    api.on("GET", DEPLOYMENTS, status(503, "Down", "down"))
+    async with open_cluster(request_timeout=0.2) as cluster:
+        began = asyncio.get_running_loop().time()
+        snapshot = await cluster.observe(0.0, KINDS)
+        waited = asyncio.get_running_loop().time()
+        for _ in range(100):
+            await cluster.observe(0.0, KINDS)
+        assert waited - began >= 0.2
+        assert asyncio.get_running_loop().time() - waited < 0.1
+        assert snapshot.confirmed_for(REF) == 0.0
+        assert cluster.problems() == {("apps/v1", "Deployment"): "503 Down: down"}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_kind_that_no_policy_names_any_more_is_forgotten(open_cluster: Open) -> None:
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        assert await cluster.observe(0.0, frozenset()) is snapshot
+        assert snapshot.workloads() == ()
+        assert len((await cluster.observe(0.0, KINDS)).workloads()) == 1
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_unknown_kind_is_a_problem_and_the_others_stay_confirmed(open_cluster: Open) -> None:
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS | {("apps/v1", "Deploymant"), ("v1", "Pod")})
+        assert snapshot.confirmed > 0
+        assert snapshot.confirmed_for(REF) > 0
+        assert snapshot.confirmed_for(Ref("shop", "Deploymant", "web")) == 0.0
+        assert sorted(cluster.problems()) == [("apps/v1", "Deploymant"), ("v1", "Pod")]
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_trouble_with_nodes_or_another_kind_confirms_the_others_all_the_same(
+    api: FakeApi, open_cluster: Open
+) -> None:
+    down = status(503, "Down", "down")
+    for path in ("/api/v1/nodes", "/apis/apps/v1/statefulsets", "/apis/example.com/v1"):
+        api.on("GET", path, down)
+    served = {"name": "statefulsets", "kind": "StatefulSet", "namespaced": True}
+    both = [*APPS["resources"], served, {**served, "name": "statefulsets/scale"}]
+    api.on("GET", "/apis/apps/v1", {**APPS, "resources": both})
+    others = {("apps/v1", "StatefulSet"), ("example.com/v1", "Gadget")}
+    async with open_cluster(request_timeout=0.2) as cluster:
+        snapshot = await cluster.observe(0.0, KINDS | others)
+        assert sorted(cluster.problems()) == [*sorted(others), ("v1", "Node")]
+        assert snapshot.confirmed_for(REF) > 0
+        for api_version, kind in others:
+            assert snapshot.confirmed_for(Ref("shop", kind, "web", api_version)) == 0.0
+        assert snapshot.confirmed_for(Ref("shop", "ReplicaSet", "web")) == 0.0  # nobody asked for it
+
+
+async def test_pods_that_are_refused_later_are_not_seen_as_none(
+    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
+) -> None:
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        (workload,) = snapshot.workloads()
+        await until(lambda: feeds[PODS].opened)
+        refused = status(403, "Forbidden", "no right")
+        api.on("GET", PODS, refused)
+        api.on("WATCH", PODS, refused)
+        feeds[PODS].write(b'{"type":"ERROR","object":{"code":410}}\n')
+        await until(cluster.problems)
+        last = snapshot.confirmed_for(REF)
+        feeds[DEPLOYMENTS].push("MODIFIED", deployment(6))
+        await until(lambda: snapshot.workload(REF) is not workload)
+        assert len(snapshot.pods(workload)) == 2
+        assert snapshot.confirmed_for(REF) == snapshot.confirmed == last
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_times_of_pods_are_those_of_the_clock(api: FakeApi, tmp_path: Path) -> None:
+    status = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+    api.on("GET", PODS, page({**pod("a"), "status": status}))
+    table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url), lease=ALONE)
+    async with table.open(Anchored()) as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        (one,) = snapshot.pods(next(iter(snapshot.workloads())))
+        assert one.started == 1_767_225_600 + 3600
+
+
+@pytest.mark.parametrize(
+    "selector", [{}, {"matchExpressions": [{"key": "a", "operator": "Near"}]}], ids=["empty", "unreadable"]
+)
+@pytest.mark.usefixtures("feeds")
+async def test_selector_at_fault_selects_no_pods_and_says_why(
+    api: FakeApi, open_cluster: Open, selector: dict[str, Any]
+) -> None:
+    api.on("GET", DEPLOYMENTS, page(deployment(selector=selector)))
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        (workload,) = snapshot.workloads()
+        assert snapshot.pods(workload) == ()
+        assert "must" in snapshot.selector_fault(workload)
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_own_write_is_known_before_the_watch_tells_of_it(api: FakeApi, open_cluster: Open) -> None:
+    api.on("PATCH", SCALE, scale(6, version="9"))
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        assert await cluster.act(Scale(REF, "u", "5", 3, 6, "busy")) == Answer("done", 200)
+        workload = snapshot.workload(REF)
+        assert workload is not None
+        assert (workload.replicas, workload.version) == (6, "9")
+        await until(lambda: api.asked("POST", EVENTS))
+    assert api.asked("POST", EVENTS)[0].body["reason"] == "SuccessfulRescale"
+
+
+async def test_event_that_is_older_than_our_write_is_not_believed(
+    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
+) -> None:
+    api.on("PATCH", SCALE, scale(6, version="9"))
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        await cluster.act(Scale(REF, "u", "5", 3, 6, "busy"))
+        feeds[DEPLOYMENTS].push("MODIFIED", deployment(8, replicas=3))
+        feeds[PODS].push("ADDED", pod("c", 2))
+        other = deployment(10)
+        other["metadata"]["name"] = "later"
+        feeds[DEPLOYMENTS].push("ADDED", other)
+        await until(lambda: snapshot.workload(Ref("shop", "Deployment", "later")))
+        assert snapshot.workload(REF).replicas == 6  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_announcement_is_an_event(api: FakeApi, open_cluster: Open) -> None:
+    async with open_cluster() as cluster:
+        assert (await cluster.act(Announce(REF, "u", "Hello", "there"))).result == "done"
+    assert api.asked("POST", EVENTS)[0].body["reason"] == "Hello"
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_who_does_not_lead_does_nothing(api: FakeApi, open_cluster: Open) -> None:
+    held = LeaseServer(api)
+    meta = {"name": "elasticd", "namespace": "home"}
+    held.write({"metadata": meta, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}})
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await cluster.observe(0.0, KINDS)
+        await until(lambda: cluster.describe().leader == "other")
+        refused = Answer("refused", message="not the leader", reason="NotLeader")
+        assert await cluster.act(Scale(REF, "u", "5", 3, 6, "")) == refused
+        assert await cluster.act(Announce(REF, "u", "Hello", "there")) == refused
+        assert not cluster.leading
+    assert not [seen for seen in api.seen if seen.method in ("PATCH", "POST", "PUT")]
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_leader_releases_its_lease_when_it_closes(api: FakeApi, open_cluster: Open) -> None:
+    server = LeaseServer(api)
+    async with open_cluster(lease=LeaseSettings(namespace="home")) as cluster:
+        await until(lambda: cluster.leading)
+        assert cluster.describe().leader == "me"
+        assert server.spec["holderIdentity"] == "me"
+    assert "holderIdentity" not in server.spec
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_without_election_it_leads_and_touches_no_lease(api: FakeApi, tmp_path: Path) -> None:
+    LeaseServer(api)
+    table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url))
+    async with table.open(WallClock(), elect=False) as cluster:
+        assert cluster.leading
+        await cluster.observe(0.0, KINDS)
+    assert not [seen for seen in api.seen if "/leases" in seen.path]
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_description_says_what_a_status_page_shows(open_cluster: Open, api: FakeApi) -> None:
+    async with open_cluster() as cluster:
+        await cluster.observe(0.0, KINDS)
+        found = cluster.describe()
+        assert (found.server, found.version, found.identity, found.leading) == (api.url, "v1.2.3", "me", True)
+        assert (found.problems, found.skipped, found.events_dropped) == ({}, 0, 0)
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_identity_is_made_when_opened_and_never_the_same(open_cluster: Open) -> None:
+    async with open_cluster(identity="") as one, open_cluster(identity="") as two:
+        assert one.describe().identity != two.describe().identity
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_usage_tells_trouble_and_does_not_raise_it(open_cluster: Open) -> None:
+    async with open_cluster() as cluster:
+        assert "metrics.k8s.io" in (await cluster.usage(1.0)).error
+        assert "metrics.k8s.io" in (await cluster.node_usage(1.0)).error
+
+
+async def test_api_that_goes_away_stops_confirming_and_raises_nothing(tmp_path: Path) -> None:
+    async with FakeApi() as api:
+        api.on("GET", PODS, page())
+        api.on("GET", "/api/v1/nodes", page())
+        for path in (PODS, "/api/v1/nodes"):
+            api.feed(path)
+        table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url), lease=ALONE)
+        opened = table.open(WallClock())
+        cluster = await opened.__aenter__()
+        snapshot = await cluster.observe(0.0, frozenset())
+        await until(lambda: len([seen for seen in api.seen if seen.method == "WATCH"]) == 2)
+    last = snapshot.confirmed
+    await until(lambda: len(cluster.problems()) == 2)
+    assert await cluster.observe(0.0, frozenset()) is snapshot
+    assert snapshot.confirmed == last > 0
+    assert (await cluster.act(Scale(REF, "u", "5", 3, 6, ""))).result == "failed"
+    assert (await cluster.usage(0.0)).error
+    await opened.__aexit__(None, None, None)
+
+
+async def test_unreachable_server_is_one_line_at_the_start(tmp_path: Path) -> None:
+    async with FakeApi() as api:
+        path = write_kubeconfig(tmp_path, api.url)
+    with pytest.raises(UnavailableError, match=r"^cluster: http://127.0.0.1:\d+ cannot be reached: ") as caught:
+        async with Kubernetes(kubeconfig=path).open(WallClock()):
+            pass
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "line"),
+    [
+        pytest.param(status(401, "Unauthorized", "who?"), ConfigError, "does not accept the credentials", id="401"),
+        pytest.param(status(503, "Down", "down"), UnavailableError, "503 Down: down", id="503"),
+        pytest.param(b"<html>", UnavailableError, "is no Kubernetes API server", id="another server"),
+    ],
+)
+async def test_server_that_cannot_be_used_is_one_line_at_the_start(
+    api: FakeApi, open_cluster: Open, answer: Any, error: type[Exception], line: str
+) -> None:
+    api.on("GET", "/version", answer)
+    with pytest.raises(error, match=line):
+        async with open_cluster():
+            pass
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_server_that_keeps_its_version_to_itself_is_used_all_the_same(api: FakeApi, open_cluster: Open) -> None:
+    api.on("GET", "/version", status(403))
+    async with open_cluster() as cluster:
+        assert cluster.describe().version == "unknown"
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_error_of_the_caller_comes_out_as_it_is(open_cluster: Open) -> None:
+    with pytest.raises(ValueError, match=r"^mine$"):
+        async with open_cluster():
+            raise ValueError("mine")
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_cancelled_caller_is_cancelled_and_everything_ends(open_cluster: Open) -> None:
+    entered = asyncio.Event()
+
+    async def use() -> None:
+        async with open_cluster():
+            entered.set()
+            await asyncio.Event().wait()
+
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(use())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    left = [one for one in asyncio.all_tasks() - before if "elasticd" in repr(one)]
+    assert left == []

@@ -1,0 +1,194 @@
+"""From the wire to the model: which fields count and what their absence means."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from elasticd.cluster.kubernetes.convert import scaled_workload, to_node, to_pod, to_workload
+from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
+from elasticd.model import Container, Node, Pod, Ref, Workload
+
+CPU = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
+FULL: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "web-1",
+        "namespace": "shop",
+        "uid": "u1",
+        "resourceVersion": "5",
+        "labels": {"app": "web"},
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{"manager": "x"}],
+    },
+    "spec": {
+        "nodeName": "n1",
+        "containers": [{"name": "main", "image": "i", "resources": CPU}, {"name": "bare"}],
+        "initContainers": [
+            {"name": "once", "resources": CPU},
+            {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}},
+        ],
+        "futureField": {"deep": [1, 2]},
+    },
+    "status": {
+        "phase": "Running",
+        "startTime": "1970-01-01T00:01:40Z",
+        "conditions": [
+            {"type": "Initialized", "status": "True", "lastTransitionTime": None},
+            {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:02:00Z"},
+        ],
+    },
+}
+
+
+def pod_of(**changes: Any) -> Pod:
+    """A full pod with other parts."""
+    return to_pod(msgspec.convert({**FULL, **changes}, WirePod))
+
+
+def test_full_pod_keeps_what_judgement_needs() -> None:
+    assert pod_of() == Pod(
+        namespace="shop",
+        name="web-1",
+        uid="u1",
+        phase="Running",
+        node="n1",
+        labels={"app": "web"},
+        containers=(
+            Container("main", {"cpu": 0.25, "memory": 2**30}),
+            Container("bare"),
+            Container("mesh", {"cpu": 0.05}, sidecar=True),
+        ),
+        started=100.0,
+        ready=True,
+        ready_changed=120.0,
+    )
+
+
+def test_pod_level_requests_are_kept_beside_those_of_the_containers() -> None:
+    pod = pod_of(spec={"containers": [{"name": "main"}], "resources": {"requests": {"cpu": "2"}}})
+    assert pod.requests == {"cpu": 2.0}
+
+
+def test_pod_being_deleted_is_marked() -> None:
+    assert pod_of(metadata={**FULL["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}).deleted
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        pytest.param(None, None, id="no conditions"),
+        pytest.param([{"type": "PodScheduled", "status": "True"}], None, id="no Ready condition"),
+        pytest.param([{"type": "Ready", "status": "False"}], False, id="false"),
+        pytest.param([{"type": "Ready", "status": "Unknown"}], False, id="unknown is not ready"),  # see to_pod
+        pytest.param([{"type": "Ready", "status": "True"}], True, id="true"),
+    ],
+)
+def test_readiness_has_three_values(conditions: list[dict[str, str]] | None, ready: bool | None) -> None:
+    assert pod_of(status={"phase": "Pending", "conditions": conditions}).ready is ready
+
+
+def test_times_of_a_pod_are_moved_to_the_daemon_s_clock_but_none_that_is_missing() -> None:
+    full = to_pod(msgspec.convert(FULL, WirePod), 3600.0)
+    assert (full.started, full.ready_changed) == (3700.0, 3720.0)
+    bare = to_pod(msgspec.convert({**FULL, "status": {}}, WirePod), 3600.0)
+    assert (bare.started, bare.ready_changed) == (None, 0.0)
+
+
+def test_bare_pod_has_no_start_and_no_containers() -> None:
+    pod = pod_of(spec={}, status={})
+    assert (pod.started, pod.containers, pod.phase, pod.node) == (None, (), "", "")
+
+
+def test_request_that_is_no_quantity_is_missing_and_not_zero() -> None:
+    pod = pod_of(spec={"containers": [{"name": "main", "resources": {"requests": {"cpu": "much", "memory": 5}}}]})
+    assert pod.containers[0].requests == {"memory": 5.0}
+
+
+def test_equal_pods_share_their_labels_and_containers() -> None:
+    one, two = pod_of(), pod_of()
+    assert one.labels is two.labels
+    assert one.containers[0] is two.containers[0]
+
+
+def test_node_keeps_what_placement_needs() -> None:
+    wire = {
+        "metadata": {"name": "n1", "uid": "u", "labels": {"zone": "a"}},
+        "spec": {"unschedulable": True, "taints": []},
+        "status": {
+            "allocatable": {"cpu": "3920m", "memory": "16Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    node = to_node(msgspec.convert(wire, WireNode))
+    amounts = {"cpu": 3.92, "memory": 2.0**34, "pods": 110.0}
+    assert node == Node("n1", "u", ready=True, unschedulable=True, labels={"zone": "a"}, allocatable=amounts)
+
+
+def test_node_without_conditions_is_not_ready() -> None:
+    assert not to_node(msgspec.convert({"metadata": {"name": "n"}}, WireNode)).ready
+
+
+WORKLOAD = {
+    "metadata": {
+        "name": "web",
+        "namespace": "shop",
+        "uid": "u",
+        "resourceVersion": "9",
+        "annotations": {"note": "x", "kubectl.kubernetes.io/last-applied-configuration": "{...}"},
+    },
+    "spec": {
+        "replicas": 3,
+        "selector": {
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "canary", "operator": "DoesNotExist"}],
+        },
+    },
+    "status": {"replicas": 2, "observedGeneration": 4},
+}
+
+
+def test_deployment_becomes_a_workload_with_its_selector_as_text() -> None:
+    assert to_workload("apps/v1", "Deployment", msgspec.convert(WORKLOAD, WireWorkload)) == Workload(
+        ref=Ref("shop", "Deployment", "web"),
+        uid="u",
+        version="9",
+        replicas=3,
+        status_replicas=2,
+        selector="app=web,!canary",
+        annotations={"note": "x"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "replicas"),
+    [
+        pytest.param({}, 1, id="absent is 1"),
+        pytest.param({"replicas": None}, 1, id="null is 1"),
+        pytest.param({"replicas": 0}, 0, id="zero is zero"),
+    ],
+)
+def test_replicas_of_apps_have_their_default(spec: dict[str, Any], replicas: int) -> None:
+    wire = msgspec.convert({"metadata": {"name": "web"}, "spec": spec}, WireWorkload)
+    assert to_workload("apps/v1", "Deployment", wire).replicas == replicas
+
+
+def test_scale_without_replicas_is_zero_since_the_api_leaves_a_zero_out() -> None:
+    scale = msgspec.convert({"metadata": {"resourceVersion": "8"}, "spec": {}, "status": {}}, WireScale)
+    meta = Metadata(name="g", namespace="shop", uid="u", resource_version="7", labels={"a": "b"})
+    assert scaled_workload("example.com/v1", "Gadget", meta, scale) == Workload(
+        Ref("shop", "Gadget", "g", "example.com/v1"), "u", "8", 0, labels={"a": "b"}
+    )
+
+
+def test_page_with_an_unreadable_object_gives_the_others_and_names_it() -> None:
+    bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"containers": 3}}
+    body = msgspec.json.encode({"metadata": {"resourceVersion": "4", "continue": "c"}, "items": [FULL, bad, 17]})
+    metadata, pods, faults = Codec(WirePod, to_pod).page(body)
+    assert (metadata.resource_version, metadata.continue_, [pod.name for pod in pods]) == ("4", "c", ["web-1"])
+    assert [(meta.namespace, meta.name) for meta, _ in faults] == [("shop", "bad"), ("", "")]
+
+
+def test_list_whose_items_are_null_is_empty() -> None:
+    assert Codec(WirePod, to_pod).page(b'{"metadata":{"resourceVersion":"4"},"items":null}')[1] == []

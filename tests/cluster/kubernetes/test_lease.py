@@ -1,0 +1,293 @@
+"""Leader election: one leader at a time, by each candidate's own clock."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from elasticd.clock import VirtualClock
+from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
+from elasticd.cluster.kubernetes.session import Session
+from tests.cluster.kubernetes.fake import FakeApi, drop, status
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/home/leases"
+LEASE = f"{LEASES}/elasticd"
+SETTINGS = LeaseSettings(namespace="home")
+
+
+class LeaseServer:
+    """One Lease, kept as the API keeps it: with versions, and with conflicts."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.lease: dict[str, Any] | None = None
+        self._version = 0
+        api.on("GET", LEASE, self._get)
+        api.on("POST", LEASES, self._create)
+        api.on("PUT", LEASE, self._update)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What it says now."""
+        assert self.lease is not None
+        found: dict[str, Any] = self.lease["spec"]
+        return found
+
+    def write(self, lease: dict[str, Any]) -> None:
+        """Keep it, as a new version."""
+        self._version += 1
+        self.lease = {**lease, "metadata": {**lease["metadata"], "resourceVersion": str(self._version)}}
+
+    def steal(self, holder: str) -> None:
+        """Let a stranger take it."""
+        assert self.lease is not None
+        self.write({**self.lease, "spec": {**self.spec, "holderIdentity": holder}})
+
+    async def _get(self, _: web.Request) -> web.StreamResponse:
+        return web.json_response(self.lease) if self.lease else web.json_response({"reason": "NotFound"}, status=404)
+
+    async def _create(self, request: web.Request) -> web.StreamResponse:
+        if self.lease is not None:
+            return web.json_response({"reason": "AlreadyExists"}, status=409)
+        self.write(await request.json())
+        return web.json_response(self.lease, status=201)
+
+    async def _update(self, request: web.Request) -> web.StreamResponse:
+        sent = await request.json()
+        if self.lease is None:
+            return web.json_response({"reason": "NotFound"}, status=404)
+        if sent["metadata"].get("resourceVersion") != self.lease["metadata"]["resourceVersion"]:
+            return web.json_response({"reason": "Conflict"}, status=409)
+        self.write(sent)
+        return web.json_response(self.lease)
+
+
+class Pair:
+    """Two candidates, each with a clock of its own."""
+
+    def __init__(self, session: Session, server: LeaseServer) -> None:
+        self.server = server
+        self.clocks = [VirtualClock(1000.0), VirtualClock(999_000.0)]
+        self.one, self.two = (
+            Elector(session, clock, SETTINGS, name) for clock, name in zip(self.clocks, "ab", strict=True)
+        )
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass for both."""
+        for clock in self.clocks:
+            await clock.sleep_until(clock.now() + seconds)
+
+    @property
+    def leading(self) -> tuple[bool, bool]:
+        """Whether each leads."""
+        return self.one.leading, self.two.leading
+
+
+@pytest.fixture
+async def pair(api: FakeApi, session: Session) -> Pair:
+    """Two candidates, of whom the first leads and the second has seen it."""
+    found = Pair(session, LeaseServer(api))
+    assert found.leading == (False, False)
+    await found.one.step()
+    await found.two.step()
+    assert found.leading == (True, False)
+    return found
+
+
+async def test_first_candidate_makes_the_lease(pair: Pair) -> None:
+    assert pair.server.spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "1970-01-01T00:16:40.000000Z",
+        "renewTime": "1970-01-01T00:16:40.000000Z",
+        "leaseTransitions": 0,
+    }
+    assert (pair.one.leader, pair.two.leader) == ("a", "a")
+
+
+async def test_leader_renews_with_one_request_and_keeps_its_acquire_time(api: FakeApi, pair: Pair) -> None:
+    before = len(api.seen)
+    await pair.wait(2)
+    await pair.one.step()
+    assert [seen.method for seen in api.seen[before:]] == ["PUT"]
+    assert pair.server.spec["renewTime"] == "1970-01-01T00:16:42.000000Z"
+    assert pair.server.spec["acquireTime"] == "1970-01-01T00:16:40.000000Z"
+    assert pair.server.spec["leaseTransitions"] == 0
+
+
+async def test_leader_that_cannot_renew_stops_before_others_may_start(api: FakeApi, pair: Pair) -> None:
+    api.on("PUT", LEASE, status(500, "InternalError", "etcd is down"))
+    await pair.wait(9.9)
+    await pair.one.step()
+    assert pair.leading == (True, False)
+    await pair.wait(0.1)
+    assert pair.leading == (False, False)
+    assert pair.one.fault == "500 InternalError: etcd is down"
+
+
+async def test_other_takes_over_when_the_lease_stood_still_for_its_duration(pair: Pair) -> None:
+    await pair.wait(14.9)
+    await pair.two.step()
+    assert pair.leading == (False, False)
+    await pair.wait(0.1)
+    await pair.two.step()
+    assert pair.leading == (False, True)
+    assert (pair.server.spec["holderIdentity"], pair.server.spec["leaseTransitions"]) == ("b", 1)
+    await pair.one.step()
+    assert pair.leading == (False, True)
+
+
+async def test_other_waits_anew_after_each_renewal_whatever_time_the_leader_writes(pair: Pair) -> None:
+    for _ in range(10):
+        await pair.wait(8)
+        await pair.one.step()
+        await pair.two.step()
+        assert pair.leading == (True, False)
+
+
+async def test_newcomer_waits_a_whole_duration_even_if_the_lease_looks_old(session: Session, pair: Pair) -> None:
+    await pair.wait(100)
+    clock = VirtualClock(5e9)
+    newcomer = Elector(session, clock, SETTINGS, "c")
+    await newcomer.step()
+    await clock.sleep_until(5e9 + 14)
+    await newcomer.step()
+    assert not newcomer.leading
+    await clock.sleep_until(5e9 + 15)
+    await newcomer.step()
+    assert newcomer.leading
+
+
+async def test_stolen_lease_ends_leading_at_the_next_renewal(pair: Pair) -> None:
+    pair.server.steal("stranger")
+    await pair.wait(2)
+    await pair.one.step()
+    assert pair.leading == (False, False)
+    assert pair.one.leader == "stranger"
+
+
+async def test_deleted_lease_ends_leading_and_is_made_anew_by_who_comes_first(pair: Pair) -> None:
+    pair.server.lease = None
+    await pair.two.step()
+    assert pair.two.leading
+    await pair.one.step()
+    assert pair.leading == (False, True)
+
+
+async def test_deleted_lease_that_nobody_took_is_made_anew_by_its_leader(pair: Pair) -> None:
+    pair.server.lease = None
+    await pair.one.step()
+    assert pair.leading == (True, False)
+    assert pair.server.spec["leaseTransitions"] == 0
+
+
+async def test_leader_frozen_for_long_does_not_lead_when_it_wakes(pair: Pair) -> None:
+    await pair.wait(30)
+    assert not pair.one.leading
+    await pair.two.step()
+    await pair.one.step()
+    assert pair.leading == (False, True)
+
+
+async def test_renewal_counts_from_before_its_request(session: Session, api: FakeApi) -> None:
+    clock = VirtualClock(1000.0)
+    server = LeaseServer(api)
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await clock.sleep_until(1004.0)
+        return await server._create(request)
+
+    api.on("POST", LEASES, slow)
+    elector = Elector(session, clock, SETTINGS, "a")
+    await elector.step()
+    assert clock.now() == 1004
+    await clock.sleep_until(1009.9)
+    assert elector.leading
+    await clock.sleep_until(1010)
+    assert not elector.leading
+
+
+async def test_renewal_whose_reply_was_lost_is_found_by_reading(api: FakeApi, pair: Pair) -> None:
+    async def applied(request: web.Request) -> web.StreamResponse:
+        await pair.server._update(request)
+        return await drop(request)
+
+    # A PUT whose connection broke is repeated by the HTTP client, and then conflicts with itself.
+    api.on("PUT", LEASE, applied, applied, pair.server._update)
+    await pair.wait(2)
+    await pair.one.step()
+    await pair.one.step()
+    assert pair.leading == (True, False)
+    assert pair.one.fault == ""
+    await pair.wait(9)
+    assert pair.one.leading
+
+
+async def test_two_candidates_that_take_it_at_once_do_not_both_lead(pair: Pair) -> None:
+    await pair.wait(20)
+    await asyncio.gather(pair.one.step(), pair.two.step())
+    assert sorted(pair.leading) == [False, True]
+    holder = pair.server.spec["holderIdentity"]
+    assert pair.leading == (holder == "a", holder == "b")
+
+
+async def test_released_lease_is_taken_over_at_once(pair: Pair) -> None:
+    await pair.one.release()
+    assert not pair.one.leading
+    assert "holderIdentity" not in pair.server.spec
+    await pair.two.step()
+    assert pair.leading == (False, True)
+    assert pair.server.spec["leaseTransitions"] == 1
+
+
+async def test_renewal_that_was_cut_off_does_not_keep_the_lease_from_being_released(pair: Pair) -> None:
+    assert pair.server.lease is not None
+    pair.server.write(pair.server.lease)
+    await pair.one.release()
+    assert "holderIdentity" not in pair.server.spec
+
+
+async def test_lease_that_another_holds_by_now_is_not_released(pair: Pair) -> None:
+    pair.server.steal("stranger")
+    await pair.one.release()
+    assert pair.server.spec["holderIdentity"] == "stranger"
+
+
+async def test_candidate_that_does_not_lead_releases_nothing(api: FakeApi, pair: Pair) -> None:
+    before = len(api.seen)
+    await pair.two.release()
+    assert len(api.seen) == before
+
+
+async def test_release_that_fails_harms_nothing(api: FakeApi, pair: Pair) -> None:
+    api.on("PUT", LEASE, status(500))
+    await pair.one.release()
+    assert not pair.one.leading
+
+
+async def test_what_others_wrote_into_the_lease_is_kept(pair: Pair) -> None:
+    assert pair.server.lease is not None
+    spec = {**pair.server.spec, "strategy": "OldestEmulationVersion"}
+    pair.server.write({"metadata": {"name": "elasticd", "labels": {"a": "b"}}, "spec": spec})
+    await pair.one.step()
+    assert pair.one.leading
+    assert pair.server.lease["metadata"]["labels"] == {"a": "b"}
+    assert pair.server.spec["strategy"] == "OldestEmulationVersion"
+
+
+@pytest.mark.parametrize("answer", [b"garbage", {"spec": 7}, {"metadata": {}, "spec": {"holderIdentity": 3}}])
+async def test_lease_that_cannot_be_read_is_a_fault_and_nobody_leads(
+    api: FakeApi, session: Session, answer: Any
+) -> None:
+    api.on("GET", LEASE, answer)
+    elector = Elector(session, VirtualClock(0), SETTINGS, "a")
+    await elector.step()
+    assert not elector.leading
+    assert elector.fault
+
+
+async def test_forbidden_lease_is_a_fault_and_nobody_leads(api: FakeApi, session: Session) -> None:
+    api.on("GET", LEASE, status(403, "Forbidden", "leases is forbidden"))
+    elector = Elector(session, VirtualClock(0), SETTINGS, "a")
+    await elector.step()
+    assert (elector.leading, elector.fault) == (False, "403 Forbidden: leases is forbidden")

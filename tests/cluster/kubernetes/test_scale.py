@@ -1,0 +1,274 @@
+"""Scaling: once, and only what was judged, whatever the server answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.discovery import Discovery
+from elasticd.cluster.kubernetes.scale import Scaler
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.wire import WireScale
+from elasticd.model import Answer, Ref, Scale
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, scale, status
+
+PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+ACTION = Scale(Ref("shop", "Deployment", "web"), "u", "5", before=3, after=6, reason="busy")
+CONFLICT = status(409, "Conflict", "the object has been modified")
+
+
+class Bench:
+    """A scaler, what it was told to have been written, and its clock."""
+
+    def __init__(self, session: Session, clock: HurriedClock, rate: float = 1000) -> None:
+        self.clock = clock
+        self.written: list[int] = []
+        self.scaler = Scaler(session, Discovery(session), Budget(clock, rate, 2), clock, self._note)
+
+    def _note(self, _: Scale, answer: WireScale) -> None:
+        self.written.append(answer.replicas)
+
+    async def scale(self, action: Scale = ACTION, allowed: Callable[[], bool] = lambda: True) -> Answer:
+        """Carry it out."""
+        return await self.scaler.scale(action, allowed)
+
+
+@pytest.fixture
+def bench(session: Session, clock: HurriedClock) -> Bench:
+    """A scaler on the fake server."""
+    return Bench(session, clock)
+
+
+async def test_count_is_patched_with_uid_and_version_as_precondition(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, scale(6))
+    assert await bench.scale() == Answer("done", 200)
+    (seen,) = api.asked("PATCH", PATH)
+    assert seen.body == {"metadata": {"uid": "u", "resourceVersion": "5"}, "spec": {"replicas": 6}}
+    assert seen.headers["Content-Type"] == "application/merge-patch+json"
+    assert bench.written == [6]
+
+
+async def test_status_update_meanwhile_is_no_conflict(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, CONFLICT, scale(6))
+    api.on("GET", PATH, scale(3, version="8"))
+    assert await bench.scale() == Answer("done", 200)
+    versions = [seen.body["metadata"]["resourceVersion"] for seen in api.asked("PATCH", PATH)]
+    assert versions == ["5", "8"]
+
+
+@pytest.mark.parametrize(
+    ("now", "code", "message"),
+    [
+        pytest.param(scale(4), 409, "it has 4 replicas, not 3", id="another count"),
+        pytest.param(scale(0), 409, "it has 0 replicas, not 3", id="paused by a person"),
+        pytest.param(scale(6), 409, "it has 6 replicas, not 3", id="somebody did the same"),
+        pytest.param(scale(3, uid="other"), 409, "it was deleted and created anew", id="another uid"),
+        pytest.param(status(404, "NotFound", "gone"), 404, "cannot be read again", id="gone"),
+        pytest.param(status(500, "InternalError", "boom"), 500, "cannot be read again", id="unreadable"),
+        pytest.param({"metadata": 7}, 500, "no Scale", id="garbage"),
+    ],
+)
+async def test_conflict_is_told_and_nothing_is_written_again(
+    api: FakeApi, bench: Bench, now: Any, code: int, message: str
+) -> None:
+    api.on("PATCH", PATH, CONFLICT)
+    api.on("GET", PATH, now)
+    answer = await bench.scale()
+    assert (answer.result, answer.code) == ("conflict", code)
+    assert message in answer.message
+    assert len(api.asked("PATCH", PATH)) == 1
+    assert bench.written == []
+
+
+async def test_conflict_that_never_ends_is_given_up_after_four_writes(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, CONFLICT)
+    api.on("GET", PATH, scale(3, version="8"))
+    assert await bench.scale() == Answer("conflict", 409, "it changed 4 times while it was being written", "Conflict")
+    assert len(api.asked("PATCH", PATH)) == 4
+
+
+async def test_workload_that_is_gone_is_a_conflict(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, status(404, "NotFound", "no such"))
+    assert await bench.scale() == Answer("conflict", 404, "it is gone", "NotFound")
+
+
+def lost(api: FakeApi, *, applied: bool, code: int | None) -> Any:
+    """A write that is carried out or not, and whose reply does not arrive, or is a 5xx."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        api.on("GET", PATH, scale(6 if applied else 3, version="9"))
+        if code is None:
+            return await drop(request)
+        return web.json_response({"reason": "Broken", "message": "oops"}, status=code)
+
+    return handle
+
+
+@pytest.mark.parametrize("code", [None, 500, 502, 504])
+async def test_lost_reply_of_a_write_that_was_carried_out_is_read_back(
+    api: FakeApi, bench: Bench, code: int | None
+) -> None:
+    api.on("PATCH", PATH, lost(api, applied=True, code=code))
+    answer = await bench.scale()
+    assert (answer.result, answer.code) == ("done", code or 0)
+    assert "but it was carried out" in answer.message
+    assert bench.written == [6]
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+@pytest.mark.parametrize("code", [None, 500, 502, 504])
+async def test_lost_reply_of_a_write_that_was_not_carried_out_has_failed_and_is_not_repeated(
+    api: FakeApi, bench: Bench, code: int | None
+) -> None:
+    api.on("PATCH", PATH, lost(api, applied=False, code=code))
+    answer = await bench.scale()
+    assert (answer.result, answer.code) == ("failed", code or 0)
+    assert answer.message.endswith("it was not carried out")
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "result", "message"),
+    [
+        pytest.param(scale(9), "conflict", "it has 9 replicas, not 3", id="a third count"),
+        pytest.param(scale(6, uid="other"), "conflict", "created anew", id="another uid"),
+        pytest.param(status(404), "conflict", "it is gone", id="gone"),
+        pytest.param(status(503, "Down", "down"), "failed", "cannot be read back", id="never readable"),
+    ],
+)
+async def test_lost_reply_is_judged_by_what_is_there(
+    api: FakeApi, bench: Bench, now: Any, result: str, message: str
+) -> None:
+    api.on("PATCH", PATH, drop)
+    api.on("GET", PATH, now)
+    answer = await bench.scale()
+    assert answer.result == result
+    assert message in answer.message
+
+
+async def test_reading_back_is_tried_until_the_server_is_there_again(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, drop)
+    api.on("GET", PATH, status(503), status(503), scale(6))
+    assert (await bench.scale()).result == "done"
+
+
+async def test_server_that_cannot_be_reached_has_not_been_written_to(
+    api: FakeApi, session: Session, bench: Bench
+) -> None:
+    api.on("PATCH", PATH, scale(6))
+    await bench.scale()
+    await api._runner.cleanup()
+    answer = await bench.scale()
+    assert (answer.result, answer.code, answer.reason) == ("failed", 0, "NoReply")
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_server_that_asks_for_quiet_is_left_alone_and_asked_once_more(
+    api: FakeApi, bench: Bench, code: int
+) -> None:
+    api.on("PATCH", PATH, Say(code, {"reason": "Busy"}, {"Retry-After": "7"}), scale(6))
+    began = bench.clock.now()
+    assert await bench.scale() == Answer("done", 200)
+    assert bench.clock.now() - began >= 7
+    assert api.asked("GET", PATH) == []
+
+
+async def test_write_that_was_carried_out_although_the_server_asked_for_quiet_is_done(
+    api: FakeApi, bench: Bench
+) -> None:
+    api.on("PATCH", PATH, Say(503, {"message": "busy"}, {"Retry-After": "1"}), CONFLICT)
+    api.on("GET", PATH, scale(6, version="9"))
+    answer = await bench.scale()
+    assert (answer.result, answer.code) == ("done", 503)
+    assert bench.written == [6]
+
+
+async def test_count_that_somebody_set_while_the_server_asked_for_quiet_is_a_conflict(
+    api: FakeApi, bench: Bench
+) -> None:
+    quiet = Say(429, {"message": "busy"}, {"Retry-After": "1"})
+    for refusal, count in ((quiet, 6), (Say(503, quiet.body, quiet.headers), 9)):
+        api.on("PATCH", PATH, refusal, CONFLICT)
+        api.on("GET", PATH, scale(count, version="9"))
+        answer = await bench.scale()
+        assert (answer.result, answer.message) == ("conflict", f"it has {count} replicas, not 3")
+
+
+async def test_long_quiet_after_a_503_is_kept_and_the_write_is_read_back(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, Say(503, {"message": "down"}, {"Retry-After": "3600"}))
+    api.on("GET", PATH, scale(3))
+    answer = await bench.scale()
+    assert (answer.result, answer.code, answer.reason) == ("failed", 503, "ServerError")
+    assert (await bench.scale()).reason == "BudgetSpent"
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+async def test_second_refusal_for_quiet_is_the_answer(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, Say(429, {"message": "slow down"}, {"Retry-After": "1"}))
+    assert await bench.scale() == Answer("failed", 429, "slow down", "TooManyRequests")
+    assert len(api.asked("PATCH", PATH)) == 2
+
+
+async def test_quiet_longer_than_a_write_may_wait_is_the_answer_at_once(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, Say(429, {"message": "slow down"}, {"Retry-After": "3600"}))
+    assert await bench.scale() == Answer("failed", 429, "slow down", "TooManyRequests")
+    assert (await bench.scale()).result == "refused"  # the quiet that was asked for is kept
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message"),
+    [
+        pytest.param(403, "Forbidden", 'User "x" cannot patch deployments/scale', id="no right"),
+        pytest.param(422, "Invalid", "spec.replicas: must be <= 5", id="refused by admission"),
+        pytest.param(400, "BadRequest", "what?", id="not understood"),
+    ],
+)
+async def test_refusal_is_told_in_the_servers_words(
+    api: FakeApi, bench: Bench, code: int, reason: str, message: str
+) -> None:
+    api.on("PATCH", PATH, status(code, reason, message))
+    answer = await bench.scale()
+    assert (answer.result, answer.code, answer.message, answer.reason) == ("failed", code, message, reason)
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+async def test_leadership_lost_while_a_write_waits_for_its_turn_stops_it(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, scale(6))
+    assert await bench.scale(allowed=lambda: False) == NOT_LEADING
+    assert api.asked("PATCH", PATH) == []
+
+
+async def test_leadership_is_asked_before_a_repeated_write_too(api: FakeApi, bench: Bench) -> None:
+    api.on("PATCH", PATH, CONFLICT)
+    api.on("GET", PATH, scale(3, version="8"))
+    answers = iter([True, False])
+    assert (await bench.scale(allowed=lambda: next(answers))).result == "refused"
+    assert len(api.asked("PATCH", PATH)) == 1
+
+
+async def test_spent_budget_refuses(api: FakeApi, session: Session, clock: HurriedClock) -> None:
+    api.on("PATCH", PATH, scale(6))
+    bench = Bench(session, clock, rate=0.01)
+    answers = [(one.result, one.reason) for one in [await bench.scale() for _ in range(3)]]
+    assert answers == [("done", ""), ("done", ""), ("refused", "BudgetSpent")]
+
+
+async def test_kind_that_cannot_be_scaled_has_failed_with_the_reason(bench: Bench) -> None:
+    action = Scale(Ref("shop", "Deploymant", "web"), "u", "5", 3, 6, "")
+    assert await bench.scale(action) == Answer(
+        "failed", 404, 'apps/v1 has no kind "Deploymant", did you mean "Deployment"?', "UnknownKind"
+    )
+
+
+async def test_action_without_a_version_reads_it_first_so_that_there_is_a_precondition(
+    api: FakeApi, bench: Bench
+) -> None:
+    api.on("GET", PATH, scale(3, version="8"))
+    api.on("PATCH", PATH, scale(6))
+    action = Scale(ACTION.workload, "u", "", 3, 6, "")
+    assert (await bench.scale(action)).result == "done"
+    assert api.asked("PATCH", PATH)[0].body["metadata"]["resourceVersion"] == "8"

@@ -1,0 +1,289 @@
+"""HTTP with the API server: errors, credentials, counting."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from elasticd.cluster.kubernetes import Kubernetes, own_namespace
+from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode
+from elasticd.errors import ConfigError
+from tests.cluster.kubernetes.fake import FakeApi, Say, connect, drop, status, until, write_kubeconfig
+
+GET = Request(verb="get", path="/thing", resource="things")
+
+
+async def refusal(session: Session, request: Request = GET) -> ApiError:
+    """What the request is refused with."""
+    with pytest.raises(ApiError) as caught:
+        await session.send(request)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("verb", "method"),
+    [("get", "GET"), ("list", "GET"), ("create", "POST"), ("update", "PUT"), ("patch", "PATCH")],
+)
+async def test_each_verb_has_its_method(api: FakeApi, session: Session, verb: Verb, method: str) -> None:
+    api.on(method, "/thing", {"ok": True})
+    body = encode({"a": 1}) if method in ("POST", "PUT", "PATCH") else None
+    await session.send(Request(verb=verb, path="/thing", resource="things", body=body, content_type="x/y"))
+    (seen,) = api.asked(method, "/thing")
+    assert seen.headers["Authorization"] == "Bearer secret"
+    assert seen.headers["Accept-Encoding"] == "identity"
+    assert (seen.body, seen.headers.get("Content-Type")) == (({"a": 1}, "x/y") if body else (None, None))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(status(409, "Conflict", "modified"), (409, "Conflict", "modified", None), id="a Status"),
+        pytest.param(
+            status(429, "TooManyRequests", "slow", retryAfterSeconds=3),
+            (429, "TooManyRequests", "slow", 3),
+            id="details",
+        ),
+        pytest.param(
+            Say(429, {"reason": "R", "message": "m"}, {"Retry-After": "5"}), (429, "R", "m", 5), id="Retry-After"
+        ),
+        pytest.param(Say(502, b"<html>\nbad"), (502, "Bad Gateway", "<html> bad", None), id="a proxy's page"),
+        pytest.param(Say(503, b""), (503, "Service Unavailable", "Service Unavailable", None), id="nothing"),
+        pytest.param(Say(302, b"", {"Location": "http://evil"}), (302, "Found", "Found", None), id="a redirect"),
+        pytest.param(Say(400, b"\xff\xfe"), (400, "Bad Request", "\ufffd\ufffd", None), id="no UTF-8"),
+    ],
+)
+async def test_refusals_are_one_type_of_error(
+    api: FakeApi, session: Session, answer: Say, expected: tuple[Any, ...]
+) -> None:
+    api.on("GET", "/thing", answer)
+    error = await refusal(session)
+    assert (error.code, error.reason, error.message, error.retry_after) == expected
+    assert error.sent
+
+
+async def test_dropped_connection_may_have_been_heard(api: FakeApi, session: Session) -> None:
+    api.on("PATCH", "/thing", drop)
+    error = await refusal(session, Request(verb="patch", path="/thing", resource="things", body=b"{}"))
+    assert (error.code, error.reason, error.sent) == (0, "NoAnswer", True)
+    assert len(api.asked("PATCH", "/thing")) == 1
+
+
+async def test_request_that_never_left_is_known_as_such(tmp_path: Path) -> None:
+    async with FakeApi() as api:
+        session = connect(api, tmp_path)
+    async with session:
+        error = await refusal(session)
+        assert (error.code, error.sent) == (0, False)
+
+
+async def test_slow_answer_is_given_up(api: FakeApi, tmp_path: Path) -> None:
+    api.feed("/thing")
+
+    async def hang(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await until(lambda: False)
+        return response
+
+    api.on("GET", "/thing", hang)
+    async with connect(api, tmp_path, timeout=0.1) as session:
+        error = await refusal(session)
+        assert (error.code, error.reason, error.message) == (0, "Timeout", "no answer in time")
+
+
+async def test_expired_token_is_read_anew_once_and_the_request_repeated(api: FakeApi, tmp_path: Path) -> None:
+    def guard(answer: dict[str, Any]) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if request.headers["Authorization"] != "Bearer fresh":
+                return web.json_response({"reason": "Unauthorized"}, status=401)
+            return web.json_response(answer)
+
+        return handle
+
+    api.on("GET", "/thing", guard({"ok": 1}))
+    api.on("PATCH", "/thing", guard({"ok": 2}))
+    counted: list[tuple[str, int]] = []
+    calls = lambda verb, resource, code, seconds: counted.append((verb, code))  # noqa: E731
+    async with connect(api, tmp_path, calls=calls) as session:
+        write_kubeconfig(tmp_path, api.url, token="fresh")
+        assert msgspec.json.decode(await session.send(GET)) == {"ok": 1}
+        await session.send(Request(verb="patch", path="/thing", resource="things", body=b"{}"))
+    assert counted == [("get", 200), ("patch", 200)]
+    assert len(api.asked("GET", "/thing")) == 2
+
+
+async def test_credentials_that_stay_refused_are_not_read_again_and_again(api: FakeApi, tmp_path: Path) -> None:
+    api.on("GET", "/thing", status(401, "Unauthorized", "no"))
+    async with connect(api, tmp_path) as session:
+        for _ in range(3):
+            assert (await refusal(session)).code == 401
+    # The first was repeated with what was read anew.
+    assert len(api.asked("GET", "/thing")) == 4
+
+
+async def test_kubeconfig_that_vanished_meanwhile_is_told_as_the_refusal(api: FakeApi, tmp_path: Path) -> None:
+    api.on("GET", "/thing", status(401, "Unauthorized", "no"))
+    async with connect(api, tmp_path) as session:
+        (tmp_path / "kubeconfig").unlink()
+        assert (await refusal(session)).code == 401
+
+
+async def test_every_request_is_counted_with_its_code_and_time(api: FakeApi, tmp_path: Path) -> None:
+    api.on("GET", "/thing", {"ok": 1}, status(404), drop)
+    counted: list[tuple[str, str, int]] = []
+    seconds: list[float] = []
+
+    def calls(verb: str, resource: str, code: int, took: float) -> None:
+        counted.append((verb, resource, code))
+        seconds.append(took)
+
+    async with connect(api, tmp_path, calls=calls) as session:
+        await session.send(GET)
+        await refusal(session)
+        api.on("PATCH", "/thing", drop)
+        await refusal(session, Request(verb="patch", path="/thing", resource="things", body=b"{}"))
+    assert counted == [("get", "things", 200), ("get", "things", 404), ("patch", "things", 0)]
+    assert all(0 < took < 5 for took in seconds)
+
+
+async def load(path: str, context: str = "") -> str:
+    """The one line that a person reads about these credentials."""
+    with pytest.raises(ConfigError) as caught:
+        await Credentials(path, context).load()
+    return str(caught.value)
+
+
+async def test_missing_kubeconfig_is_one_line(tmp_path: Path) -> None:
+    path = str(tmp_path / "none")
+    assert await load(path) == f'cluster.kubeconfig: must be a file, "{path}" is not there'
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a: [", "clusters: 7", "current-context: x\nclusters: []\ncontexts: []\nusers: []"]
+)
+async def test_unreadable_kubeconfig_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    line = await load(str(path))
+    assert line.startswith(f"{path}: must be a readable kubeconfig: ")
+    assert "\n" not in line
+
+
+async def test_token_in_the_wrong_place_of_a_kubeconfig_is_not_told(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, "http://127.0.0.1:1", token="canary")
+    move_token(Path(path))
+    assert "canary" not in await load(path)
+
+
+def move_token(path: Path) -> None:
+    """Forget the level `user` of the kubeconfig's user."""
+    config = msgspec.json.decode(path.read_bytes())
+    config["users"] = [{"name": "fake", "token": "canary"}]
+    path.write_bytes(msgspec.json.encode(config))
+
+
+async def test_unknown_context_names_the_nearest(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, "http://127.0.0.1:1")
+    line = await load(path, "fakr")
+    assert line == f'cluster.context: must be a context of {path}, is "fakr", did you mean "fake"?'
+
+
+async def test_kubeconfig_is_found_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", "/from/environment")
+    assert find_kubeconfig("/named") == "/named"
+    assert find_kubeconfig("") == "/from/environment"
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_kubeconfig("") == str(tmp_path / ".kube" / "config")
+
+
+def write_plugin(folder: Path, kubeconfig: str) -> Path:
+    """Let the kubeconfig ask a plugin, whose tokens are numbered; the file in which it counts its calls."""
+    plugin, asked, path = folder / "plugin", folder / "asked", Path(kubeconfig)
+    said = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'
+    plugin.write_text(f"#!/bin/sh\necho x >> {asked}\necho '{said}' | sed \"s/%s/token-$(grep -c x {asked})/\"\n")
+    plugin.chmod(0o755)
+    config = msgspec.json.decode(path.read_bytes())
+    config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
+    path.write_bytes(msgspec.json.encode(config))
+    return asked
+
+
+async def test_exec_plugin_is_asked_for_a_token_and_asked_again_when_it_is_refused(
+    api: FakeApi, tmp_path: Path
+) -> None:
+    path = write_kubeconfig(tmp_path, api.url)
+    asked = write_plugin(tmp_path, path)
+
+    async def guarded(request: web.Request) -> web.StreamResponse:
+        second = request.headers["Authorization"] == "Bearer token-2"
+        return web.json_response({"ok": second}, status=200 if second else 401)
+
+    api.on("GET", "/thing", guarded)
+    async with Session(Credentials(path), 5.0) as session:
+        assert msgspec.json.decode(await session.send(GET)) == {"ok": True}
+    assert asked.read_text() == "x\nx\n"
+
+
+def mount(monkeypatch: pytest.MonkeyPatch, folder: Path, api: FakeApi) -> None:
+    """Let it look as if a service account were mounted there."""
+    (folder / "token").write_text("mounted")
+    (folder / "ca.crt").write_text("some")
+    (folder / "namespace").write_text("home\n")
+    where = "elasticd.cluster.kubernetes.credentials"
+    monkeypatch.setattr(f"{where}.SERVICE_TOKEN_FILENAME", str(folder / "token"))
+    monkeypatch.setattr(f"{where}.SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
+    monkeypatch.setattr("elasticd.cluster.kubernetes.SERVICE_ACCOUNT", folder)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setitem(os.environ, "KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setitem(os.environ, "KUBERNETES_SERVICE_PORT", str(api.port))
+
+
+async def test_service_account_is_used_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: FakeApi) -> None:
+    mount(monkeypatch, tmp_path, api)
+    credentials = Credentials()
+    await credentials.load()
+    assert credentials.host == f"https://127.0.0.1:{api.port}"
+    assert await credentials.header() == "Bearer mounted"
+    assert own_namespace() == "home"
+    with pytest.raises(ConfigError, match="cluster: a certificate is unusable"):
+        await credentials.tls()
+
+
+async def test_service_account_without_a_token_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: FakeApi
+) -> None:
+    mount(monkeypatch, tmp_path, api)
+    (tmp_path / "token").write_text("")
+    assert await load("") == "cluster: the pod's service account is unusable: Token file exists but empty."
+
+
+def test_namespace_outside_of_a_pod_is_elasticd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert own_namespace() == "elasticd"
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ({"lease": {"renew": 15}}, "renew: must be < duration = 15, is 15"),
+        ({"lease": {"retry": 10}}, "retry: must be < renew = 10, is 10"),
+        ({"burst": 1}, "Expected `int` >= 2"),
+        ({"page": 0}, "Expected `int` >= 1"),
+        ({"burts": 1}, "unknown field `burts`"),
+    ],
+)
+def test_options_out_of_bounds_are_refused(table: dict[str, Any], line: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=line):
+        msgspec.convert({"type": "kubernetes", **table}, Kubernetes)
+
+
+def test_options_have_defaults() -> None:
+    found = msgspec.convert({"type": "kubernetes"}, Kubernetes)
+    assert found == Kubernetes()
+    assert (found.writes_per_second, found.burst, found.lease.duration, found.lease.enabled) == (50, 100, 15, True)

@@ -1,0 +1,167 @@
+"""The stores: finding without scanning, and the same tuple while nothing changed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from elasticd.cluster.kubernetes.selector import SelectorError, parse_selector
+from elasticd.cluster.kubernetes.store import KindSink, NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.model import Node, Pod, Ref, Workload
+
+
+def pod(name: str, namespace: str = "shop", phase: str = "Running", **labels: str) -> Pod:
+    """A pod."""
+    return Pod(namespace, name, f"uid-{name}", phase, labels=labels)
+
+
+def filled(*pods: Pod) -> PodStore:
+    """A store with pods."""
+    store = PodStore()
+    for one in pods:
+        store.put(one, listed=True)
+    return store
+
+
+def names(pods: tuple[Pod, ...]) -> list[str]:
+    """Their names, in order."""
+    return [one.name for one in pods]
+
+
+def test_pods_are_found_by_labels_in_their_namespace_and_ordered_by_name() -> None:
+    store = filled(pod("b", app="web"), pod("a", app="web"), pod("c", app="api"), pod("d", "other", app="web"))
+    assert names(store.select("shop", "app=web")) == ["a", "b"]
+    assert names(store.select("shop", "app in (api,web)")) == ["a", "b", "c"]
+    assert names(store.select("nowhere", "app=web")) == []
+
+
+def test_same_tuple_is_given_while_no_pod_that_matters_changes() -> None:
+    store = filled(pod("a", app="web"), pod("z", app="api"))
+    first = store.select("shop", "app=web")
+    store.put(pod("a", app="web"), listed=False)
+    store.put(pod("z", phase="Failed", app="api"), listed=False)
+    store.put(pod("y", app="api"), listed=False)
+    assert store.select("shop", "app=web") is first
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        pytest.param(pod("a", phase="Failed", app="web"), ["a"], id="a field"),
+        pytest.param(pod("a", app="api"), [], id="its label leaves"),
+        pytest.param(pod("b", app="web"), ["a", "b"], id="another one"),
+        pytest.param(pod("z", app="web"), ["a", "z"], id="a label comes"),
+    ],
+)
+def test_change_that_matters_gives_another_tuple(change: Pod, left: list[str]) -> None:
+    store = filled(pod("a", app="web"), pod("z", app="api"))
+    first = store.select("shop", "app=web")
+    store.put(change, listed=False)
+    assert store.select("shop", "app=web") is not first
+    assert names(store.select("shop", "app=web")) == left
+
+
+def test_selection_that_was_empty_sees_the_first_pod() -> None:
+    store = filled(pod("z", app="api"))
+    assert store.select("shop", "app=web") == ()
+    store.put(pod("a", app="web"), listed=False)
+    assert names(store.select("shop", "app=web")) == ["a"]
+    store.remove(pod("a", app="web"))
+    assert store.select("shop", "app=web") == ()
+    store.put(pod("a", app="web"), listed=False)
+    assert names(store.select("shop", "app=web")) == ["a"]
+
+
+def test_retain_forgets_what_is_not_named_and_only_in_its_namespace() -> None:
+    store = filled(pod("a", app="web"), pod("b", app="web"), pod("c", "other", app="web"))
+    store.retain("shop", {("shop", "b")})
+    assert len(store) == 2
+    assert names(store.select("shop", "app=web")) == ["b"]
+    store.retain("", {("shop", "b")})
+    assert len(store) == 1
+
+
+@pytest.mark.parametrize("selector", ["", "app in ("])
+def test_selector_at_fault_raises_and_has_a_line_that_says_why(selector: str) -> None:
+    with pytest.raises(SelectorError):
+        filled(pod("a")).select("shop", selector)
+    assert "must" in selector_fault(selector)
+    assert selector_fault("app=web") == ""
+
+
+LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))
+STEPS = st.lists(st.tuples(st.sampled_from(["p", "q", "r"]), st.none() | LABELS), max_size=20)
+SELECTORS = ["a=x", "a=x,b=y", "a in (x,y)", "!a", "b", "a!=x"]
+
+
+@given(STEPS)
+def test_index_always_agrees_with_a_scan(steps: list[tuple[str, dict[str, str] | None]]) -> None:
+    store, truth = PodStore(), dict[str, Pod]()
+    for name, labels in steps:
+        if labels is None:
+            store.remove(pod(name))
+            truth.pop(name, None)
+        else:
+            truth[name] = pod(name, **labels)
+            store.put(truth[name], listed=False)
+        for selector in SELECTORS:
+            parsed = parse_selector(selector)
+            expected = [truth[one] for one in sorted(truth) if parsed.matches(truth[one].labels)]
+            assert list(store.select("shop", selector)) == expected
+
+
+def test_nodes_are_ordered_by_name_and_the_same_tuple_while_nothing_changed() -> None:
+    store = NodeStore()
+    for name in ("n2", "n1"):
+        store.put(Node(name, "u", ready=True), listed=True)
+    first = store.all()
+    assert [node.name for node in first] == ["n1", "n2"]
+    store.put(Node("n1", "u", ready=True), listed=False)
+    assert store.all() is first
+    store.retain("", {("", "n2")})
+    assert [node.name for node in store.all()] == ["n2"]
+
+
+WEB = Workload(Ref("shop", "Deployment", "web"), "u", "10", 3, labels={"a": "b"})
+
+
+def test_version_grows_with_appearance_labels_and_end_but_not_with_replicas() -> None:
+    store = WorkloadStore()
+    store.put(WEB, listed=True)
+    appeared = store.version
+    store.put(replace(WEB, version="11", replicas=4), listed=False)
+    assert store.version == appeared
+    store.put(replace(WEB, version="12", labels={}), listed=False)
+    labelled = store.version
+    store.remove(WEB.ref)
+    assert appeared < labelled < store.version
+    assert store.all() == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "uid", "listed", "replicas"),
+    [
+        pytest.param("9", "u", False, 3, id="an older event is not taken"),
+        pytest.param("10", "u", False, 5, id="the same version is taken"),
+        pytest.param("11", "u", False, 5, id="a newer event is taken"),
+        pytest.param("9", "v", False, 5, id="another uid is taken"),
+        pytest.param("9", "u", True, 5, id="a list is always taken"),
+        pytest.param("x", "u", False, 5, id="a version that is no number is taken"),
+    ],
+)
+def test_time_never_goes_back_by_an_event(version: str, uid: str, listed: bool, replicas: int) -> None:
+    store = WorkloadStore()
+    store.put(WEB, listed=True)
+    store.put(replace(WEB, version=version, uid=uid, replicas=5), listed=listed)
+    found = store.get(WEB.ref)
+    assert found is not None
+    assert found.replicas == replicas
+
+
+def test_sink_of_a_kind_forgets_only_its_own() -> None:
+    store = WorkloadStore()
+    sink = KindSink(store, ("apps/v1", "Deployment"))
+    store.put(replace(WEB, ref=Ref("shop", "StatefulSet", "db")), listed=True)
+    assert sink.put(WEB, listed=True) == ("shop", "web")
+    sink.retain("", ())
+    assert [one.ref.kind for one in store.all()] == ["StatefulSet"]

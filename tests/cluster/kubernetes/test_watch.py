@@ -1,0 +1,433 @@
+"""The reflector: lists, watches, and every way in which they break."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from elasticd.cluster.kubernetes.convert import to_pod
+from elasticd.cluster.kubernetes.session import ApiError, Session
+from elasticd.cluster.kubernetes.store import PodStore
+from elasticd.cluster.kubernetes.watch import Backoff, Lines, Reading, Reflector
+from elasticd.cluster.kubernetes.wire import Codec, WirePod
+from elasticd.model import Pod
+from tests.cluster.kubernetes.fake import (
+    PODS,
+    FakeApi,
+    Feed,
+    Handler,
+    HurriedClock,
+    Say,
+    drop,
+    page,
+    pod,
+    status,
+    until,
+)
+
+
+class Mirrored:
+    """A reflector at work, and the store it fills."""
+
+    def __init__(self, session: Session, clock: HurriedClock, silence: float = 5.0, relist: float = 1800.0) -> None:
+        self.store, self.clock, self.began = PodStore(), clock, clock.now()
+        reading = Reading(path=PODS, resource="pods", silence=silence, relist=relist)
+        self.reflector: Reflector[Pod] = Reflector(session, clock, reading, Codec(WirePod, to_pod), self.store)
+
+    def names(self) -> list[str]:
+        """Of the pods labelled app=web."""
+        return [one.name for one in self.store.select("shop", "app=web")]
+
+
+Start = Callable[..., Mirrored]
+
+
+@pytest.fixture
+async def start(session: Session, clock: HurriedClock) -> AsyncIterator[Start]:
+    """Starts reflectors, and ends them after the test."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def begin(silence: float = 5.0, relist: float = 1800.0) -> Mirrored:
+        mirrored = Mirrored(session, clock, silence, relist)
+        tasks.append(asyncio.create_task(mirrored.reflector.run()))
+        return mirrored
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def confirming(mirrored: Mirrored) -> Iterator[float]:
+    """The time of the last proof before what follows."""
+    yield mirrored.reflector.confirmed
+
+
+async def test_list_is_read_page_by_page_and_then_watched_from_its_end(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), pod("b"), version=3, more="token"), page(pod("c"), version=4))
+    feed = api.feed(PODS)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert mirrored.names() == ["a", "b", "c"]
+    first, second = [seen.query for seen in api.asked("GET", PODS)]
+    assert (first, second) == ({"limit": "500"}, {"limit": "500", "continue": "token"})
+    (watch,) = api.asked("WATCH", PODS)
+    assert (watch.query["resourceVersion"], watch.query["allowWatchBookmarks"]) == ("4", "true")
+    assert 3 <= int(watch.query["timeoutSeconds"]) < 5
+
+
+async def test_events_change_the_copy(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    feed.push("ADDED", pod("b", 4))
+    feed.push("MODIFIED", pod("a", 5, app="api"))
+    await until(lambda: mirrored.names() == ["b"])
+    feed.push("DELETED", pod("b", 6))
+    await until(lambda: mirrored.names() == [])
+
+
+async def test_watch_that_ends_goes_on_from_the_last_event_without_a_list(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(version=3))
+    feed = api.feed(PODS)
+    start()
+    feed.push("ADDED", pod("a", 8))
+    feed.close()
+    await until(lambda: feed.opened == 2)
+    assert [seen.query["resourceVersion"] for seen in api.asked("WATCH", PODS)] == ["3", "8"]
+    assert len(api.asked("GET", PODS)) == 1
+
+
+async def test_list_is_read_anew_from_time_to_time_in_case_an_event_was_never_sent(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), pod("b"), version=3), page(pod("b"), version=9))
+    feed = api.feed(PODS)
+    mirrored = start(relist=0.0)
+    await until(lambda: feed.opened)
+    feed.close()
+    await until(lambda: feed.opened == 2)
+    assert mirrored.names() == ["b"]
+
+
+async def test_watch_that_always_fails_at_once_is_not_listed_in_a_hot_loop(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(version=3))
+    api.on("WATCH", PODS, b'{"type":"ERROR","object":{"code":500}}\n')
+    mirrored = start()
+    await until(lambda: len(api.asked("GET", PODS)) == 4)
+    # 0.5 s, 1 s and 2 s, each halved at most.
+    assert mirrored.clock.now() - mirrored.began >= 1.75
+
+
+async def test_watch_after_trouble_is_short_so_that_its_end_soon_proves_the_copy(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    proving, normal = Feed(), Feed()
+    api.on("WATCH", PODS, status(500, "InternalError"), proving, normal)
+    mirrored = start(silence=70.0)
+    await until(lambda: proving.opened)
+    with confirming(mirrored) as before:
+        await mirrored.clock.sleep_until(mirrored.clock.now() + 3.0)
+        proving.close()
+        await until(lambda: normal.opened)
+        assert mirrored.reflector.confirmed > before
+    short, long = [int(seen.query["timeoutSeconds"]) for seen in api.asked("WATCH", PODS)][1:]
+    assert short == 3
+    assert long >= 42
+    assert len(api.asked("GET", PODS)) == 1
+
+
+async def test_bookmark_moves_the_version_and_confirms_but_changes_nothing(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    with confirming(mirrored) as before:
+        feed.push("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "99"}})
+        await until(lambda: mirrored.reflector.confirmed > before)
+    feed.close()
+    await until(lambda: feed.opened == 2)
+    assert api.asked("WATCH", PODS)[-1].query["resourceVersion"] == "99"
+    assert mirrored.names() == ["a"]
+    assert mirrored.reflector.skipped == 0
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [
+        pytest.param(status(410, "Expired", "too old resource version"), id="as an HTTP status"),
+        pytest.param(b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n', id="as an event"),
+        pytest.param(b'{"type":"ERROR","object":{"kind":"Status","code":500}}\n', id="an event of another error"),
+        pytest.param(b'{"type":"ERROR","object":[]}\n', id="an error that cannot be read"),
+    ],
+)
+async def test_expired_watch_lists_anew_and_what_vanished_meanwhile_is_gone(
+    api: FakeApi, start: Start, expired: Say | bytes
+) -> None:
+    api.on("GET", PODS, page(pod("a"), pod("b"), version=3), page(pod("b"), version=20))
+    feed = Feed()
+    api.on("WATCH", PODS, expired, feed)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert mirrored.names() == ["b"]
+    assert [seen.query["resourceVersion"] for seen in api.asked("WATCH", PODS)] == ["3", "20"]
+
+
+async def test_list_that_expires_while_it_is_read_is_begun_again_and_at_last_read_in_one_piece(
+    api: FakeApi, start: Start
+) -> None:
+    expired = status(410, "Expired", "the provided continue parameter is too old")
+    first = page(pod("a"), version=3, more="token")
+    api.on("GET", PODS, first, expired, first, expired, page(pod("b"), version=9))
+    feed = api.feed(PODS)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert mirrored.names() == ["b"]
+    asked = [seen.query for seen in api.asked("GET", PODS)]
+    assert [("limit" in one, "continue" in one) for one in asked] == [
+        (True, False),
+        (True, True),
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
+
+
+async def test_silent_watch_is_closed_and_listed_anew(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3), page(pod("b"), version=20))
+    feed = api.feed(PODS)
+    mirrored = start(silence=0.2)
+    await until(lambda: len(api.asked("GET", PODS)) > 1 and feed.opened > 1)
+    assert mirrored.names() == ["b"]
+    assert api.asked("WATCH", PODS)[-1].query["resourceVersion"] == "20"
+
+
+async def test_events_may_come_in_any_pieces(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    lines = b"".join(msgspec.json.encode({"type": "ADDED", "object": pod(name, 4)}) + b"\n" for name in ("a", "b", "c"))
+    for at in range(0, len(lines), 37):
+        feed.write(lines[at : at + 37])
+    await until(lambda: mirrored.names() == ["a", "b", "c"])
+
+
+async def test_event_may_be_larger_than_any_buffer(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    big = pod("a", 4)
+    big["metadata"]["annotations"] = {"note": "x" * 3_000_000}
+    feed.push("ADDED", big)
+    feed.push("ADDED", pod("b", 5))
+    await until(lambda: mirrored.names() == ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b"not json at all\n", id="no JSON"),
+        pytest.param(b'{"type":"ADDED"}\n', id="no object"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata":{"name":"x"},"spec":7}}\n', id="a wrong type"),
+        pytest.param(b'{"type":"ADDED","object":"x"}\n', id="a string"),
+        pytest.param(b'\xff\xfe{"type"\n', id="no UTF-8"),
+    ],
+)
+async def test_object_that_cannot_be_read_is_counted_and_costs_only_itself(
+    api: FakeApi, start: Start, garbage: bytes
+) -> None:
+    api.on("GET", PODS, page(version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    feed.write(garbage)
+    feed.push("ADDED", pod("a", 5))
+    await until(lambda: mirrored.names() == ["a"])
+    assert mirrored.reflector.skipped == 1
+    assert feed.opened == 1
+
+
+async def test_object_that_can_no_longer_be_read_keeps_its_last_form(api: FakeApi, start: Start) -> None:
+    bad = {"metadata": {"name": "a", "namespace": "shop"}, "spec": 7}
+    api.on("GET", PODS, page(pod("a"), version=3), page(bad, pod("b"), version=9))
+    feed = Feed()
+    api.on("WATCH", PODS, status(410), feed)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert mirrored.names() == ["a", "b"]
+
+
+async def test_unknown_type_of_event_is_passed_over(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    feed.push("SURPRISE", {"metadata": {"name": "x"}})
+    feed.push("ADDED", pod("a", 5))
+    await until(lambda: mirrored.names() == ["a"])
+    assert mirrored.reflector.skipped == 0
+
+
+async def test_lost_connection_goes_on_from_where_it_was(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    feed = Feed()
+    api.on("WATCH", PODS, drop, feed)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert len(api.asked("GET", PODS)) == 1
+    assert mirrored.reflector.fault == ""
+
+
+async def test_server_that_fails_keeps_the_copy_but_no_longer_confirms_it(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3), status(500, "InternalError", "boom"))
+    api.on("WATCH", PODS, status(500, "InternalError", "boom"))
+    mirrored = start()
+    await until(lambda: mirrored.reflector.confirmed)
+    with confirming(mirrored) as before:
+        await until(lambda: len(api.asked("GET", PODS)) >= 3)
+        assert mirrored.reflector.confirmed == before
+    assert mirrored.names() == ["a"]
+    assert mirrored.reflector.fault == "500 InternalError: boom"
+    api.on("GET", PODS, page(pod("b"), version=9))
+    feed = api.feed(PODS)
+    await until(lambda: feed.opened)
+    assert (mirrored.names(), mirrored.reflector.fault) == (["b"], "")
+
+
+async def test_retry_after_of_a_list_is_honoured(api: FakeApi, start: Start, clock: HurriedClock) -> None:
+    api.on("GET", PODS, Say(429, {"reason": "TooManyRequests"}, {"Retry-After": "10"}), page(version=3))
+    feed = api.feed(PODS)
+    began = clock.now()
+    start()
+    await until(lambda: feed.opened)
+    assert clock.now() - began >= 10
+
+
+async def test_refused_list_keeps_the_copy_and_confirms_it_no_longer_until_it_is_allowed(
+    api: FakeApi, start: Start
+) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3), status(403, "Forbidden", "pods is forbidden"))
+    api.on("WATCH", PODS, status(403, "Forbidden", "pods is forbidden"))
+    mirrored = start()
+    await until(lambda: mirrored.reflector.confirmed)
+    with confirming(mirrored) as before:
+        await until(lambda: len(api.asked("GET", PODS)) >= 3)
+        assert mirrored.reflector.confirmed == before
+    assert (mirrored.names(), mirrored.reflector.fault) == (["a"], "pods is forbidden")
+    api.on("GET", PODS, page(pod("b"), version=9))
+    feed = api.feed(PODS)
+    await until(lambda: feed.opened)
+    assert (mirrored.names(), mirrored.reflector.fault) == (["b"], "")
+
+
+async def test_list_that_was_always_refused_was_never_confirmed(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, status(403, "Forbidden", "pods is forbidden"))
+    mirrored = start()
+    await mirrored.reflector.settled.wait()
+    assert (mirrored.names(), mirrored.reflector.confirmed) == ([], 0.0)
+
+
+async def test_watch_that_opens_again_proves_nothing_until_something_comes(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    feed = Feed()
+    api.on("WATCH", PODS, drop, feed)
+    mirrored = start(silence=60.0)
+    await until(lambda: mirrored.reflector.confirmed)
+    with confirming(mirrored) as before:
+        await until(lambda: feed.opened and not mirrored.reflector.fault)
+        opened = mirrored.clock.now()
+        await until(lambda: mirrored.clock.now() > opened + 2)
+        assert mirrored.reflector.confirmed == before
+    feed.push("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    await until(lambda: mirrored.reflector.confirmed > opened)
+    assert len(api.asked("GET", PODS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("lasts", "proves"), [pytest.param(2.0, True, id="long"), pytest.param(0.0, False, id="empty")]
+)
+async def test_watch_that_ends_in_order_proves_what_it_sent_unless_it_never_lasted(
+    api: FakeApi, start: Start, lasts: float, proves: bool
+) -> None:
+    api.on("GET", PODS, page(version=3))
+    feed, last = Feed(), Feed()
+    api.on("WATCH", PODS, feed, last)
+    mirrored = start()
+    if not lasts:
+        feed.close()
+    await until(lambda: feed.opened)
+    opened = mirrored.clock.now()
+    with confirming(mirrored) as before:
+        await until(lambda: mirrored.clock.now() >= opened + lasts)
+        if lasts:
+            feed.close()
+        await until(lambda: last.opened)
+        assert (mirrored.reflector.confirmed > before) is proves
+
+
+async def test_watch_that_breaks_long_after_the_last_proof_is_not_resumed_but_listed(
+    api: FakeApi, start: Start
+) -> None:
+    api.on("GET", PODS, page(pod("a"), version=3))
+    api.on("WATCH", PODS, _cut_after(0.1))
+    mirrored = start(silence=0.5)  # of the server; 0.1 s are 2 s of the hurried clock
+    await until(lambda: len(api.asked("GET", PODS)) >= 2)
+    assert [seen.method for seen in api.seen[:3]] == ["GET", "WATCH", "GET"]
+    assert mirrored.names() == ["a"]
+
+
+def _cut_after(seconds: float) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(seconds)
+        return await drop(request)
+
+    return handle
+
+
+async def test_answer_that_is_no_list_does_not_end_the_reflector(api: FakeApi, start: Start) -> None:
+    api.on("GET", PODS, b"<html>a proxy", page(pod("a"), version=3))
+    feed = api.feed(PODS)
+    mirrored = start()
+    await until(lambda: feed.opened)
+    assert mirrored.names() == ["a"]
+
+
+async def test_resource_that_is_not_served_ends_the_reflector(session: Session, clock: HurriedClock) -> None:
+    mirrored = Mirrored(session, clock)
+    await asyncio.wait_for(mirrored.reflector.run(), 5)
+    assert mirrored.reflector.settled.is_set()
+    assert mirrored.reflector.fault
+
+
+async def test_list_is_as_old_as_the_moment_it_was_asked_for(api: FakeApi, start: Start, clock: HurriedClock) -> None:
+    api.on("GET", PODS, page(version=3))
+    api.on("WATCH", PODS, status(500))
+    began = clock.now()
+    mirrored = start()
+    await mirrored.reflector.settled.wait()
+    assert began <= mirrored.reflector.confirmed < clock.now()
+
+
+def test_lines_are_put_together_from_any_chunks() -> None:
+    lines = Lines()
+    chunks = [b"a", b"b\n", b"\n", b"c\nd\ne", b"", b"f\n"]
+    assert [line for chunk in chunks for line in lines.feed(chunk)] == [b"ab", b"c", b"d", b"ef"]
+
+
+def test_line_that_never_ends_is_given_up() -> None:
+    lines, chunk = Lines(), b"x" * (16 << 20)
+    for _ in range(4):
+        assert list(lines.feed(chunk)) == []
+    with pytest.raises(ApiError, match="longer than"):
+        list(lines.feed(chunk))
+
+
+def test_backoff_doubles_with_jitter_to_its_limit_and_starts_anew() -> None:
+    backoff = Backoff()
+    pauses = [backoff.pause() for _ in range(12)]
+    for number, pause in enumerate(pauses):
+        assert 0.5 * min(0.5 * 2**number, 30) <= pause <= 1.5 * min(0.5 * 2**number, 30)
+    assert backoff.pause(at_least=100) == 100
+    backoff.reset()
+    assert backoff.pause() <= 0.75

@@ -1,0 +1,51 @@
+"""Which node takes a pod."""
+
+import pytest
+
+from elasticd.cluster.simulated.nodes import Need, Room
+from elasticd.model import Node
+
+GI = 2**30
+
+
+def _node(name: str, cpu: float, memory: float, pods: int = 110) -> Node:
+    return Node(name, name, True, allocatable={"cpu": cpu, "memory": memory * GI, "pods": float(pods)})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "needs", "taken"),
+    [
+        pytest.param([_node("a", 4, 8), _node("b", 4, 8)], [(1000, GI)] * 3, ["a", "b", "a"], id="in turn when alike"),
+        pytest.param(
+            [_node("a", 4, 8), _node("b", 8, 16)],
+            [(2000, GI)] * 3,
+            ["a", "b", "b"],
+            id="by fraction, not amount",
+        ),
+        pytest.param([_node("a", 1, 8), _node("b", 4, 8)], [(2000, GI)], ["b"], id="only where cpu suffices"),
+        pytest.param([_node("a", 4, 1), _node("b", 4, 8)], [(100, 2 * GI)], ["b"], id="only where memory suffices"),
+        pytest.param([_node("a", 9, 9, 1), _node("b", 1, 9)], [(1, 1)] * 2, ["a", "b"], id="not beyond the pods"),
+        pytest.param([_node("a", 1, 1)], [(700, 0), (301, 0), (300, 0)], ["a", "", "a"], id="to the last thousandth"),
+        pytest.param([_node("a", 9, 9, 1)], [(0, 0)] * 2, ["a", ""], id="a pod without requests takes a place"),
+    ],
+)
+def test_a_pod_goes_to_the_least_requested_node_where_it_fits(
+    nodes: list[Node], needs: list[Need], taken: list[str]
+) -> None:
+    room = Room(nodes)
+    assert [room.take(need) for need in needs] == taken
+
+
+def test_a_node_is_judged_by_what_it_holds_now_and_not_before() -> None:
+    room = Room([_node("a", 4, 8), _node("b", 4, 8)])
+    taken = [room.take((1000, 2 * GI)), room.take((1000, 2 * GI))]
+    room.give("a", (1000, 2 * GI))
+    assert [*taken, room.take((2000, 4 * GI)), room.take((1, 1))] == ["a", "b", "a", "b"]
+
+
+def test_what_is_given_back_can_be_taken_again() -> None:
+    room = Room([_node("a", 0.3, 1)])
+    for _ in range(1000):
+        assert [room.take((100, 7)) for _ in range(4)] == ["a", "a", "a", ""]
+        for _ in range(3):
+            room.give("a", (100, 7))

@@ -1,0 +1,67 @@
+"""Fixtures of the tests that need a genuine control plane: one for all of them, and a namespace for each."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.kube import pki
+from tests.kube.client import Client
+from tests.kube.control_plane import ControlPlane, HpaTiming, NoControlPlane
+from tests.kube.hollow import HollowNodes
+from tests.kube.load import Loads
+from tests.kube.metrics_api import MetricsApi
+from tests.kube.reports import named_nodes
+
+HERE = Path(__file__).parent
+# So that a test of the genuine HPA controller takes seconds.
+QUICK = HpaTiming(sync_period=1, downscale_stabilization=5, cpu_initialization_period=1, initial_readiness_delay=1)
+
+
+@dataclass(frozen=True)
+class Kube:
+    """A whole cluster: what the tests share."""
+
+    plane: ControlPlane
+    client: Client
+    nodes: HollowNodes
+    metrics: MetricsApi
+
+    @property
+    def loads(self) -> Loads:
+        """The load on its workloads."""
+        return self.metrics.loads
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, and run them on the loop on which the shared cluster lives."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.e2e)
+            if pytest_asyncio.is_async_test(item):
+                item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def kube(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kube]:
+    """A control plane with three hollow nodes of 4 cores and the metrics APIs, and a quick HPA controller."""
+    plane = ControlPlane(tmp_path_factory.mktemp("kube"), hpa=QUICK)
+    try:
+        async with plane, plane.client() as client, HollowNodes(client, named_nodes(3)) as nodes:
+            certificate = pki.make_server_certificate(plane.folder, "metrics", plane.authority)
+            async with MetricsApi(client, certificate) as metrics:
+                yield Kube(plane, client, nodes, metrics)
+    except NoControlPlane as missing:
+        pytest.skip(str(missing))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def namespace(kube: Kube) -> AsyncIterator[str]:
+    """A fresh namespace, deleted after the test; the test fails if a program of the cluster died in it."""
+    made = await kube.client.create("/api/v1/namespaces", {"metadata": {"generateName": "test-"}})
+    name: str = made["metadata"]["name"]
+    yield name
+    kube.plane.check()
+    await kube.client.delete(f"/api/v1/namespaces/{name}")

@@ -1,0 +1,16 @@
+"""A process with an outlet and nothing else, for a test to kill: `python outlet_process.py ADDRESS PORT`."""
+
+import asyncio
+import sys
+
+from elasticd.outlet import Outlet
+
+
+async def main(host: str, port: int) -> None:
+    """Be online until killed."""
+    async with Outlet(host=host, port=port).open():
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

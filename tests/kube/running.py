@@ -1,0 +1,98 @@
+"""`elasticd` as its users run it: a process of its own, with its own folder, ports and rights.
+
+Knows the command line and the pages.  It must not know what is tested.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.kube.client import wait_until
+from tests.kube.processes import Program, free_port
+
+SETTINGS = """
+policies = "policies"
+state = "state"
+{more}
+[http]
+port = {port}
+
+[cluster]
+type = "kubernetes"
+kubeconfig = "{kubeconfig}"
+identity = "{identity}"
+lease = {{ namespace = "{namespace}", duration = 4, renew = 3, retry = 0.5 }}
+"""
+
+
+@dataclass
+class Running:
+    """A daemon that runs, or has run: its folder stays."""
+
+    program: Program
+    folder: Path
+    port: int
+
+    def elasticd(self, *arguments: str) -> str:
+        """What a command prints that reads this daemon's files."""
+        command = [sys.executable, "-m", "elasticd", *arguments, "--config", str(self.folder / "elasticd.toml")]
+        environment = {**os.environ, "COLUMNS": "160"}
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    def explained(self, workload: str) -> Any:
+        """The latest decision about a workload and what came of it; nothing before the first."""
+        try:
+            return json.loads(self.elasticd("explain", workload, "--json"))
+        except subprocess.CalledProcessError:
+            return {"decision": {}, "outcome": None}
+
+    async def page(self, path: str) -> tuple[int, str]:
+        """A page's status and text; status 0 while nobody answers."""
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}{path}") as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientError:
+            return 0, ""
+
+    async def status(self) -> Any:
+        """The status page: whether it leads, and its last decisions."""
+        return json.loads((await self.page("/status"))[1])
+
+    async def leads(self) -> bool:
+        """Whether it may act."""
+        return bool((await self.status())["leading"])
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, kubeconfig: Path, namespace: str, policies: Mapping[str, str], more: str = ""
+) -> AsyncIterator[Running]:
+    """A daemon under these policies (TOML by name), which has read its cluster; ended afterwards."""
+    (folder / "policies").mkdir(parents=True, exist_ok=True)
+    for name, text in policies.items():
+        (folder / "policies" / f"{name}.toml").write_text(text)
+    port = free_port()
+    settings = SETTINGS.format(more=more, port=port, kubeconfig=kubeconfig, identity=folder.name, namespace=namespace)
+    (folder / "elasticd.toml").write_text(settings)
+    command = [sys.executable, "-m", "elasticd", "run", "--decisions", "--config", str(folder / "elasticd.toml")]
+    daemon = Running(Program("elasticd", command, folder / "elasticd.log"), folder, port)
+    daemon.program.start()
+    try:
+
+        async def ready() -> bool:
+            daemon.program.check()
+            return (await daemon.page("/readyz"))[0] == 200
+
+        await wait_until(ready, what="the daemon is ready")
+        yield daemon
+        daemon.program.check()
+    finally:
+        await daemon.program.stop()

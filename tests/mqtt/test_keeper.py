@@ -1,0 +1,49 @@
+"""That what is wrong with a connection is told in one line."""
+
+import aiomqtt
+import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
+
+from elasticd.errors import ConfigError
+from elasticd.mqtt.broker import Broker
+from elasticd.mqtt.keeper import Keeper
+from elasticd.mqtt.link import Link
+
+
+async def nothing(link: Link) -> None:
+    """Nothing is done with a connection."""
+
+
+def lost(cause: Exception) -> Exception:
+    error = aiomqtt.MqttError("Disconnected during message iteration")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (
+            lost(aiomqtt.MqttCodeError(ReasonCode(PacketTypes.DISCONNECT, identifier=0x8E))),
+            'another client took over client_id "one"',
+        ),
+        (
+            lost(aiomqtt.MqttCodeError(ReasonCode(PacketTypes.DISCONNECT, identifier=0x80))),
+            "the connection was lost",
+        ),
+        (
+            lost(aiomqtt.MqttCodeError(ReasonCode(PacketTypes.DISCONNECT, identifier=0x8B))),
+            "[code:139] Server shutting down",
+        ),
+        (aiomqtt.MqttError("[Errno 111] Connection refused"), "[Errno 111] Connection refused"),
+        (lost(BrokenPipeError(32, "Broken pipe")), "BrokenPipeError: [Errno 32] Broken pipe"),
+        (ConfigError("", "/etc/secret", "must be readable, is not"), "/etc/secret: must be readable, is not"),
+        (ValueError("some\nthing"), "ValueError: some thing"),
+    ],
+    ids=str,
+)
+def test_the_reason_of_a_loss_is_told_in_a_line(error: Exception, why: str) -> None:
+    keeper = Keeper("mqtt", Broker(client_id="one"), lambda told: Link(**told), nothing)
+    keeper._lost(error, 100.0, was_connected=True)
+    assert keeper.trouble == f"broker localhost:1883: {why}"

@@ -1,0 +1,311 @@
+"""The command line as its users see it: words, exit codes, pipes and terminals."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.cli import main
+from elasticd.journal import Journal
+from elasticd.model import Ref
+from tests import daemons
+from tests.daemons import PATIENCE, policy, write
+from tests.test_journal import WEB, decision, outcome
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A journal of a stopped daemon."""
+    return journal(tmp_path / "state", decision(60.0, id="1"), replace(outcome(61.0), decision="1"))
+
+
+def journal(folder: Path, *records: Any) -> Path:
+    made = Journal(folder)
+    for record in records:
+        made.append(record)
+    made.close()
+    return folder
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def words(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_explain_says_each_item_of_the_decision(capsys: pytest.CaptureFixture[str], state: Path) -> None:
+    code, out, err = called(capsys, "explain", "shop/Deployment/web", "--state", state)
+    assert (code, err) == (0, "")
+    assert set(words(out)) >= {
+        "2 -> 3 replicas: Wanted, more",
+        "cpu meter fresh 1 0.5 0.0 s 15 s",
+        "hpa 3 Wanted",
+        "rate 1 to any yes ScaleUpLimit",
+        "AbleToScale True ReadyForNewScale",
+        "Action scale 2 -> 3: done (HTTP 200) in 0.100 s",
+    }
+
+
+def test_explain_json_is_the_whole_record(capsys: pytest.CaptureFixture[str], state: Path) -> None:
+    code, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", state, "--json")
+    said = json.loads(out)
+    assert (code, said["decision"]["id"], said["outcome"]["result"]) == (0, "1", "done")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["shop/Deployment/wbe"], 'about shop/Deployment/wbe, did you mean "shop/Deployment/web"?'),
+        (["Shop/deployment/Web"], 'about Shop/deployment/Web, did you mean "shop/Deployment/web"?'),
+        (["x/y/zzzzzzz"], "about x/y/zzzzzzz"),
+        (["shop/Deployment/web", "--policy", "shp"], 'of policy "shp" about shop/Deployment/web, did you mean "shop"?'),
+    ],
+    ids=["a name", "cases", "nothing like it", "a policy"],
+)
+def test_an_unknown_workload_gives_the_nearest(
+    capsys: pytest.CaptureFixture[str], state: Path, arguments: list[str], problem: str
+) -> None:
+    code, out, err = called(capsys, "explain", *arguments, "--state", state)
+    assert (code, out, err) == (69, "", f"{state}: the journal has no decision {problem}\n")
+
+
+@pytest.mark.parametrize("argument", ["web", "shop/web", "a/b/c/d", ""])
+def test_an_argument_of_another_form_is_refused(capsys: pytest.CaptureFixture[str], state: Path, argument: str) -> None:
+    code, _, err = called(capsys, "explain", argument, "--state", state)
+    assert (code, err) == (78, f'WORKLOAD: must be NAMESPACE/KIND/NAME, is "{argument}"\n')
+
+
+@pytest.mark.parametrize("command", ["explain shop/Deployment/web", "status"])
+def test_a_state_folder_that_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    code, _, err = called(capsys, *command.split(), "--state", tmp_path / "none")
+    assert (code, err) == (69, f"{tmp_path}/none: must be the daemon's state folder, is not there\n")
+
+
+@pytest.mark.parametrize("name", ['we"b', "we\\b", "wéb", "web\n", "日本", "we b", "<script>", "web\u2028"])
+def test_names_that_json_writes_otherwise_are_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    folder = journal(tmp_path, decision(60.0, workload=Ref("shop", "Deployment", name), policy='p"'), decision(61.0))
+    code, out, _ = called(capsys, "explain", f"shop/Deployment/{name}", "--state", folder, "--json")
+    assert (code, json.loads(out)["decision"]["workload"]["name"]) == (0, name)
+    assert called(capsys, "explain", f"shop/Deployment/{name}", "--state", folder, "--policy", 'p"')[0] == 0
+
+
+def test_of_several_policies_the_latest_or_the_one_asked_for_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = journal(tmp_path, *[decision(at, policy=name) for at, name in ((1.0, "a"), (2.0, "b"), (3.0, "c"))])
+    for more, expected in (([], "c"), (["--policy", "a"], "a"), (["--policy", "b"], "b")):
+        _, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", folder, "--json", *more)
+        assert json.loads(out)["decision"]["policy"] == expected
+
+
+def test_a_workload_named_as_another_s_message_is_not_mistaken_for_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = decision(61.0, workload=Ref("web", "web", "other"), message="web", policy="web")
+    folder = journal(tmp_path, decision(60.0), other)
+    _, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", folder, "--json")
+    assert json.loads(out)["decision"]["at"] == 60.0
+
+
+def test_status_has_the_last_decision_about_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = journal(tmp_path, decision(60.0), decision(90.0, 5, 4), decision(30.0, policy="a"))
+    _, out, _ = called(capsys, "status", "--state", folder)
+    assert [line.split()[:4] for line in out.splitlines()[1:]] == [
+        ["a", "act", str(WEB), "2"],
+        ["shop", "act", str(WEB), "4"],
+    ]
+    _, out, _ = called(capsys, "status", "--state", folder, "--json")
+    assert [(one["policy"], one["at"]) for one in json.loads(out)] == [("a", 30.0), ("shop", 90.0)]
+
+
+@pytest.mark.parametrize("command", [["status"], ["explain", "shop/Deployment/web"], ["plugins"]])
+def test_where_nobody_looks_rows_are_not_wrapped_and_have_no_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: Path, command: list[str]
+) -> None:
+    more = [] if command == ["plugins"] else ["--state", state]
+    monkeypatch.setenv("COLUMNS", "500")
+    _, wide, _ = called(capsys, *command, *more)
+    for name, value in (("COLUMNS", "20"), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):
+        monkeypatch.setenv(name, value)
+    code, narrow, _ = called(capsys, *command, *more)
+    assert code == 0
+    assert "\x1b" not in narrow
+    assert len(narrow.splitlines()) == len(wide.splitlines())
+
+
+def terminal(*arguments: object, columns: int) -> str:
+    """What a person sees in a terminal of that width."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
+    process = subprocess.Popen(daemons.command(*arguments), stdout=theirs, stdin=theirs, env=environment)
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(PATIENCE) == 0
+    return seen.decode()
+
+
+@pytest.mark.parametrize("command", ["status", "explain shop/Deployment/web"])
+def test_on_a_terminal_of_80_columns_lines_are_no_longer_and_coloured(state: Path, command: str) -> None:
+    seen = terminal(*command.split(), "--state", state, columns=80)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", seen)
+    assert seen != plain
+    assert max(len(line) for line in plain.splitlines()) <= 80
+    assert "web" in plain
+
+
+@pytest.mark.parametrize(
+    "command", [["plugins"], ["plugins", "--json"], ["status"], ["explain", "shop/Deployment/web"]]
+)
+def test_a_reader_that_has_seen_enough_is_no_error(state: Path, command: list[str]) -> None:
+    more = [] if command[0] == "plugins" else ["--state", state]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        daemons.command(*command, *more), stdout=writing, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_so_is_one_of_a_running_daemon(tmp_path: Path) -> None:
+    settings = write(tmp_path, web=policy().replace('"act"', '"observe"'))  # says the same again and again
+    arguments = daemons.command("run", "--decisions", "--config", settings)
+    reading, writing = os.pipe()
+    process = subprocess.Popen(arguments, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    with os.fdopen(reading) as output:
+        assert "shop/Deployment/web" in output.readline()
+    _, told = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, told.count(b"\n")) == (0, 1), told
+
+
+def test_run_prints_every_change_as_it_is_made(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        daemons.command("run", "--decisions", "--config", write(tmp_path, web=policy())),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=PATIENCE)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  shop/Deployment/web +every 0\.2 s  2 -> 4 replicas: .*\n", line)
+
+
+def test_check_is_content_with_what_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, web=policy())
+    assert called(capsys, "check", tmp_path) == (0, "1 policy is fine\n", "")
+    assert called(capsys, "check", tmp_path / "policies") == (0, "1 policy is fine\n", "")
+    assert called(capsys, "check", "config/demo") == (0, "2 policies are fine\n", "")
+
+
+def test_check_prints_a_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    settings = write(tmp_path, a=policy(0), b="[", c=policy(), d=policy(2))
+    settings.write_text("[htpp]")
+    code, out, err = called(capsys, "check", tmp_path)
+    files = [line.split(": ")[0].rpartition("/")[2] for line in out.splitlines()]
+    assert (code, files, err) == (78, ["elasticd.toml", "a.toml", "b.toml", "d.toml"], "")
+
+
+def test_check_tells_of_a_folder_that_is_not_there_beside_what_else_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "elasticd.toml").write_text("[htpp]")
+    code, out, _ = called(capsys, "check", tmp_path)
+    assert (code, len(out.splitlines())) == (78, 2)
+    assert called(capsys, "check", tmp_path / "none")[0] == 78
+
+
+def test_plugins_lists_all_with_their_options_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = called(capsys, "plugins")
+    assert code == 0
+    for name in ("cadence", "hpa", "stabilization", "rate", "cooldown", "resource-metrics"):
+        assert re.search(rf"^{name}  ", out, re.MULTILINE), name
+    assert re.search(r"^  alpha +number > 0 +0\.5 +of the requests", out, re.MULTILINE), out
+    code, out, _ = called(capsys, "plugins", "--json")
+    found = {one["name"]: one for one in json.loads(out)}
+    assert found["cadence"]["distribution"].startswith("elasticd ")
+    assert {option["name"]: option["default"] for option in found["cadence"]["options"]}["slow"] == "30.0"
+
+
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["explain"], ["check"], ["run", "--nonsense"]])
+def test_wrong_arguments_are_refused_with_the_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: elasticd")
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert re.fullmatch(r"elasticd \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_explaining_from_a_large_journal_reads_little_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Journal(tmp_path, segment_bytes=200_000, segments=100)
+    for number in range(2000):
+        made.append(decision(number * 30.0))
+        made.flush()
+    made.close()
+    opened: list[Path] = []
+    real = Path.read_bytes
+
+    def note(path: Path) -> bytes:
+        opened.append(path)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", note)
+    assert called(capsys, "explain", "shop/Deployment/web", "--state", tmp_path)[0] == 0
+    assert (len(list(tmp_path.iterdir())) > 10, len(opened)) == (True, 1)
+
+
+def test_check_advises_where_looking_often_brings_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text, _, _ = daemons.policy().partition("metrics =")
+    text += 'metrics = [{ type = "Resource", resource = "cpu", utilization = 50 }]\n'
+    settings = daemons.write(tmp_path, web=text)
+    settings.write_text("[cluster]\ntype = 'kubernetes'\n")
+    code, out, _ = called(capsys, "check", tmp_path)
+    advice, fine = out.splitlines()
+    assert (code, fine) == (0, "1 policy is fine")
+    assert advice.startswith("web.toml: interval: to look every 0.2 s brings nothing: resource-metrics usually has")
+
+
+def test_check_knows_the_sources_that_policies_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    daemons.write(tmp_path, web=daemons.policy() + '[trust]\nsources = ["resource-metric"]\n')
+    code, out, _ = called(capsys, "check", tmp_path)
+    problem = 'must be one of resource-metrics, is "resource-metric", did you mean "resource-metrics"?'
+    assert (code, out) == (78, f"{tmp_path}/policies/web.toml: trust.sources[0]: {problem}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_is_told_in_one_line(state: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            daemons.command("status", "--state", state), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (69, "output: must be writable, is not: No space left on device\n")

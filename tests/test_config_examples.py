@@ -1,0 +1,152 @@
+"""That what is shipped in config/ is right: every setting at its default, and every example loads."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import tomli
+import yaml
+from msgspec.structs import replace
+
+from elasticd.config import Settings, load_policies, load_policy, load_settings
+from elasticd.mqtt.broker import Tls
+from elasticd.outlet import Outlet
+from elasticd.plugins import Registry, discover
+from tests.kube.rights import FOLDER as KUSTOMIZE
+from tests.kube.rights import shipped
+
+CONFIG = Path(__file__).resolve().parent.parent / "config"
+SETTINGS = CONFIG / "elasticd.toml"
+EXAMPLES = ["hpa", "hpa-baseline", "hpa-external", "limits"]
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return discover()
+
+
+def with_examples(text: str) -> dict[str, Any]:
+    """The tables of a TOML text, with the settings in it that are only shown, `# key = value` and `# [table]`."""
+    return tomli.loads(re.sub(r"^# (\w+ = .*|\[\w+\])$", r"\1", text, flags=re.MULTILINE))
+
+
+def missing(value: Any, table: dict[str, Any], where: str = "") -> list[str]:
+    """The settings of a record, and of the records in it, that its TOML table does not name."""
+    faults = []
+    for field in msgspec.structs.fields(value):
+        name, inner = field.encode_name, getattr(value, field.name)
+        if name not in table:
+            faults.append(f"{where}{name}")
+        elif isinstance(inner, msgspec.Struct):
+            faults += missing(inner, table[name], f"{where}{name}.")
+    return faults
+
+
+def test_shipped_settings_are_the_defaults(registry: Registry, tmp_path: Path) -> None:
+    bare = tmp_path / "elasticd.toml"
+    bare.write_text("")
+    defaults = load_settings(bare, registry)
+    assert load_settings(SETTINGS, registry) == replace(defaults, policies=CONFIG / "policies")
+
+
+def test_shipped_settings_name_every_setting(registry: Registry) -> None:
+    tables, settings = with_examples(SETTINGS.read_text()), load_settings(SETTINGS, registry)
+    tables["sources"] = tables.pop("source")
+    assert missing(settings, tables) == []
+    for table, source in zip(tables["sources"], settings.sources, strict=True):
+        assert missing(source, table, "source.") == []
+        assert table["type"] == source.__struct_config__.tag
+    assert tables["cluster"]["type"] == "kubernetes"
+
+
+def test_shipped_settings_show_the_outlet_at_its_defaults() -> None:
+    shown = with_examples(SETTINGS.read_text())["outlet"]
+    assert msgspec.convert(shown, Outlet) == Outlet(tls=Tls())
+    assert set(shown) == {field.encode_name for field in msgspec.structs.fields(Outlet)}
+    assert set(shown["tls"]) == {field.encode_name for field in msgspec.structs.fields(Tls)}
+
+
+def test_every_shipped_setting_has_a_comment_above_it() -> None:
+    lines = SETTINGS.read_text().splitlines()
+    bare = [
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if re.match(r"[\w\[]", line) and not re.match(r"[#\w\[]", before)
+    ]
+    assert bare == []
+
+
+def test_all_examples_are_tested() -> None:
+    assert sorted(path.stem for path in (CONFIG / "policies").iterdir()) == EXAMPLES
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_loads_and_acts(name: str, registry: Registry) -> None:
+    policy = load_policy(CONFIG / "policies" / f"{name}.toml", registry)
+    assert (policy.name, policy.mode) == (name, "act")
+
+
+def test_examples_are_about_different_workloads(registry: Registry) -> None:
+    policies, errors = load_policies(CONFIG / "policies", registry)
+    assert (len(policies), errors) == (len(EXAMPLES), [])
+
+
+def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
+    table = tomli.loads((CONFIG / "policies" / "hpa.toml").read_text())
+    policy = load_policy(CONFIG / "policies" / "hpa.toml", registry)
+    table["strategies"], table["limits"] = table.pop("strategy"), []
+    assert missing(policy, table | {"name": "hpa", "select": None}) == []
+
+
+def test_limits_example_has_every_limit(registry: Registry) -> None:
+    policy = load_policy(CONFIG / "policies" / "limits.toml", registry)
+    limits = {name for name, one in registry.strategies.items() if one.plugin == "limits"}
+    assert {str(limit.__struct_config__.tag) for limit in policy.limits} == limits
+
+
+def in_cluster(registry: Registry) -> Settings:
+    return load_settings(KUSTOMIZE / "elasticd.toml", registry)
+
+
+def test_settings_in_the_cluster_differ_only_where_they_must(registry: Registry) -> None:
+    settings, defaults = in_cluster(registry), load_settings(SETTINGS, registry)
+    http = replace(defaults.http, host="0.0.0.0")
+    assert settings == replace(defaults, http=http, policies=Path("/etc/elasticd/policies"))
+
+
+def test_policies_in_the_cluster_only_observe(registry: Registry) -> None:
+    policies, errors = load_policies(KUSTOMIZE / "policies", registry)
+    assert errors == []
+    assert {policy.mode for policy in policies} == {"observe"}
+
+
+def test_deployment_mounts_what_the_settings_name(registry: Registry) -> None:
+    settings = in_cluster(registry)
+    (deployment,) = [one for one in shipped() if one["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted["policies"] == str(settings.policies)
+    assert mounted["state"] == str(settings.state)
+    assert container["args"] == ["run", "--config", mounted["config"]]
+    assert container["ports"] == [{"name": "http", "containerPort": settings.http.port}]
+
+
+KUBECTL = shutil.which("kubectl")
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl, which has kustomize in it, is not on this machine")
+def test_kustomize_makes_what_the_tests_read() -> None:
+    assert KUBECTL is not None
+    done = subprocess.run([KUBECTL, "kustomize", KUSTOMIZE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    # The settings' name has a hash of their content.
+    made = yaml.safe_load_all(re.sub(r"(name: elasticd-settings)-\w{10}$", r"\1", done.stdout, flags=re.MULTILINE))
+    assert by_name(list(made)) == by_name(shipped())
+
+
+def by_name(objects: list[Any]) -> dict[tuple[str, str], Any]:
+    return {(one["kind"], one["metadata"]["name"]): one for one in objects}

@@ -1,0 +1,293 @@
+"""The daemon as a real process on a simulated cluster: it starts, stops, is killed, and goes on."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elasticd.daemon import _PluginListener, read_policies
+from elasticd.hookspecs import hookimpl
+from elasticd.journal import Journal
+from elasticd.model import Past, Ref
+from elasticd.plugins import Registry
+from tests import daemons
+from tests.daemons import daemon, policy, run, until, write
+from tests.test_journal import decision, outcome
+
+WEB = Ref("shop", "Deployment", "web")
+
+
+def test_it_scales_shows_its_pages_and_ends_cleanly(tmp_path: Path) -> None:
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        assert running.get("/healthz") == running.get("/readyz") == "ok\n"
+        metrics = running.get("/metrics")
+        assert 'elasticd_actions_total{code="200"' in metrics
+        assert "elasticd_policies 1.0" in metrics
+        shown = running.decision()
+        assert (shown["workload"]["name"], shown["policy"], shown["replicas"]) == ("web", "web", 4)
+        assert running.stop() == 0
+        assert "Traceback" not in running.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_it_soon_even_with_a_client_that_stays(tmp_path: Path, number: int) -> None:
+    with daemon(tmp_path) as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as idle:
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert idle.recv(12) == b"HTTP/1.1 200"
+            assert running.stop(number) == 0
+        assert "Traceback" not in running.log
+
+
+@pytest.mark.parametrize(
+    ("policies", "lines"),
+    [
+        ({"web": policy(0)}, [r"web\.toml: replicas\.max: must be >= 1, is 0"]),
+        ({"web": "mode = 3\nmax = = 4"}, [r"web\.toml: must be TOML: .*line 2.*"]),
+        (
+            {"a": policy(0), "b": "", "c": policy().replace("hpa", "hpq")},
+            [
+                r"a\.toml: .*",
+                r"b\.toml: replicas: must be given.*",
+                r'c\.toml: strategy\[0\]\.type: .* "hpa"\?',
+            ],
+        ),
+    ],
+    ids=["a bound", "no TOML", "three files"],
+)
+def test_wrong_policies_are_told_in_a_line_for_each_mistake(
+    tmp_path: Path, policies: dict[str, str], lines: list[str]
+) -> None:
+    done = run("run", "--config", write(tmp_path, **policies))
+    told = done.stderr.splitlines()
+    assert (done.returncode, len(told), done.stdout) == (78, len(lines), "")
+    for line, pattern in zip(told, lines, strict=True):
+        assert re.fullmatch(rf".*/policies/{pattern}", line), line
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ("[http]\nport = 99999", r".*elasticd\.toml: http\.port: must be <= 65535, is 99999"),
+        ("[htpp]", r'.*elasticd\.toml: htpp: no such key, did you mean "http"\?'),
+        (
+            'policies = "nowhere"\n[cluster]\ntype="simulated"\nnodes=[{name="n",cpu=1,memory=1}]',
+            r".*nowhere: must be a readable folder.*",
+        ),
+        (None, r".*elasticd\.toml: must be readable, is not: No such file or directory"),
+    ],
+    ids=["a number", "a key", "no folder", "no file"],
+)
+def test_wrong_settings_are_told_in_one_line(tmp_path: Path, settings: str | None, line: str) -> None:
+    path = tmp_path / "elasticd.toml"
+    if settings is not None:
+        path.write_text(settings)
+    done = run("run", "--config", path)
+    assert done.returncode == 78
+    assert re.fullmatch(line, done.stderr.strip()), done.stderr
+
+
+def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        settings = write(tmp_path, web=policy())
+        settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
+        done = run("run", "--config", settings)
+    assert (done.returncode, len(done.stderr.splitlines())) == (69, 1)
+    assert done.stderr.startswith(f"http: 127.0.0.1:{port} must be free to listen on, is not: ")
+
+
+def test_a_state_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    settings = write(tmp_path, web=policy())
+    (tmp_path / "state").write_text("a file")
+    done = run("run", "--config", settings)
+    assert (done.returncode, len(done.stderr.splitlines())) == (69, 1)
+    assert "state: the journal's folder must be writable: " in done.stderr
+
+
+def past(folder: Path) -> Past:
+    """What is remembered on disk: read from a copy, since the folder is the running daemon's alone."""
+    copy = folder / "copy"
+    shutil.copytree(folder / "state", copy)
+    journal = Journal(copy)
+    journal.close()
+    shutil.rmtree(copy)
+    return journal.past("web", WEB, time.time(), 4)
+
+
+def test_a_killed_daemon_is_explained_and_its_successor_goes_on(tmp_path: Path) -> None:
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        until(lambda: past(tmp_path).changes)
+        assert running.stop(signal.SIGKILL) == -signal.SIGKILL
+    explained = run("explain", "shop/Deployment/web", "--config", tmp_path / "elasticd.toml")
+    assert (explained.returncode, explained.stderr) == (0, "")
+    assert "keep 4 replicas" in explained.stdout
+    before = past(tmp_path)
+    with daemon(tmp_path) as again:
+        until(lambda: again.decision()["at"] > before.until)
+        assert again.stop() == 0
+    after = past(tmp_path)
+    assert after.since == before.since
+    assert after.changes[: len(before.changes)] == before.changes
+    assert after.until > before.until
+
+
+def test_a_stopped_process_that_goes_on_is_healthy_and_decides_once_for_all_it_missed(tmp_path: Path) -> None:
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        running.process.send_signal(signal.SIGSTOP)
+        running.process.send_signal(signal.SIGCONT)
+        at = running.decision()["at"]
+        until(lambda: running.decision()["at"] > at)
+        assert running.get("/healthz") == "ok\n"
+        assert running.stop() == 0
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def _plugin(decided: Any, backlog: int = 100) -> tuple[list[object], _PluginListener]:
+    seen: list[object] = []
+
+    class Plugin:
+        @hookimpl
+        def decided(self, decision: object) -> None:
+            decided(decision)
+
+        @hookimpl
+        def acted(self, outcome: object) -> None:
+            seen.append(outcome)
+
+    registry = Registry()
+    registry.modules.register(Plugin(), "chatty")
+    return seen, _PluginListener(registry, backlog)
+
+
+def test_plugins_are_told_what_was_decided_and_done() -> None:
+    told: list[object] = []
+    seen, listener = _plugin(told.append)
+    listener.decided(decision(1.0))
+    listener.acted(outcome(2.0))
+    listener.close()
+    assert (told, seen) == ([decision(1.0)], [outcome(2.0)])
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_plugin_that_fails_five_times_is_told_no_more(
+    caplog: pytest.LogCaptureFixture, error: type[BaseException]
+) -> None:
+    def fail(_: object) -> None:
+        raise error("no\nno")
+
+    seen, listener = _plugin(fail)
+    for number in range(9):
+        listener.decided(decision(float(number)))
+    listener.acted(outcome(9.0))
+    listener.close()
+    line = f"plugin chatty: decided raised {error.__name__}: no no"
+    assert caplog.messages == [line] * 4 + [f"{line}, and is switched off until restart"]
+    assert len(seen) == 1
+
+
+def test_a_plugin_that_blocks_keeps_nobody_waiting(gate: threading.Event, caplog: pytest.LogCaptureFixture) -> None:
+    _, listener = _plugin(lambda _: gate.wait(), backlog=3)
+    for number in range(50):
+        listener.decided(decision(float(number)))
+    listener.close()
+    # Once, or once more where the thread took the first record only after the queue had been full.
+    assert set(caplog.messages) == {"plugins do not keep up with what they are told: some of it is left out"}
+    assert len(caplog.messages) <= 2
+
+
+def test_without_such_plugins_there_is_no_thread() -> None:
+    listener = _PluginListener(Registry())
+    listener.decided(decision(1.0))
+    listener.close()
+    assert not listener._thread.is_alive()
+
+
+def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*_: object) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr("elasticd.daemon.load_policies", leave)
+    policies, errors = read_policies(tmp_path, Registry())
+    assert (policies, [str(error) for error in errors]) == (
+        [],
+        [f"{tmp_path}: a plugin must decode its options, raised SystemExit: 3"],
+    )
+
+
+def test_systemd_is_told_when_it_is_ready_reloads_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(daemons.PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(address))
+        monkeypatch.setenv("WATCHDOG_USEC", "300000")
+        with daemon(tmp_path) as running:
+            assert manager.recv(4096).decode().startswith("READY=1\nSTATUS=1 policy in force, pages at http://")
+            assert manager.recv(4096) == b"WATCHDOG=1"
+            running.process.send_signal(signal.SIGHUP)
+            until(lambda: manager.recv(4096).startswith(b"RELOADING=1\nMONOTONIC_USEC="))
+            until(lambda: manager.recv(4096) == b"READY=1\nSTATUS=1 policy in force")
+            assert running.stop() == 0
+            until(lambda: manager.recv(4096) == b"STOPPING=1")
+
+
+def test_the_status_page_is_the_journal_s_records(tmp_path: Path) -> None:
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        status = json.loads(running.get("/status"))
+        assert status["leading"] is True
+        assert [one["type"] for one in status["decisions"]] == ["decision"]
+
+
+def test_sources_and_query_ask_the_running_daemon(tmp_path: Path) -> None:
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        settings = tmp_path / "elasticd.toml"
+        port = running.address.rpartition(":")[2]
+        settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
+        (report,) = json.loads(run("sources", "--config", settings, "--json").stdout)
+        assert (report["name"], report["health"], report["failures"]) == ("resource-metrics", "ok", 0)
+        assert report["age"] < 60
+        assert "resource-metrics" in run("sources", "--config", settings).stdout
+        shown = run("query", "queue", "shop/Deployment/web", "--config", settings)
+        assert (shown.returncode, shown.stdout.splitlines()[0]) == (
+            0,
+            "queue for policy web: fresh from resource-metrics",
+        )
+        ((policy_name, series),) = json.loads(
+            run("query", "queue", "shop/Deployment/web", "--config", settings, "--json").stdout
+        )
+        assert (policy_name, [sample[0] for sample in series["samples"]]) == ("web", [40.0])
+        nobody = run("query", "queue", "shop/Deployment/wbe", "--config", settings)
+        assert (nobody.returncode, nobody.stderr) == (
+            69,
+            'no policy is about shop/Deployment/wbe, did you mean "shop/Deployment/web"?\n',
+        )
+    gone = run("sources", "--config", settings)
+    assert (gone.returncode, gone.stderr) == (
+        69,
+        f"http://127.0.0.1:{port}: must be a running elasticd, is not: Connection refused\n",
+    )

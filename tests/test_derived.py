@@ -1,0 +1,40 @@
+"""What is derived is computed once for each source, and never for another one's."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticd.derived import Derived
+
+
+def test_it_is_computed_once_until_the_source_is_another_object() -> None:
+    calls: list[tuple[str, tuple[int, ...]]] = []
+
+    def total(key: str, source: tuple[int, ...]) -> int:
+        calls.append((key, source))
+        return sum(source)
+
+    derived, one, other = Derived(total), (1, 2), (3, 4)
+    assert [derived("a", one), derived("a", one), derived("a", other), derived("a", one)] == [3, 3, 7, 3]
+    assert calls == [("a", one), ("a", other), ("a", one)]
+    assert derived("b", one) == 3
+    assert len(calls) == 4
+
+
+def test_what_it_raises_is_raised_each_time() -> None:
+    derived: Derived[str, tuple[int, ...], int] = Derived(lambda _, source: 1 // len(source))
+    found = []
+    for _ in range(2):
+        try:
+            derived("a", ())
+        except ZeroDivisionError:
+            found.append("raised")
+    assert found == ["raised", "raised"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), max_size=60), st.integers(1, 5))
+def test_it_is_never_wrong_and_never_large(asked: list[tuple[int, int]], most: int) -> None:
+    sources = [(number,) for number in range(3)]
+    derived: Derived[int, tuple[int, ...], tuple[int, int]] = Derived(lambda key, source: (key, source[0]), most)
+    for key, number in asked:
+        assert derived(key, sources[number]) == (key, number)
+        assert len(derived._known) <= most

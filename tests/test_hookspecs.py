@@ -1,0 +1,76 @@
+"""The hooks: each is documented, tested, and called with the arguments it names."""
+
+import ast
+from functools import cache
+from inspect import getdoc, signature
+from pathlib import Path
+
+import pytest
+
+from elasticd import hookspecs
+from elasticd.asking import Case
+from elasticd.model import Past
+from elasticd.plugins import HOOKS, Answers, Hooks
+from elasticd.policy import Bounds, Policy
+from elasticd.testing import observation
+
+TESTS = Path(__file__).parent
+
+
+@cache
+def names_of_tests() -> set[str]:
+    trees = [ast.parse(path.read_text()) for path in TESTS.rglob("test_*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_says_what_it_gives(hook: str) -> None:
+    doc = getdoc(getattr(hookspecs, hook))
+    assert doc
+    assert doc.endswith(".")
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_has_a_test(hook: str) -> None:
+    assert [name for name in names_of_tests() if name.startswith(f"test_hook_{hook}_")]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_no_hook_is_firstresult_or_historic(hook: str) -> None:
+    marked = getattr(hookspecs, hook).elasticd_spec
+    assert not marked["firstresult"]
+    assert not marked["historic"]
+
+
+def test_the_hooks_are_those_of_the_design_in_the_order_they_are_called() -> None:
+    assert HOOKS[:5] == ("register_strategies", "register_sources", "recommend_replicas", "limit", "poll_interval")
+    assert HOOKS[-2:] == ("decided", "acted")
+
+
+class Recorder(Hooks):
+    """Remembers the arguments that judgement offers."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.offered: set[str] = set()
+
+    def ask(self, hook: str, arguments: object, off: frozenset[str] = frozenset()) -> Answers:
+        assert isinstance(arguments, dict)
+        self.offered = set(arguments)
+        return Answers(())
+
+
+@pytest.mark.parametrize(
+    ("hook", "more"), [("recommend_replicas", {}), ("limit", {"wish": 3}), ("poll_interval", {})], ids=str
+)
+def test_judgement_offers_every_argument_that_a_hook_names(hook: str, more: dict[str, int]) -> None:
+    recorder = Recorder()
+    policy = Policy(name="p", replicas=Bounds(9), strategies=())
+    Case(policy, observation([0.5]), Past(0.0), recorder).ask(hook, **more)
+    assert recorder.offered >= set(signature(getattr(hookspecs, hook)).parameters)
+
+
+@pytest.mark.parametrize("hook", ["decided", "acted"])
+def test_what_listens_has_one_argument(hook: str) -> None:
+    assert len(signature(getattr(hookspecs, hook)).parameters) == 1

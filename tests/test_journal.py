@@ -1,0 +1,390 @@
+"""The journal: what is written is read again, whatever happened to the file in between."""
+
+import errno
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from elasticd.errors import UnavailableError
+from elasticd.journal import Journal, Record, read, read_back
+from elasticd.model import (
+    Condition,
+    Decision,
+    Failure,
+    Limit,
+    Measure,
+    Outcome,
+    Past,
+    Quality,
+    Recommendation,
+    Ref,
+    Sample,
+    Scale,
+    Series,
+)
+
+WEB = Ref("shop", "Deployment", "web")
+KEY = ("shop", WEB)
+
+
+def decision(at: float, wish: int | None = 3, current: int = 2, **changes: Any) -> Decision:
+    """A judged one, with something of everything."""
+    made = Decision(
+        id=f"shop@{at}",
+        at=at,
+        policy="shop",
+        workload=WEB,
+        mode="act",
+        current=current,
+        replicas=current if wish is None else wish,
+        verdict="scale",
+        reason="Wanted",
+        message="more",
+        uid="uid",
+        wish=wish,
+        recommendations=(Recommendation(wish, "Wanted", "", (Measure("cpu", "70%", "50%", 3),), "hpa"),),
+        limits=(Limit("ScaleUpLimit", "", 1, None, name="rate", bound=True),),
+        conditions=(Condition("AbleToScale", True, "ReadyForNewScale"),),
+        failures=(Failure("bad", "limit", "raised"),),
+        series=(Series("cpu", "meter", Quality.FRESH, (Sample(0.5, at, at, 15.0, "web-0", "web"),), "", at),),
+        interval=30.0,
+        interval_by="policy",
+        action=Scale(WEB, "uid", "7", 2, 3, "more"),
+    )
+    return replace(made, **changes)
+
+
+def outcome(at: float, before: int = 2, after: int = 3) -> Outcome:
+    return Outcome("shop@0", at, "shop", WEB, "done", before, after, 200, seconds=0.1)
+
+
+def fill(journal: Journal, count: int, start: int = 0) -> None:
+    for number in range(start, start + count):
+        journal.append(decision(number * 30.0, wish=2 + number % 5))
+        journal.append(outcome(number * 30.0 + 1))
+        journal.flush()
+
+
+def segments(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    records: list[Record] = [
+        decision(1.0),
+        outcome(2.0),
+        decision(3.0, None, reason='"quoted"\n', message="ünï"),
+        outcome(4.0),
+    ]
+    journal = Journal(tmp_path)
+    for record in records:
+        journal.append(record)
+    journal.close()
+    assert list(read(tmp_path)) == records
+    assert list(read_back(tmp_path)) == records[::-1]
+
+
+def test_the_last_decision_is_at_hand(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 3)
+    other = decision(9.0, policy="another")
+    journal.append(other)
+    assert journal.latest(*KEY) == decision(60.0, wish=4)
+    assert journal.decisions() == [other, decision(60.0, wish=4)]
+    assert journal.latest("shop", Ref("shop", "Deployment", "none")) is None
+    journal.close()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=30))
+def test_the_past_after_a_restart_is_the_past_before(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int | None, bool]]
+) -> None:
+    folder, at = tmp_path_factory.mktemp("journal"), 0.0
+    journal = Journal(folder)
+    for wait, wish, done in steps:
+        at += wait
+        journal.append(decision(at, wish))
+        if done:
+            journal.append(outcome(at + 1))
+    journal.close()
+    again = Journal(folder)
+    assert again.past(*KEY, at + 30, 2) == journal.past(*KEY, at + 30, 2)
+    assert (again.decisions(), again._pasts) == (journal.decisions(), journal._pasts)
+    again.close()
+
+
+def test_the_past_is_the_same_over_any_number_of_restarts(tmp_path: Path) -> None:
+    steady, restarted = Journal(), Journal(tmp_path)
+    for number in range(9):
+        fill(steady, 1, number)
+        fill(restarted, 1, number)
+        restarted.close()
+        restarted = Journal(tmp_path)
+    assert restarted.past(*KEY, 300.0, 2) == steady.past(*KEY, 300.0, 2)
+    restarted.close()
+
+
+def test_restarts_alone_leave_no_files_behind(tmp_path: Path) -> None:
+    for number in range(40):
+        journal = Journal(tmp_path, segments=2)
+        fill(journal, 1, number)
+        journal.close()
+    assert segments(tmp_path) == ["journal-00000001.jsonl"]
+    assert sum(1 for _ in read(tmp_path)) == 80
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [b'{"type":"deci', b'{"type":"decision","id":"x"', b"\x00" * 50, b"{", b'{"type":"decision"}\n{"ty'],
+    ids=str,
+)
+def test_a_torn_last_line_costs_that_line_only(tmp_path: Path, torn: bytes) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 2)
+    journal.close()
+    with (tmp_path / "journal-00000001.jsonl").open("ab") as file:
+        file.write(torn)
+    again = Journal(tmp_path)
+    fill(again, 2, start=2)
+    again.close()
+    assert [record.at for record in read(tmp_path)] == [0, 1, 30, 31, 60, 61, 90, 91]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"\xff\xfe\x00",
+        b"null",
+        b"[]",
+        b'{"type":"decision"}',
+        b'{"type":"later"}',
+        b"{" * 2000,
+        b"1e999",
+        b'"' * 99,
+    ],
+    ids=["empty", "not UTF-8", "null", "an array", "fields missing", "a newer type", "deep", "a number", "quotes"],
+)
+def test_lines_that_are_no_records_are_passed_over(tmp_path: Path, garbage: bytes) -> None:
+    good = msgspec.json.encode(decision(1.0))
+    (tmp_path / "journal-00000003.jsonl").write_bytes(garbage + b"\n" + good + b"\n" + garbage)
+    assert list(read(tmp_path)) == list(read_back(tmp_path)) == [decision(1.0)]
+
+
+def test_a_record_of_a_newer_version_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
+    newer = msgspec.json.decode(msgspec.json.encode(decision(1.0))) | {"mood": "good"}
+    (tmp_path / "journal-00000001.jsonl").write_bytes(msgspec.json.encode(newer) + b"\n")
+    assert list(read(tmp_path)) == [decision(1.0)]
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    for name in ("journal-x.jsonl", "journal-.jsonl", "journal-1.txt", "notes"):
+        (tmp_path / name).write_text("mine")
+    journal = Journal(tmp_path, segment_bytes=1, segments=2)
+    fill(journal, 9)
+    journal.close()
+    assert [name for name in segments(tmp_path) if not name.startswith("journal-0")] == [
+        "journal-.jsonl",
+        "journal-1.txt",
+        "journal-x.jsonl",
+        "notes",
+    ]
+
+
+def test_a_full_segment_is_followed_by_the_next_and_the_oldest_go(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, segment_bytes=3000, segments=3)
+    fill(journal, 40)
+    journal.close()
+    kept = segments(tmp_path)
+    assert len(kept) == 3
+    assert kept[0] > "journal-00000001.jsonl"
+    assert all((tmp_path / name).stat().st_size < 3000 + 2500 for name in kept)
+    assert list(read(tmp_path))[-1] == outcome(39 * 30.0 + 1)
+
+
+class Full:
+    """A file on a disk that takes only so many bytes more."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = int(self.file.write(bytes(data[: self.room])))
+        self.room -= taken
+        return taken
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 2000])
+def test_a_full_disk_costs_the_lines_it_refuses_and_no_later_ones(tmp_path: Path, room: int) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
+    fill(journal, 4, start=1)
+    lost = journal.failures
+    assert (lost > 0, journal.writable) == (True, False)
+    assert journal.latest(*KEY) == decision(120.0, wish=6)
+    journal._file = good
+    fill(journal, 2, start=5)
+    assert (journal.failures, journal.writable) == (lost, True)
+    journal.close()
+    times = [record.at for record in read(tmp_path)]
+    assert times[:2] == [0, 1]
+    assert times[-4:] == [150, 151, 180, 181]
+    assert len(times) + lost == 14
+    assert times == sorted(times)
+
+
+def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, segment_bytes=10)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 3)
+        refused = journal.writable
+    fill(journal, 2, start=3)
+    assert (refused, journal.writable) == (False, True)
+    journal.close()
+    assert len(list(read(tmp_path))) == 10
+    assert journal.failures == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"reason": object()}, {"reason": "\ud800"}],
+    ids=["an object", "half a character"],
+)
+def test_what_cannot_be_written_is_refused_and_not_remembered(tmp_path: Path, changes: dict[str, Any]) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises((TypeError, ValueError)):
+        journal.append(decision(1.0, **changes))
+    assert (journal.decisions(), journal._pasts) == ([], {})
+    journal.close()
+    assert list(read(tmp_path)) == []
+
+
+@pytest.mark.parametrize("where", ["a file", "below a file"])
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path, where: str) -> None:
+    file = tmp_path / "state"
+    file.write_text("")
+    folder = file if where == "a file" else file / "journal"
+    with pytest.raises(UnavailableError, match=r"^/.*: the journal's folder must be writable: [\w ]+$") as caught:
+        Journal(folder)
+    assert caught.value.exit_code == 69
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_so_is_one_that_may_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(io, "FileIO", refuse)
+    with pytest.raises(UnavailableError, match="must be writable: no"):
+        Journal(tmp_path)
+
+
+def test_a_journal_that_may_not_be_read_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "journal-00000001.jsonl").write_text("")
+
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(UnavailableError, match="the journal must be readable: Permission denied"):
+        list(read_back(tmp_path))
+
+
+def test_reading_back_reads_no_more_segments_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, segment_bytes=5000)
+    fill(journal, 40)
+    journal.close()
+    opened: list[str] = []
+    real = Path.read_bytes
+
+    def note(path: Path) -> bytes:
+        opened.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", note)
+    assert next(read_back(tmp_path, b'"web"')) == outcome(39 * 30.0 + 1)
+    assert (len(segments(tmp_path)) > 5, len(opened) <= 2) == (True, True)
+
+
+def test_a_segment_that_is_dropped_while_it_is_wanted_is_passed_over(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / f"journal-{number:08d}.jsonl").write_bytes(msgspec.json.encode(decision(float(number))) + b"\n")
+    reading = read_back(tmp_path)
+    assert next(reading).at == 3
+    (tmp_path / "journal-00000002.jsonl").unlink()
+    assert [record.at for record in reading] == [1]
+
+
+def test_without_a_folder_it_is_kept_in_memory() -> None:
+    journal = Journal()
+    fill(journal, 3)
+    journal.close()
+    assert journal.past(*KEY, 61.0, 2).interval == 30.0
+
+
+def test_what_is_no_longer_governed_is_forgotten_but_stays_on_disk(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    journal.append(outcome(5.0))
+    last = journal.past(*KEY, 5.0, 2)
+    journal.forget(set(), before=last.until)
+    assert (journal.decisions(), journal.past(*KEY, 5.0, 2)) == ([], last)
+    journal.forget(set(), before=last.until + 1)
+    assert journal._pasts == {}
+    assert journal.past(*KEY, 9.0, 7).wishes(0.0) == [7]
+    journal.close()
+    assert len(list(read(tmp_path))) == 3
+
+
+def test_a_workload_that_could_not_be_judged_leaves_no_wish() -> None:
+    """It is not there, so it has not 0 replicas; else it would shrink as soon as it comes."""
+    journal = Journal()
+    journal.append(decision(0.0, None, current=0, verdict="hold", reason="FailedGetScale", interval_by=""))
+    assert journal.latest(*KEY) is not None
+    assert journal.past(*KEY, 5.0, 7) == Past(since=5.0, runs=journal.past(*KEY, 5.0, 7).runs, until=5.0)
+    assert journal.past(*KEY, 5.0, 7).wishes(0.0) == [7]
+
+
+def test_a_long_time_without_judgement_opens_the_windows_afresh() -> None:
+    journal = Journal()
+    journal.append(decision(0.0, wish=2))
+    for number in range(1, 30):
+        journal.append(decision(number * 30.0, None, current=0, interval_by=""))
+    assert journal.past(*KEY, 900.0, 8).wishes(800.0) == [8]
+
+
+def test_after_someone_else_may_have_acted_the_windows_open_afresh_and_changes_are_kept() -> None:
+    journal = Journal()
+    fill(journal, 2)
+    journal.reopen()
+    past = journal.past(*KEY, 40.0, 9)
+    assert past.wishes(39.0) == [9]
+    assert len(past.changes) == 2
+
+
+def test_a_folder_is_one_daemon_s_alone(tmp_path: Path) -> None:
+    first = Journal(tmp_path)
+    with pytest.raises(UnavailableError, match="must be one daemon's alone, another elasticd writes here"):
+        Journal(tmp_path)
+    first.close()
+    Journal(tmp_path).close()

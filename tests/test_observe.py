@@ -1,0 +1,252 @@
+"""What a workload's observation is cut from: pods, the first source that has samples, and faults."""
+
+from collections.abc import Collection
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.model import Node, Pod, Quality, Readings, Ref, Sample, Workload
+from elasticd.observe import fingerprint, observe
+from elasticd.policy import Bounds, Policy, Trust
+
+NOW = 1000.0
+REF = Ref("shop", "Deployment", "web")
+WORKLOAD = Workload(REF, "uid", "1", 2)
+POLICY = Policy(name="p", replicas=Bounds(10), strategies=())
+
+
+class View(Struct):
+    """A snapshot of one workload."""
+
+    seen: tuple[Pod, ...] = ()
+    fault: str = ""
+    confirmed: float = NOW
+    version: int = 1
+
+    def pods(self, workload: Workload) -> tuple[Pod, ...]:
+        return self.seen
+
+    def confirmed_for(self, ref: Ref) -> float:
+        return self.confirmed
+
+    def selector_fault(self, workload: Workload) -> str:
+        return self.fault
+
+    def workloads(self) -> Collection[Workload]:
+        return (WORKLOAD,)
+
+    def workload(self, ref: Ref) -> Workload | None:
+        return WORKLOAD
+
+    def nodes(self) -> tuple[Node, ...]:
+        return ()
+
+
+def pod(name: str, phase: str = "Running", deleted: bool = False) -> Pod:
+    return Pod("shop", name, f"uid-{name}", phase, deleted=deleted)
+
+
+def use(value: float, name: str = "") -> tuple[Sample, ...]:
+    return (Sample(value, NOW, NOW, pod=name),)
+
+
+PODS = (pod("a"), pod("b"))
+BY_POD = Readings("first", NOW, pods={"cpu": {"shop/a": use(1, "a"), "shop/b": use(2, "b"), "else/a": use(9, "a")}})
+BY_WORKLOAD = Readings("second", NOW, workloads={"cpu": {str(REF): use(5)}, "queue": {str(REF): use(7)}})
+OF_OTHERS = Readings("others", NOW, pods={"cpu": {"else/a": use(9, "a")}}, workloads={"queue": {}})
+STALE = Readings("stale", NOW, workloads={"cpu": {str(REF): (Sample(5, NOW - 500, NOW),)}})
+FAULTY = Readings("faulty", NOW, workloads={"queue": {str(REF): use(3)}}, faults={"cpu": "bad query"})
+ELSEWHERE = Readings("elsewhere", NOW, error="refused", offers=("queue",))
+DOWN = Readings("down", NOW, error="connection refused")
+
+
+@pytest.mark.parametrize(
+    ("readings", "name", "source", "quality", "values"),
+    [
+        pytest.param([BY_POD], "cpu", "first", Quality.FRESH, [1, 2], id="of-its-own-pods"),
+        pytest.param([BY_POD, BY_WORKLOAD], "cpu", "first", Quality.FRESH, [1, 2], id="the-first-source-wins"),
+        pytest.param([BY_WORKLOAD, BY_POD], "cpu", "second", Quality.FRESH, [5], id="whichever-it-is"),
+        pytest.param(
+            [OF_OTHERS, BY_WORKLOAD], "cpu", "second", Quality.FRESH, [5], id="not-one-that-knows-only-others"
+        ),
+        pytest.param([STALE, BY_POD], "cpu", "first", Quality.FRESH, [1, 2], id="one-that-is-stale-is-passed-over"),
+        pytest.param([STALE, DOWN], "cpu", "stale", Quality.STALE, [], id="stale-is-more-than-nothing"),
+        pytest.param([FAULTY, BY_POD], "cpu", "first", Quality.FRESH, [1, 2], id="a-fault-of-this-series"),
+        pytest.param([FAULTY], "cpu", "faulty", Quality.ERROR, [], id="told-when-nobody-else-has-it"),
+        pytest.param([FAULTY], "queue", "faulty", Quality.FRESH, [3], id="a-fault-of-another-series"),
+        pytest.param([OF_OTHERS], "queue", "others", Quality.EMPTY, [], id="known-but-not-of-this-workload"),
+        pytest.param([DOWN, BY_POD], "cpu", "first", Quality.FRESH, [1, 2], id="a-source-in-trouble-is-passed-over"),
+        pytest.param([DOWN, BY_POD], "queue", "down", Quality.ERROR, [], id="trouble-is-told-when-nobody-has-it"),
+        pytest.param([BY_POD], "queue", "", Quality.ERROR, [], id="nobody-knows-it"),
+    ],
+)
+def test_a_series_comes_from_the_first_source_that_has_samples_of_it(
+    readings: list[Readings], name: str, source: str, quality: Quality, values: list[float]
+) -> None:
+    series = observe(POLICY, WORKLOAD, View(PODS), readings, frozenset({name}), NOW).series[name]
+    assert (series.source, series.quality, [one.value for one in series.samples]) == (source, quality, values)
+
+
+@pytest.mark.parametrize(
+    ("readings", "message"),
+    [
+        pytest.param([BY_POD, DOWN], "", id="the-first-is-good"),
+        pytest.param([DOWN, BY_POD], "not down error: connection refused", id="one-is-down"),
+        pytest.param([ELSEWHERE, BY_POD], "", id="one-is-down-that-has-no-such-series"),
+        pytest.param(
+            [STALE, DOWN, BY_POD],
+            "not stale stale: 1 of 1 samples are up to 500 s old, at most 120 s; down error: connection refused",
+            id="two-are-passed-over",
+        ),
+        pytest.param(
+            [OF_OTHERS, DOWN], "no sample; not down error: connection refused", id="none-is-good-and-all-are-told"
+        ),
+    ],
+)
+def test_which_sources_were_passed_over_and_why_is_told_with_the_series(readings: list[Readings], message: str) -> None:
+    assert observe(POLICY, WORKLOAD, View(PODS), readings, frozenset({"cpu"}), NOW).series["cpu"].message == message
+
+
+@pytest.mark.parametrize(
+    ("readings", "quality", "values"),
+    [
+        pytest.param([OF_OTHERS], Quality.FRESH, [0.0], id="the-source-answered"),
+        pytest.param([DOWN], Quality.ERROR, [], id="it-did-not"),
+        pytest.param([STALE], Quality.ERROR, [], id="it-has-no-such-series"),
+        pytest.param([replace(OF_OTHERS, faults={"queue": "timeout"})], Quality.EMPTY, [], id="its-answer-is-at-fault"),
+        pytest.param([BY_WORKLOAD], Quality.FRESH, [7], id="there-is-one"),
+    ],
+)
+def test_empty_is_zero_only_where_it_is_written(
+    readings: list[Readings], quality: Quality, values: list[float]
+) -> None:
+    policy = replace(POLICY, trust=Trust(zero_when_empty=("queue",)))
+    series = observe(policy, WORKLOAD, View(PODS), readings, frozenset({"queue"}), NOW).series["queue"]
+    assert (series.quality, [one.value for one in series.samples]) == (quality, values)
+
+
+def test_what_is_left_of_a_doubtful_series_may_raise_only_where_the_policy_says_so() -> None:
+    third = replace(pod("c"), started=NOW - 600)
+    for trust, usable in ((Trust(coverage=1.0), False), (Trust(coverage=1.0, unknown="up-only"), True)):
+        policy = replace(POLICY, trust=trust)
+        series = observe(policy, WORKLOAD, View((*PODS, third)), [BY_POD], None, NOW).series["cpu"]
+        assert (series.quality, series.trusted, series.usable) == (Quality.PARTIAL, False, usable)
+
+
+def test_pods_that_have_just_started_need_no_sample_for_the_others_to_stand_for_all() -> None:
+    old = tuple(replace(one, started=NOW - 600) for one in PODS)
+    new = tuple(replace(pod(name), started=NOW - 5) for name in "cdefg")
+    series = observe(POLICY, WORKLOAD, View((*old, *new)), [BY_POD], None, NOW).series["cpu"]
+    assert (series.quality, series.trusted) == (Quality.PARTIAL, True)
+    late = tuple(replace(one, started=NOW - 600) for one in new)
+    assert not observe(POLICY, WORKLOAD, View((*old, *late)), [BY_POD], None, NOW).series["cpu"].trusted
+
+
+def test_garbage_of_a_pod_that_has_just_started_is_not_a_pod_without_a_sample() -> None:
+    """Somebody measured it, and nobody knows what."""
+    new = tuple(replace(one, started=NOW - 5) for one in PODS)
+    garbage = Readings("first", NOW, pods={"cpu": {"shop/a": use(1, "a"), "shop/b": use(float("nan"), "b")}})
+    for coverage, trusted in ((0.5, True), (0.6, False)):
+        policy = replace(POLICY, trust=Trust(coverage=coverage))
+        assert observe(policy, WORKLOAD, View(new), [garbage], None, NOW).series["cpu"].trusted is trusted
+
+
+def test_trouble_is_told_in_the_sources_words() -> None:
+    seen = observe(POLICY, WORKLOAD, View(PODS), [DOWN], frozenset({"cpu"}), NOW)
+    assert seen.series["cpu"].message == "connection refused"
+    nobody = observe(POLICY, WORKLOAD, View(PODS), [BY_POD], frozenset({"qps"}), NOW)
+    assert nobody.series["qps"].message == 'no source has a series "qps"'
+
+
+def test_only_the_series_that_are_read_are_cut_out_and_all_there_are_when_nobody_says() -> None:
+    readings = [BY_POD, BY_WORKLOAD]
+    assert list(observe(POLICY, WORKLOAD, View(PODS), readings, frozenset(), NOW).series) == []
+    assert list(observe(POLICY, WORKLOAD, View(PODS), readings, None, NOW).series) == ["cpu", "queue"]
+
+
+@pytest.mark.parametrize(
+    ("third", "quality"),
+    [
+        pytest.param(pod("c"), Quality.PARTIAL, id="running"),
+        pytest.param(pod("c", "Pending"), Quality.FRESH, id="pending"),
+        pytest.param(pod("c", "Succeeded"), Quality.FRESH, id="ended"),
+        pytest.param(pod("c", deleted=True), Quality.FRESH, id="being-deleted"),
+    ],
+)
+def test_a_sample_is_expected_of_every_running_pod(third: Pod, quality: Quality) -> None:
+    seen = observe(POLICY, WORKLOAD, View((*PODS, third)), [BY_POD], None, NOW)
+    assert seen.series["cpu"].quality is quality
+
+
+def test_a_selector_that_cannot_be_read_is_a_fault() -> None:
+    assert observe(POLICY, WORKLOAD, View(fault="bad"), [], None, NOW).fault == ("InvalidSelector", "bad")
+    assert observe(POLICY, WORKLOAD, View(), [], None, NOW).fault == ("", "")
+
+
+def test_time_and_confirmation_come_along() -> None:
+    seen = observe(POLICY, WORKLOAD, View(PODS, confirmed=990.0), [], None, NOW)
+    assert (seen.at, seen.confirmed, seen.pods) == (NOW, 990.0, PODS)
+
+
+def test_a_fingerprint_moves_with_samples_workload_and_pods_but_not_with_the_clock() -> None:
+    seen = observe(POLICY, WORKLOAD, View(PODS), [BY_POD], None, NOW)
+    mark = fingerprint(seen)
+    later = tuple(replace(one, measured=NOW + 1) for one in seen.series["cpu"].samples)
+    assert fingerprint(replace(seen, at=NOW + 30, confirmed=NOW + 30)) == mark
+    newer = replace(seen.series["cpu"], samples=later, measured=NOW + 1)
+    for moved in (
+        replace(seen, series={"cpu": newer}),
+        replace(seen, workload=replace(WORKLOAD, version="2")),
+        replace(seen, pods=(*PODS, pod("c"))),
+        replace(seen, fault=("InvalidSelector", "bad")),
+    ):
+        assert fingerprint(moved) != mark
+
+
+def test_a_fingerprint_moves_when_only_an_older_sample_of_a_series_is_newer() -> None:
+    """Pods are measured one by one: the newest says nothing of the others."""
+    seen = observe(POLICY, WORKLOAD, View(PODS), [BY_POD], None, NOW)
+    (first, second), series = seen.series["cpu"].samples, seen.series["cpu"]
+    lagging = replace(seen, series={"cpu": replace(series, samples=(replace(first, measured=NOW - 60), second))})
+    caught_up = replace(seen, series={"cpu": replace(series, samples=(replace(first, measured=NOW - 1), second))})
+    assert lagging.series["cpu"].measured == caught_up.series["cpu"].measured
+    assert fingerprint(lagging) != fingerprint(caught_up)
+
+
+def test_a_fingerprint_outlives_the_pods_it_was_taken_of() -> None:
+    """An identity would not: a new tuple may come to lie where the old one was."""
+    view = View((pod("a"), pod("b")))
+    mark = fingerprint(observe(POLICY, WORKLOAD, view, [], None, NOW))
+    for _ in range(100):
+        view.seen = (pod("a"), pod("c"))
+        assert fingerprint(observe(POLICY, WORKLOAD, view, [], None, NOW)) != mark
+
+
+DEPLOYED = Readings("sensors", NOW, workloads={"queue": {"shop/Deployment/other": use(1)}}, complete=False)
+
+
+@pytest.mark.parametrize(
+    ("readings", "values"),
+    [
+        pytest.param([DEPLOYED], [], id="a-sensor-that-is-silent-does-not-measure-0"),
+        pytest.param([DEPLOYED, BY_WORKLOAD], [7], id="while-another-source-knows-more"),
+        pytest.param([DEPLOYED, OF_OTHERS], [0.0], id="when-one-that-knows-all-there-is-has-none-either"),
+        pytest.param([OF_OTHERS, DOWN], [], id="while-another-cannot-be-asked"),
+        pytest.param([replace(OF_OTHERS, received=NOW - 500)], [], id="when-it-was-answered-too-long-ago"),
+    ],
+)
+def test_empty_is_zero_only_when_the_whole_chain_has_answered_and_of_late(
+    readings: list[Readings], values: list[float]
+) -> None:
+    policy = replace(POLICY, trust=Trust(zero_when_empty=("queue",)))
+    series = observe(policy, WORKLOAD, View(PODS), readings, frozenset({"queue"}), NOW).series["queue"]
+    assert [one.value for one in series.samples] == values
+
+
+def test_pods_that_are_being_deleted_stand_for_nobody() -> None:
+    """As in a rollout: two are heard of, and both are on their way out."""
+    going = tuple(replace(one, deleted=True, started=NOW - 600) for one in PODS)
+    staying = tuple(replace(pod(name), started=NOW - 600) for name in "cd")
+    series = observe(POLICY, WORKLOAD, View((*going, *staying)), [BY_POD], None, NOW).series["cpu"]
+    assert (series.samples, series.trusted) == ((), False)

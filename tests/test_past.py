@@ -1,0 +1,136 @@
+"""The past: runs lose nothing that a window could see, gaps open windows afresh, and nothing grows for ever."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from elasticd.model import Change, Decision, Outcome, Past, Ref, Result, Run
+from elasticd.past import GAP, HORIZON, begin, carry, remember, resume
+
+REF = Ref("shop", "Deployment", "web")
+
+
+def decision(at: float, wish: int | None, interval: float = 10.0) -> Decision:
+    return Decision(
+        id="d",
+        at=at,
+        policy="p",
+        workload=REF,
+        mode="act",
+        current=3,
+        replicas=3,
+        verdict="keep",
+        reason="",
+        message="",
+        wish=wish,
+        interval=interval,
+    )
+
+
+def outcome(at: float, before: int, after: int, result: Result = "done") -> Outcome:
+    return Outcome("d", at, "p", REF, result, before, after)
+
+
+def test_at_first_the_count_then_found_is_a_wish() -> None:
+    past = begin(100.0, 7)
+    assert past == Past(since=100.0, runs=(Run(100.0, 100.0, 7),), until=100.0)
+    assert past.interval is None
+
+
+def test_equal_wishes_in_a_row_are_one_run() -> None:
+    past = begin(0.0, 3)
+    for at, wish in ((10.0, 3), (20.0, 3), (30.0, 5), (40.0, None), (50.0, 5), (60.0, 3)):
+        past = remember(past, decision(at, wish))
+    assert past.runs == (Run(0, 20, 3), Run(30, 50, 5), Run(60, 60, 3))
+
+
+def test_a_decision_without_a_wish_leaves_only_its_time_and_interval() -> None:
+    past = remember(begin(0.0, 3), decision(10.0, None, interval=1.0))
+    assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0)
+
+
+def test_remembering_leaves_the_past_before_it_as_it_was() -> None:
+    before = begin(0.0, 3)
+    remember(before, decision(10.0, 5))
+    carry(before, outcome(10.0, 3, 5))
+    assert before == begin(0.0, 3)
+
+
+Wishes = list[tuple[float, int]]
+WISHES = st.lists(st.tuples(st.integers(0, 900), st.none() | st.integers(0, 4)), max_size=40)
+
+
+@given(WISHES, st.integers(0, 3600), st.booleans())
+def test_runs_show_any_window_the_same_wishes_as_a_list_would(
+    steps: list[tuple[int, int | None]], window: int, inclusive: bool
+) -> None:
+    past, naive, at = begin(0.0, 2), [(0.0, 2)], 0.0
+    for wait, wish in steps:
+        at += wait
+        past = remember(past, decision(at, wish))
+        if wish is not None:
+            naive.append((at, wish))
+    after = at - window
+    seen = [wish for time, wish in naive if time > after or (inclusive and time == after)]
+    found = past.wishes(after, inclusive=inclusive)
+    assert set(found) == set(seen)
+    assert (max(found, default=None), min(found, default=None)) == (max(seen, default=None), min(seen, default=None))
+
+
+def test_runs_that_no_window_can_see_are_dropped() -> None:
+    past = remember(begin(0.0, 3), decision(HORIZON, 4))
+    assert past.runs == (Run(0, 0, 3), Run(HORIZON, HORIZON, 4))
+    past = remember(past, decision(HORIZON + 1, 4))
+    assert past.runs == (Run(HORIZON, HORIZON + 1, 4),)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=300))
+def test_the_past_never_outgrows_its_horizon(wishes: list[int]) -> None:
+    past = begin(0.0, 0)
+    for index, wish in enumerate(wishes):
+        past = carry(remember(past, decision(index * 100.0, wish)), outcome(index * 100.0, wish, wish + 1))
+    assert len(past.runs) <= HORIZON / 100 + 2
+    assert len(past.changes) <= HORIZON / 100 + 2
+
+
+@pytest.mark.parametrize(
+    ("interval", "silence", "gap"),
+    [
+        pytest.param(None, GAP, False, id="a-minute-is-no-gap"),
+        pytest.param(None, GAP + 0.1, True, id="more-than-a-minute"),
+        pytest.param(1.0, GAP, False, id="a-fast-pace-has-the-same-minute"),
+        pytest.param(30.0, 90.0, False, id="three-slow-polls"),
+        pytest.param(30.0, 90.1, True, id="more-than-three-slow-polls"),
+    ],
+)
+def test_after_a_gap_the_count_then_found_is_a_wish_again(interval: float | None, silence: float, gap: bool) -> None:
+    past = replace(begin(0.0, 9), interval=interval)
+    resumed = resume(past, silence, 4)
+    expected = replace(past, since=silence, runs=(Run(0, 0, 9), Run(silence, silence, 4)), until=silence)
+    assert resumed == (expected if gap else past)
+
+
+def test_after_a_gap_nothing_is_forgotten_that_a_window_still_sees() -> None:
+    past = resume(remember(begin(0.0, 9), decision(10.0, 9)), 200.0, 4)
+    assert past.wishes(200.0 - 300) == [4, 9]
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [("done", True), ("refused", False), ("conflict", False), ("failed", False), ("observed", False)],
+)
+def test_only_what_was_carried_out_is_a_change(result: Result, kept: bool) -> None:
+    past = carry(begin(0.0, 3), outcome(10.0, 3, 5, result))
+    assert past.changes == ((Change(10.0, 3, 5),) if kept else ())
+
+
+def test_changes_are_read_newest_first_and_strictly_later() -> None:
+    past = carry(carry(begin(0.0, 3), outcome(10.0, 3, 5)), outcome(20.0, 5, 4))
+    assert past.changes_after(10.0) == [Change(20.0, 5, 4)]
+    assert past.changes_after(9.0) == [Change(20.0, 5, 4), Change(10.0, 3, 5)]
+
+
+def test_changes_that_no_window_can_see_are_dropped() -> None:
+    past = carry(carry(begin(0.0, 3), outcome(0.0, 3, 5)), outcome(HORIZON + 1, 5, 4))
+    assert past.changes == (Change(HORIZON + 1, 5, 4),)

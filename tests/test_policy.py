@@ -1,0 +1,70 @@
+"""Policies: bounds that make sense, and whom a policy governs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticd.model import Ref, Workload
+from elasticd.policy import Bounds, Policy, Select, Strategy, Target
+
+WEB = Workload(Ref("shop", "Deployment", "web"), "uid", "1", 1, labels={"tier": "web", "team": "a"})
+
+
+def policy(workload: Target | None = None, select: Select | None = None) -> Policy:
+    return Policy(name="p", replicas=Bounds(10), strategies=(), workload=workload, select=select)
+
+
+@given(st.integers(0, 50), st.integers(1, 50))
+def test_bounds_are_in_order_or_refused(least: int, most: int) -> None:
+    if least <= most:
+        assert Bounds(most, least).min == least
+    else:
+        with pytest.raises(ValueError, match=rf"^min: must be <= max = {most}, is {least}$"):
+            Bounds(most, least)
+
+
+def test_bounds_have_one_replica_at_least_unless_told_otherwise() -> None:
+    assert Bounds(10) == Bounds(max=10, min=1)
+
+
+@pytest.mark.parametrize(
+    ("target", "governs"),
+    [
+        pytest.param(Target("shop", "web"), True, id="by-name"),
+        pytest.param(Target("shop", "api"), False, id="another-name"),
+        pytest.param(Target("test", "web"), False, id="another-namespace"),
+        pytest.param(Target("shop", "web", "StatefulSet"), False, id="another-kind"),
+        pytest.param(Target("shop", "web", api_version="x/v1"), False, id="another-api"),
+    ],
+)
+def test_a_policy_with_a_name_governs_just_that(target: Target, governs: bool) -> None:
+    assert policy(target).governs(WEB) is governs
+    assert target.ref == Ref(target.namespace, target.kind, target.name, target.api_version)
+
+
+@pytest.mark.parametrize(
+    ("select", "governs"),
+    [
+        pytest.param(Select(("shop",)), True, id="namespace"),
+        pytest.param(Select(("test", "shop")), True, id="one-of-the-namespaces"),
+        pytest.param(Select(("*",)), True, id="any-namespace"),
+        pytest.param(Select(("sho*",)), False, id="a-star-is-no-pattern"),
+        pytest.param(Select(("test",)), False, id="another-namespace"),
+        pytest.param(Select(("*",), {"tier": "web"}), True, id="label"),
+        pytest.param(Select(("*",), {"tier": "web", "team": "a"}), True, id="all-labels"),
+        pytest.param(Select(("*",), {"tier": "web", "team": "b"}), False, id="one-label-differs"),
+        pytest.param(Select(("*",), {"zone": ""}), False, id="a-label-it-does-not-have"),
+        pytest.param(Select(("*",), kind="StatefulSet"), False, id="another-kind"),
+        pytest.param(Select(("*",), api_version="x/v1"), False, id="another-api"),
+    ],
+)
+def test_a_policy_that_selects_governs_what_matches(select: Select, governs: bool) -> None:
+    assert policy(select=select).governs(WEB) is governs
+
+
+def test_a_policy_without_either_governs_nobody() -> None:
+    assert not policy().governs(WEB)
+
+
+def test_a_strategy_reads_everything_unless_it_says() -> None:
+    assert Strategy().reads() is None

@@ -1,0 +1,174 @@
+"""Reloads of a running daemon: all or nothing, and never a replica touched for it."""
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons import Daemon, daemon, policy, until, write
+
+
+def put(running: Daemon, text: str | bytes, name: str = "web") -> None:
+    """Replace a policy file in one step, as an editor does."""
+    path = running.folder / "policies" / f"{name}.toml"
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(text if isinstance(text, bytes) else text.encode())
+    temporary.replace(path)
+
+
+def hang_up(running: Daemon) -> None:
+    running.process.send_signal(signal.SIGHUP)
+
+
+def refusals(running: Daemon) -> float:
+    found = re.search(r'config_reloads_total\{result="refused"\} (.+)', running.get("/metrics"))
+    return float(found[1]) if found else 0.0
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One for all bad reloads: each must leave it as it was."""
+    with daemon(tmp_path_factory.mktemp("shared"), web=policy(3)) as running:
+        running.replicas(3)
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('mode = "act"\n[[strategy]\n', r"ERROR .*web\.toml: must be TOML: .*line 2.*"),
+        (policy()[: len(policy()) // 2], r"ERROR .*web\.toml: .*"),
+        ("", r"ERROR .*web\.toml: replicas: must be given, is missing"),
+        (policy().replace("max = 8", 'max = "8"'), r'ERROR .*web\.toml: replicas\.max: must be .*, is "8"'),
+        (policy().replace("min = 1", "min = 9"), r"ERROR .*web\.toml: replicas\.min: must be <= max = 8, is 9"),
+        (policy().replace("max", "mx"), r'ERROR .*web\.toml: replicas\.mx: no such key, did you mean "max"\?'),
+        (b"\xff\xfe", r"ERROR .*web\.toml: must be UTF-8, is not at byte 1"),
+        ("a = " + "[" * 5000, r"ERROR .*web\.toml: .*|ERROR .*policies: .*"),
+    ],
+    ids=[
+        "no TOML",
+        "half a file",
+        "an empty file",
+        "a wrong type",
+        "min > max",
+        "an unknown key",
+        "no text",
+        "deep nesting",
+    ],
+)
+def test_a_bad_reload_keeps_what_runs_and_says_the_line(shared: Daemon, text: str | bytes, line: str) -> None:
+    said, refused = len(shared.log), refusals(shared)
+    put(shared, text)
+    hang_up(shared)
+    until(lambda: re.search(f"^(?:{line})$", shared.log[said:], re.MULTILINE), line)
+    until(lambda: refusals(shared) > refused)
+    assert "ERROR the policies in force are kept as they were" in shared.log[said:]
+    assert "Traceback" not in shared.log
+    at = shared.decision()["at"]
+    until(lambda: shared.decision()["at"] > at)
+    assert shared.decision()["replicas"] == 3
+
+
+def test_after_a_bad_reload_a_good_one_is_adopted(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        put(running, "bad")
+        hang_up(running)
+        running.logged("ERROR the policies in force are kept as they were")
+        put(running, policy(4))
+        hang_up(running)
+        running.replicas(4)
+        assert running.stop() == 0
+
+
+def test_a_good_reload_is_adopted(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        running.replicas(3)
+        put(running, policy(4))
+        hang_up(running)
+        running.replicas(4)
+        running.logged("INFO 1 policy in force\n")
+        assert "elasticd_policies 1.0" in running.get("/metrics")
+
+
+def test_one_bad_file_keeps_the_others_from_being_adopted(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        running.replicas(3)
+        put(running, policy(4))
+        put(running, "bad", name="other")
+        hang_up(running)
+        running.logged("ERROR the policies in force are kept as they were")
+        at = running.decision()["at"]
+        until(lambda: running.decision()["at"] > at)
+        assert running.decision()["current"] == 3
+
+
+def test_a_policy_that_is_removed_leaves_the_replicas_alone_and_its_series_vanish(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        running.replicas(3)
+        (tmp_path / "policies" / "web.toml").unlink()
+        hang_up(running)
+        running.logged("WARNING 0 policies in force")
+        until(lambda: 'name="web"' not in running.get("/metrics"))
+        put(running, policy(3).replace('"act"', '"observe"'))
+        hang_up(running)
+        running.replicas(3)
+
+
+def test_the_folder_itself_may_vanish_and_come_back(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        running.replicas(3)
+        (tmp_path / "policies").rename(tmp_path / "away")
+        hang_up(running)
+        running.logged(r"ERROR .*policies: must be a readable folder, is not: No such file or directory")
+        (tmp_path / "away").rename(tmp_path / "policies")
+        put(running, policy(4))
+        hang_up(running)
+        running.replicas(4)
+
+
+def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        running.replicas(3)
+        put(running, policy(4))
+        running.replicas(4)
+        assert len(running.logged("INFO 1 policy in force\n")) == 1
+
+
+def test_so_is_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
+    settings, policies = write(tmp_path, web=policy(3)), tmp_path / "policies"
+    (policies / "web.toml").unlink()
+
+    def swap(generation: str, text: str) -> None:
+        (policies / f"..{generation}").mkdir()
+        (policies / f"..{generation}" / "web.toml").write_text(text)
+        (policies / "..data_tmp").symlink_to(f"..{generation}")
+        (policies / "..data_tmp").replace(policies / "..data")
+
+    swap("2026_1", policy(3))
+    (policies / "web.toml").symlink_to("..data/web.toml")
+    assert settings.exists()
+    with daemon(tmp_path) as running:
+        running.replicas(3)
+        swap("2026_2", policy(4))
+        running.replicas(4)
+        assert (policies / "..data").readlink() == Path("..2026_2")
+
+
+def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as running:
+        for _ in range(50):
+            hang_up(running)
+        running.logged("INFO 1 policy in force\n")
+        running.replicas(3)
+        assert running.stop() == 0
+        assert "Traceback" not in running.log
+
+
+def test_a_changed_elasticd_toml_is_not_applied_and_that_is_told(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy()) as running:
+        path = running.folder / "elasticd.toml"
+        path.write_text("dry_run = true\n" + path.read_text())
+        hang_up(running)
+        running.logged(r"WARNING .*elasticd\.toml has changed: restart to apply it")

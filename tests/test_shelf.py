@@ -1,0 +1,192 @@
+"""One read of each source for all: shared, late, raising, and nonsense."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from elasticd.clock import VirtualClock
+from elasticd.model import Readings, Sample
+from elasticd.shelf import Shelf
+from elasticd.sources import Source
+
+
+class Meter:
+    """A reader that answers what it is told to, when it is let."""
+
+    def __init__(self, answer: Callable[[], object] | None = None) -> None:
+        self.asked: list[float] = []
+        self.answer = answer
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def read(self, now: float) -> Readings:
+        self.asked.append(now)
+        await self.open.wait()
+        return Readings("meter", now) if self.answer is None else self.answer()  # type: ignore[return-value]
+
+
+class Measured(Source, tag="meter", frozen=True):
+    """What the meter is, in TOML."""
+
+
+def shelf(meter: Meter, every: float = 1.0, patience: float = 30.0) -> Shelf:
+    return Shelf(meter, Measured(every=every), VirtualClock(), patience)
+
+
+async def ask(shared: Shelf, now: float) -> Readings:
+    """The reading, once the read was waited for as long as it is worth it."""
+    if (task := shared.ask(now)) is not None:
+        await asyncio.wait([task], timeout=shared._patience)
+    return shared.take(now) or shared.last
+
+
+@pytest.mark.parametrize(
+    ("times", "reads"),
+    [
+        ([0, 0, 0], [0]),
+        ([0, 0.5, 0.99], [0]),
+        ([0, 1, 2], [0, 1, 2]),
+        ([0, 0.7, 1.4, 2.1], [0, 1.4]),
+        ([0, 3600], [0, 3600]),
+    ],
+    ids=["at once", "within every", "each every", "not from the last asker", "after a jump"],
+)
+async def test_a_reading_is_shared_within_every(times: list[float], reads: list[float]) -> None:
+    meter = Meter()
+    shared = shelf(meter)
+    for now in times:
+        said = await ask(shared, now)
+        assert now - said.received < 1
+    assert meter.asked == reads
+
+
+async def test_all_who_ask_during_a_read_get_that_one() -> None:
+    meter = Meter()
+    meter.open.clear()
+    shared = shelf(meter, patience=10)
+    asking = [asyncio.create_task(ask(shared, 5.0)) for _ in range(5)]
+    await asyncio.sleep(0)
+    meter.open.set()
+    assert {(await one).received for one in asking} == {5.0}
+    assert meter.asked == [5.0]
+
+
+def _refuse() -> object:
+    raise ConnectionError("refused")
+
+
+def _cancel() -> object:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (_refuse, "ConnectionError: refused"),
+        (_cancel, "the read was cancelled"),
+        (lambda: dict[str, str]()["value"], "KeyError: 'value'"),
+        (lambda: "503", 'must answer with Readings, did with "503"'),
+        (list, "must answer with Readings, did with []"),
+    ],
+    ids=["raises", "cancels itself", "has a bug", "answers with a string", "answers with a list"],
+)
+async def test_a_source_in_trouble_is_told_of_and_harms_nobody(answer: Callable[[], object], error: str) -> None:
+    meter = Meter(answer)
+    shared = shelf(meter)
+    assert (await ask(shared, 3.0)).error == error
+    assert (await ask(shared, 3.5)).error == error
+    meter.answer = None
+    assert (await ask(shared, 4.0)).error == ""
+
+
+async def test_nothing_is_awaited_of_a_source_that_cannot_even_begin() -> None:
+    class Broken:
+        def read(self, now: float) -> object:
+            raise RuntimeError("not a coroutine")
+
+    shared = Shelf(Broken(), Measured(), VirtualClock())  # type: ignore[arg-type]
+    assert (await ask(shared, 0.0)).error == "RuntimeError: not a coroutine"
+
+
+async def test_a_late_reader_is_waited_for_once_and_the_old_reading_stands_meanwhile() -> None:
+    meter = Meter()
+    shared = shelf(meter, patience=0.01)
+    await ask(shared, 0.0)
+    meter.open.clear()
+    assert (await ask(shared, 10.0)).received == 0.0
+    shared._patience = 1e9  # whoever waits now, waits for ever
+    for now in (11.0, 12.0, 13.0):
+        assert (await asyncio.wait_for(ask(shared, now), 5)).received == 0.0
+    assert meter.asked == [0.0, 10.0]
+
+
+async def test_what_a_late_reader_brings_is_taken_at_the_next_look_and_nobody_waits_for_the_next_read() -> None:
+    meter = Meter()
+    shared = shelf(meter, patience=0.01)
+    meter.open.clear()
+    assert (await ask(shared, 0.0)).error == "not read yet"
+    meter.open.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (await ask(shared, 5.0)).received == 0.0
+    assert (await ask(shared, 5.0)).received == 0.0
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (await ask(shared, 5.1)).received == 5.0
+    shared._patience = 30.0
+    assert (await ask(shared, 9.0)).received == 9.0, "a read that was in time is waited for again"
+
+
+async def test_closing_ends_a_read_that_is_under_way() -> None:
+    meter = Meter()
+    meter.open.clear()
+    shared = shelf(meter, patience=0.01)
+    await ask(shared, 0.0)
+    await shared.close()
+    await shared.close()
+    assert shared._task is not None
+    assert shared._task.cancelled()
+
+
+async def test_trouble_is_logged_once_for_each_change(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    meter = Meter(lambda: Readings("meter", 0.0, error="503: busy"))
+    shared = shelf(meter, every=0.0)
+    for now in (0.0, 20.0, 40.0):
+        await ask(shared, now)
+    meter.answer = lambda: Readings("meter", 0.0, faults={"cpu": "3 of 9 have no fit label"})
+    await ask(shared, 60.0)
+    meter.answer = lambda: Readings("meter", 0.0, faults={"cpu": "4 of 9 have no fit label"})
+    await ask(shared, 80.0)
+    meter.answer = None
+    for now in (100.0, 120.0):
+        await ask(shared, now)
+    assert [record.message for record in caplog.records] == [
+        "source meter: 503: busy",
+        "source meter: cpu: 3 of 9 have no fit label",
+        "source meter: all is well again",
+    ]
+
+
+async def test_a_failing_reader_is_left_alone_for_longer_and_longer() -> None:
+    meter = Meter(_refuse)
+    shared = shelf(meter)
+    for tenth in range(600):
+        await ask(shared, tenth / 10)
+    pauses = [later - sooner for sooner, later in pairwise(meter.asked)]
+    assert pauses[:4] == pytest.approx([1, 2, 4, 8])
+    assert max(pauses) == pytest.approx(15)
+
+
+async def test_a_report_says_how_it_fares() -> None:
+    samples = {"load": {"shop/Deployment/web": (Sample(1.0, 3.0, 5.0),)}}
+    meter = Meter(lambda: Readings("other", 5.0, workloads=samples))
+    shared = shelf(meter)
+    assert (shared.report(5.0).health, shared.report(5.0).age) == ("not read yet", None)
+    await ask(shared, 5.0)
+    report = shared.report(7.0)
+    assert (report.name, report.type, report.health, report.age) == ("meter", "meter", "ok", 4.0)
+    assert (report.reads, report.failures, report.samples, report.series) == (1, 0, 1, ("load",))
+    assert shared.last.source == "meter", "by whatever name it calls itself"

@@ -1,0 +1,147 @@
+"""Decisions in words, whatever is in them."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console, RenderableType
+
+from elasticd import show
+from elasticd.model import Condition, Limit, Outcome
+from tests.test_journal import decision, outcome
+
+
+def text(renderable: RenderableType, width: int = 200) -> str:
+    console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get()
+
+
+def lines(renderable: RenderableType) -> list[list[str]]:
+    """Each line's words."""
+    return [line.split() for line in text(renderable).splitlines() if line.strip()]
+
+
+def explained(outcome: Outcome | None = None, **changes: Any) -> list[str]:
+    return [" ".join(line) for line in lines(show.explain(decision(60.0, **changes), outcome, 72.0))]
+
+
+def test_everything_a_decision_was_made_of_is_said_in_the_order_it_was_made() -> None:
+    assert explained(outcome(61.0)) == [
+        "shop/Deployment/web policy shop (act), 12 s ago",
+        "2 -> 3 replicas: Wanted, more",
+        "Samples",
+        "series source quality samples total age window",
+        "cpu meter fresh 1 0.5 0.0 s 15 s",
+        "Wanted",
+        "strategy replicas metric current target why",
+        "hpa 3 Wanted",
+        "3 cpu 70% 50%",
+        "Limits",
+        "limit allows binds reason",
+        "rate 1 to any yes ScaleUpLimit",
+        "Conditions",
+        "condition status reason",
+        "AbleToScale True ReadyForNewScale",
+        "Plugin failures",
+        "plugin hook",
+        "bad limit raised",
+        "Action scale 2 -> 3: done (HTTP 200) in 0.100 s",
+        "Next looks again after 30 s (policy)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "row"),
+    [
+        (Limit("Rate", "", 1, 5, name="rate", bound=True), "rate 1 to 5 yes Rate"),
+        (Limit("Rate", "per min", None, 5, name="rate"), "rate 0 to 5 no Rate per min"),
+        (Limit("Rate", "", 2, None, name="rate"), "rate 2 to any no Rate"),
+    ],
+    ids=["binds", "no least", "no most"],
+)
+def test_a_limit_is_an_interval_a_reason_and_whether_it_binds(limit: Limit, row: str) -> None:
+    assert row in explained(limits=(limit,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"action": None}, "Action none"),
+        ({}, "Action scale 2 -> 3: no answer is recorded"),
+        ({"limits": ()}, "none"),
+        ({"recommendations": ()}, "no strategy was asked"),
+        ({"series": (), "pods": 4}, "4 pods"),
+        ({"verdict": "hold", "wish": 9}, "hold 2 replicas (wanted 9): Wanted, more"),
+        ({"verdict": "keep", "wish": 2, "message": ""}, "keep 2 replicas: Wanted"),
+        ({"conditions": (Condition("ScalingActive", False, "Why", "so"),)}, "ScalingActive False Why so"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_what_there_is_none_of_is_said(changes: dict[str, Any], line: str) -> None:
+    assert line in explained(**changes)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["[red]x[/red]", "[/nonsense]", ":smile:", "a[cpu]b", "\x1b[31mred\x1b[0m", "a\r\nb\x07"]
+)
+def test_what_strangers_write_is_shown_as_it_is_and_never_obeyed(hostile: str) -> None:
+    seen = text(show.explain(decision(60.0, reason=hostile, message=hostile, failures=()), None, 60.0))
+    seen += text(show.status([decision(60.0, reason=hostile)], 60.0))
+    assert "\x1b" not in seen
+    assert "\r" not in seen
+    if hostile.isprintable():
+        assert seen.count(hostile) == 3
+
+
+DONE = Condition("AbleToScale", True, "SucceededRescale")
+MOVED = Condition("AbleToScale", False, "FailedUpdateScale", "version was 1, is 2")
+REFUSED = Condition("AbleToScale", False, "FailedUpdateScale", "the lease is lost")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"condition": DONE}, ["done (HTTP 200) in 0.100 s", "AbleToScale True, SucceededRescale"]),
+        (
+            {"result": "conflict", "code": 409, "reason": "Conflict", "message": MOVED.message, "condition": MOVED},
+            ["conflict (Conflict, HTTP 409) in 0.100 s, version was 1, is 2", "AbleToScale False, FailedUpdateScale"],
+        ),
+        (
+            {"result": "refused", "code": 0, "reason": "LeaseLost", "message": REFUSED.message, "condition": REFUSED},
+            ["refused (LeaseLost) in 0.100 s, the lease is lost", "AbleToScale False, FailedUpdateScale"],
+        ),
+        ({"result": "observed", "code": 0}, ["observed in 0.100 s"]),
+    ],
+    ids=["done", "moved", "not asked", "only observed"],
+)
+def test_what_came_of_an_action_is_said_with_its_reason_and_the_hpa_s_words(
+    changes: dict[str, Any], said: list[str]
+) -> None:
+    first, *more = explained(replace(outcome(61.0), **changes))[-len(said) - 1 : -1]
+    assert [first.removeprefix("Action scale 2 -> 3: "), *more] == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0, "0.0 s"), (9.94, "9.9 s"), (10, "10 s"), (119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2 h")],
+)
+def test_a_duration_is_said_as_a_person_says_it(value: float, said: str) -> None:
+    assert show.seconds(value) == said
+
+
+def test_the_status_has_a_row_for_each_workload() -> None:
+    found = [" ".join(line) for line in lines(show.status([decision(60.0), decision(61.0, None, policy="q")], 72.0))]
+    assert found == [
+        "policy mode workload replicas wanted verdict why poll judged",
+        "shop act shop/Deployment/web 2 -> 3 3 scale Wanted 30 s 12 s ago",
+        "q act shop/Deployment/web 2 - scale Wanted 30 s 11 s ago",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 40, 20])
+def test_on_a_narrow_terminal_cells_fold_and_nothing_is_cut(width: int) -> None:
+    seen = text(show.status([decision(60.0, reason="FailedGetResourceMetric")], 60.0), width)
+    assert max(map(len, seen.splitlines())) <= width
+    assert "…" not in seen

@@ -1,0 +1,141 @@
+"""The status pages: read-only, on a port of their own."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from elasticd.errors import UnavailableError
+from elasticd.web import Pages, serve
+
+HOST = "127.0.0.1"
+
+
+class Told:
+    """What the pages are told."""
+
+    health, readiness = "", ""
+
+    async def query(self, series: str, workload: str) -> object:
+        return [series, workload]
+
+    def pages(self) -> Pages:
+        return Pages(
+            metrics=lambda: lambda: b"elasticd_leader 1.0\n",
+            health=lambda: self.health,
+            readiness=lambda: self.readiness,
+            status=lambda: {"leading": True, "decisions": []},
+            sources=lambda: [{"name": "cpu"}],
+            query=self.query,
+        )
+
+
+class Client:
+    def __init__(self, told: Told, address: str, session: aiohttp.ClientSession) -> None:
+        self.told, self.address, self.session = told, address, session
+
+    async def __call__(self, path: str, method: str = "GET", **more: Any) -> tuple[int, str]:
+        async with self.session.request(method, self.address + path, **more) as answer:
+            return answer.status, await answer.text()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    told = Told()
+    async with serve(told.pages(), HOST, 0) as address, aiohttp.ClientSession() as session:
+        yield Client(told, address, session)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/metrics", "elasticd_leader 1.0\n"),
+        ("/healthz", "ok\n"),
+        ("/readyz", "ok\n"),
+        ("/status", '{"leading":true,"decisions":[]}'),
+        ("/sources", '[{"name":"cpu"}]'),
+        ("/query?series=cpu&workload=shop%2FDeployment%2Fweb", '["cpu","shop/Deployment/web"]'),
+        ("/query", '["",""]'),
+        ("/status?pretty", '{"leading":true,"decisions":[]}'),
+    ],
+)
+async def test_a_page_shows_what_it_is_told(client: Client, path: str, text: str) -> None:
+    assert await client(path) == (200, text)
+
+
+@pytest.mark.parametrize(("path", "what"), [("/healthz", "health"), ("/readyz", "readiness")])
+async def test_what_is_wrong_is_said_with_503(client: Client, path: str, what: str) -> None:
+    setattr(client.told, what, "no tick for 31 s")
+    assert await client(path) == (503, "no tick for 31 s\n")
+    setattr(client.told, what, "")
+    assert (await client(path))[0] == 200
+
+
+async def test_the_types_of_the_pages_are_those_their_readers_ask_for(client: Client) -> None:
+    async with client.session.get(client.address + "/metrics") as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    async with client.session.get(client.address + "/status") as answer:
+        assert answer.headers["Content-Type"].startswith("application/json")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics/", "/../../etc/passwd", "/%2e%2e/etc/passwd", "/status/x", "/" + "a" * 4000]
+)
+async def test_there_is_nothing_else(client: Client, path: str) -> None:
+    assert (await client(path))[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/status"])
+async def test_nothing_can_be_written(client: Client, method: str, path: str) -> None:
+    assert (await client(path, method, data=b"x" * 100_000))[0] == 405
+
+
+async def test_a_port_in_use_is_told_in_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            UnavailableError, match=rf"^http: {HOST}:{port} must be free to listen on, is not: .*$"
+        ) as told:
+            async with serve(Told().pages(), HOST, port):
+                pass
+    assert "\n" not in str(told.value)
+    assert told.value.exit_code == 69
+
+
+async def test_a_host_that_is_not_ours_is_told_in_one_line() -> None:
+    with pytest.raises(UnavailableError, match=r"^http: 192\.0\.2\.1:0 must be free to listen on"):
+        async with serve(Told().pages(), "192.0.2.1", 0):
+            pass
+
+
+async def test_its_port_is_free_again_afterwards() -> None:
+    async with serve(Told().pages(), HOST, 0) as address:
+        port = int(address.rpartition(":")[2])
+    async with serve(Told().pages(), HOST, port):
+        pass
+
+
+async def test_those_who_connect_and_say_nothing_keep_nobody_waiting(client: Client) -> None:
+    port = int(client.address.rpartition(":")[2])
+    silent = [await asyncio.open_connection(HOST, port) for _ in range(200)]
+    for _, writer in silent:
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+    assert await client("/healthz") == (200, "ok\n")
+    for _, writer in silent:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_those_who_stay_connected_do_not_hold_up_the_end() -> None:
+    async with asyncio.timeout(5), aiohttp.ClientSession() as session:
+        async with serve(Told().pages(), HOST, 0) as address:
+            async with session.get(address + "/healthz") as answer:
+                assert answer.status == 200
+            _, writer = await asyncio.open_connection(HOST, int(address.rpartition(":")[2]))
+        writer.close()
