@@ -22,7 +22,7 @@ test: .venv/dev ## run the tests that need nothing but Python
 
 e2e: .venv/dev ## run the tests against a real control plane, fetched when first needed
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
-	$(BIN)/pytest -m e2e -n 2 --dist loadfile --junit-xml build/e2e.xml $(ARGS)
+	$(BIN)/pytest -m e2e -n 2 --dist loadfile --timeout 300 --junit-xml build/e2e.xml $(ARGS)
 
 parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py

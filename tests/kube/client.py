@@ -55,7 +55,7 @@ async def wait_until(
 ) -> T: ...
 @overload
 async def wait_until(predicate: Callable[[], T], *, within: float = ..., what: str = ..., every: float = ...) -> T: ...
-async def wait_until(predicate: Callable[[], Any], *, within: float = 30.0, what: str = "", every: float = 0.1) -> T:
+async def wait_until(predicate: Callable[[], Any], *, within: float = 60.0, what: str = "", every: float = 0.1) -> T:
     """Ask until the answer is true, and give it; NotReached with the last answer after `within` seconds."""
     end = time.monotonic() + within
     while True:

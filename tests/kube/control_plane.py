@@ -263,7 +263,7 @@ class ControlPlane:
             self.check()
             return bool(await client.get(path))
 
-        await wait_until(ready, within=60, what=f"{client.server}{path} answers")
+        await wait_until(ready, what=f"{client.server}{path} answers")
 
     async def _start_controllers(self) -> None:
         await self._start_client_of_apiserver(

@@ -16,7 +16,7 @@ from tests.kube.fetch import HOW_TO_GET, find_program
 from tests.kube.processes import Program, free_port
 
 _CONFIG = """
-global: {{scrape_interval: {every}ms, scrape_timeout: 200ms}}
+global: {{scrape_interval: {every}ms, scrape_timeout: {every}ms}}
 scrape_configs:
 - job_name: test
   honor_labels: true

@@ -173,8 +173,12 @@ async def test_a_chain_of_sources_survives_each_dying_in_turn_and_coming_back(
         await scaled(kube, namespace, 8)
         shown = play.daemon.elasticd("explain", f"{namespace}/Deployment/web")
         assert "sensors" in shown
-        health = {one["name"]: one["health"] for one in json.loads(play.daemon.elasticd("sources", "--json"))}
-        assert health == dict.fromkeys(CHAIN, "ok")
+
+        def well() -> bool:
+            told = json.loads(play.daemon.elasticd("sources", "--json"))
+            return {one["name"]: one["health"] for one in told} == dict.fromkeys(CHAIN, "ok")
+
+        await wait_until(well, what="every source is well")
 
 
 async def test_no_secret_of_a_source_is_ever_told(kube: Kube, namespace: str, tmp_path: Path) -> None:

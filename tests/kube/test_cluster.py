@@ -199,9 +199,9 @@ async def test_pods_are_followed_through_the_restart_of_the_api_server(kube: Kub
         assert (await cluster.usage(clock.now())).error
         await kube.plane.start_apiserver()
         ref = known().ref
-        await wait_until(lambda: snapshot.confirmed_for(ref) > stopped and not cluster.problems(), within=60)
+        await wait_until(lambda: snapshot.confirmed_for(ref) > stopped and not cluster.problems())
         await wait_until(lambda: cluster.act(scale_of(known(), 4)), what="it writes again")
-        await wait_until(lambda: len([pod for pod in snapshot.pods(known()) if pod.ready]) == 4, within=60)
+        await wait_until(lambda: len([pod for pod in snapshot.pods(known()) if pod.ready]) == 4)
 
 
 async def test_nodes_are_known_with_what_they_offer(kube: Kube, namespace: str) -> None:
@@ -223,7 +223,7 @@ async def test_lease_is_handed_over_at_once_when_the_leader_leaves(kube: Kube, n
             assert await second.act(scale_of(known(), 4)) == refused
             assert (first.leading, second.leading) == (True, False)
         # Whichever led, the one that is left does.
-        await wait_until(lambda: two.leading, within=5)
+        await wait_until(lambda: two.leading, within=10)
         known = await made(kube, two, namespace, DEPLOYMENT)
         assert (await two.act(scale_of(known(), 4))).result == "done"
     spec = (await kube.client.get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/elasticd"))["spec"]

@@ -72,7 +72,7 @@ async def governed(
             yield daemon
 
 
-async def scaled(kube: Kube, namespace: str, replicas: int, kind: str = "Deployment", within: float = 30.0) -> None:
+async def scaled(kube: Kube, namespace: str, replicas: int, kind: str = "Deployment", within: float = 60.0) -> None:
     """Wait until the workload asks for so many replicas."""
 
     async def there() -> bool:
@@ -198,7 +198,7 @@ async def test_it_goes_on_after_the_api_server_was_restarted(kube: Kube, namespa
         await scaled(kube, namespace, 4)
         await kube.plane.restart_apiserver()
         kube.loads.set_load(namespace, "web", cpu=0.4)
-        await scaled(kube, namespace, 8, within=60)
+        await scaled(kube, namespace, 8)
 
 
 async def test_when_the_leader_is_killed_the_other_goes_on(kube: Kube, namespace: str, tmp_path: Path) -> None:

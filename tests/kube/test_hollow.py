@@ -94,5 +94,5 @@ async def test_pods_containers_end_within_its_grace(kube: Kube, namespace: str) 
         async def is_gone() -> bool:
             return not await kube.client.list(path.rpartition("/")[0])
 
-        await wait_until(is_gone, within=5)
+        await wait_until(is_gone)
         await own.remove("ending")

@@ -65,7 +65,7 @@ async def test_pulls_are_told_through_the_restart_of_the_api_server_and_once(kub
         await wait_until(lambda: means(4.0))
         await kube.plane.restart_apiserver()
         await kube.client.apply(pod("b", "puller", "small:1"), namespace)
-        await wait_until(lambda: means(2.5), within=60)
+        await wait_until(lambda: means(2.5))
         await nodes.remove("puller")
 
 
