@@ -80,8 +80,9 @@ def pod(number: int = 1, **changes: Any) -> Pod:
 
 @asynccontextmanager
 async def over(pods: Pods, *placed: Pod, **options: Any) -> AsyncIterator[tuple[Reader, VirtualClock, list[Pod]]]:
-    """A reader over these pods of the workload; the list may be changed."""
-    source, clock, present = msgspec.convert(pods.table(**options), Endpoints), VirtualClock(NOW), list(placed)
+    """A reader over these pods of the workload; the list may be changed. It waits as long as a slow machine may take."""
+    source = msgspec.convert(pods.table(**{"timeout": 30, **options}), Endpoints)
+    clock, present = VirtualClock(NOW), list(placed)
 
     class Live(Shown):
         def pods(self, workload: Workload) -> tuple[Pod, ...]:
