@@ -4,22 +4,21 @@ from msgspec import Meta, Struct, field
 
 from elasticd.derived import Derived
 from elasticd.hookspecs import hookimpl
+from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
-    Change,
     Condition,
     Container,
     Decision,
     Limit,
+    Mark,
     Measure,
     Node,
     Observation,
     Outcome,
-    Past,
     Pod,
     Quality,
     Recommendation,
     Ref,
-    Run,
     Sample,
     Series,
     Workload,
@@ -43,7 +42,9 @@ __all__ = [
     "Observation",
     "Outcome",
     "Past",
+    "Mark",
     "Pick",
+    "Point",
     "Pod",
     "Policy",
     "Quality",

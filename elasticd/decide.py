@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.asking import Case
+from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
 from elasticd.model import (
     Announce,
@@ -19,12 +20,14 @@ from elasticd.model import (
     Decision,
     Failure,
     Limit,
+    Mark,
     Recommendation,
     Ref,
     Scale,
     Verdict,
 )
 from elasticd.policy import Policy
+from elasticd.victims import choice, chosen, leftover
 
 __all__ = ["Case", "decide", "held", "announcements"]
 
@@ -50,7 +53,7 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    found = _bounds_first(case) or _by_strategies(case)
+    found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
     interval, by, failures = _interval(case)
     action = None
     if found.verdict == "scale":
@@ -79,6 +82,8 @@ def decide(case: Case) -> Decision:
         interval_by=by,
         action=action,
         blind=found.blind,
+        marks=marks,
+        recall=case.hooks.recalls,
     )
 
 
@@ -129,12 +134,13 @@ def _by_strategies(case: Case) -> _Judgement:
     if reason:
         return _hold(current, "ScalingActive", reason, message)
     said = case.ask("recommend_replicas")
-    opinions = tuple(replace(value, strategy=name) for name, value in said.values)
+    how, at, priorities = case.policy.combine, case.observation.at, case.hooks.priorities
+    opinions = tuple(replace(value, strategy=name, priority=priorities.get(name, 0)) for name, value in said.values)
     if said.failures and any(failure.plugin not in case.off for failure in said.failures):
         found = _failed(case, "ScalingActive", said.failures)
         return replace(found, recommendations=opinions)
-    doubt = _doubt(case, opinions, said.failures)
-    best = min([one for one in opinions if one.replicas is not None], key=_preference, default=None)
+    best = choose(how, opinions, at)
+    doubt = _doubt(case, unknown(how, opinions, best, at), said.failures)
     if best is None or best.replicas is None or (doubt and best.replicas < current):
         found = _without_knowledge(case, doubt)
     else:
@@ -142,23 +148,34 @@ def _by_strategies(case: Case) -> _Judgement:
     return replace(found, recommendations=opinions, failures=said.failures + found.failures)
 
 
-def _preference(opinion: Recommendation) -> tuple[int, str, str]:
-    """The largest first; among equals by content, because names depend on the order of a policy's tables."""
-    return -(opinion.replicas or 0), opinion.reason, opinion.message
-
-
-def _doubt(case: Case, opinions: Sequence[Recommendation], failures: Sequence[Failure]) -> Recommendation | None:
+def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
     """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
-    unknown = [opinion for opinion in opinions if opinion.replicas is None]
-    unknown += [
+    found = [
         Recommendation(None, "NotTrusted", f"{one.name} is {one.quality.value}: {one.message}")
         for one in case.observation.series.values()
         if one.may_raise and not one.trusted
     ]
-    if unknown:
-        return min(unknown, key=_preference)
+    if silent is not None:
+        found.append(silent)
+    if found:
+        return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=_preference, default=None)
+    return min(off, key=preference, default=None)
+
+
+def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
+    """Which pods go first where the count falls; where it does not, and none is to spare, none need."""
+    seen = case.observation
+    spare = seen.workload.replicas - found.replicas
+    if found.verdict != "scale" or spare <= 0:
+        return found, leftover(seen.workload, seen.pods)
+    said = case.ask("rank_pods")
+    if said.failures:  # the count would fall by the wrong pods
+        return replace(_failed(case, "AbleToScale", said.failures), wish=found.wish), ()
+    priorities = case.hooks.priorities
+    ranks = [rank for _, rank in sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0]))]
+    first = chosen(seen.workload, seen.pods, ranks, spare)
+    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods)
 
 
 def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:

@@ -17,7 +17,7 @@ from elasticd.cluster import Cluster, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
-from elasticd.model import Decision, Failure, Outcome, Readings, Ref, Scale, Series, Workload
+from elasticd.model import Decision, Failure, Outcome, Readings, Ref, Series, Workload
 from elasticd.observe import fingerprint, observe
 from elasticd.past import HORIZON
 from elasticd.policy import Policy
@@ -343,15 +343,15 @@ class Loop:
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)
-        if decision.action is None:
-            self._again(key, now, decision.interval)
+        if decision.action or (decision.marks and decision.mode == "act"):
+            self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
         else:
-            self._acting[key] = asyncio.create_task(self._act(key, decision, decision.action), name=decision.id)
+            self._again(key, now, decision.interval)
 
-    async def _act(self, key: Key, decision: Decision, action: Scale) -> None:
+    async def _act(self, key: Key, decision: Decision) -> None:
         """Carry out what was decided. The workload is not looked at again before that has ended."""
         try:
-            self._record(await carry_out(self._cluster, self._clock, decision, action))
+            self._record(await carry_out(self._cluster, self._clock, decision))
         finally:
             del self._acting[key]
             now = self._clock.now()

@@ -3,9 +3,12 @@
 Pure functions from one Past to the next; knows nothing of files.
 """
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from elasticd.model import Change, Decision, Outcome, Past, Run
+from elasticd.memory import Change, Past, Point, Run
+from elasticd.model import Decision, Outcome
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -46,12 +49,26 @@ def remember(past: Past, decision: Decision) -> Past:
         since = decision.at if since is None else since
     elif decision.wish is not None:
         since = None
-    return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since)
+    points = _noted(past.points, decision) if decision.recall else {}
+    return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since, points=points)
+
+
+def _noted(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
+    """With what the decision's series came to, where that is new and can be trusted; without what is too old."""
+    cutoff, found = decision.at - decision.recall, dict(points)
+    for one in decision.series:
+        before = found.get(one.name, ())
+        if one.trusted and one.samples and (not before or one.measured > before[-1].at):
+            total = sum(sample.value for sample in one.samples)
+            before = (*before, Point(one.measured, total, len({sample.pod for sample in one.samples if sample.pod})))
+        start = next((index for index, point in enumerate(before) if point.at >= cutoff), len(before))
+        found[one.name] = before[start:]
+    return found
 
 
 def carry(past: Past, outcome: Outcome) -> Past:
     """The past after an outcome: the change, if it was made."""
-    if outcome.result != "done":
+    if outcome.result != "done" or outcome.before == outcome.after:
         return past
     cutoff = outcome.at - HORIZON
     kept = tuple(change for change in past.changes if change.at >= cutoff)

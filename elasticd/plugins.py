@@ -226,13 +226,17 @@ class Hooks:
             if strategy not in distinct:  # a second voice that says the same changes nothing, and pluggy refuses it
                 distinct.append(strategy)
         self.reads = _union(strategy.reads() for strategy in distinct)
+        self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
+        self.priorities: dict[str, int] = {}
         manager = _Manager(GROUP)
         manager.add_hookspecs(hookspecs)
         names: dict[str, int] = {}
         for strategy in distinct:
             tag = str(strategy.__struct_config__.tag)
             names[tag] = names.get(tag, 0) + 1
-            manager.register(strategy, tag if names[tag] == 1 else f"{tag}#{names[tag]}")
+            name = tag if names[tag] == 1 else f"{tag}#{names[tag]}"
+            manager.register(strategy, name)
+            self.priorities[name] = strategy.priority
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
 
     def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:

@@ -20,13 +20,25 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember.
     """
 
+    priority: Annotated[int, Meta(description='the highest wins where the policy has combine = "priority"')] = 0
+
     def reads(self) -> tuple[str, ...] | None:
         """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""
         return None
 
+    def recalls(self) -> float:
+        """Seconds for which `past.points` must hold what the series it reads came to; 0: it looks at none of them."""
+        return 0.0
+
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
         return None
+
+
+Combine = Annotated[
+    Literal["max", "priority", "mean"],
+    Meta(description="of several recommendations: the largest; that of the highest priority; the mean, rounded up"),
+]
 
 
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,6 +131,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     jitter: float = 0.1
     max_age: float = 120.0
     trust: Trust = Trust()
+    combine: Combine = "max"
 
     def governs(self, workload: Workload) -> bool:
         """Whether this policy decides about the workload."""

@@ -16,7 +16,8 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.loop import Listener, Loop
-from elasticd.model import Container, Decision, Observation, Past, Pod, Quality, Ref, Sample, Workload
+from elasticd.memory import Past
+from elasticd.model import Container, Decision, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks, Registry
 from elasticd.policy import Bounds, Policy, Strategy, Target

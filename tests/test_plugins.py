@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from elasticd.api import Limit, Policy, Recommendation, Strategy, field, hookimpl
-from elasticd.model import Failure, Past
+from elasticd.memory import Past
+from elasticd.model import Failure
 from elasticd.plugins import HOOKS, Hooks, Registry, discover, implemented
 from elasticd.policy import Bounds
 from elasticd.sources import Source
@@ -159,7 +160,8 @@ PROBLEMS = [
     ),
     pytest.param(
         bringing(Fixed()),
-        "register_strategies: must return types derived from elasticd.api.Strategy, returned Fixed(replicas=1)",
+        "register_strategies: must return types derived from elasticd.api.Strategy, "
+        "returned Fixed(replicas=1, priority=0)",
         id="a-record-instead-of-its-type",
     ),
     pytest.param(

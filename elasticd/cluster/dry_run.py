@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Workload
+from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Scale, Workload
 
 MESSAGE = "dry run: not sent"
 
@@ -129,8 +129,8 @@ class DryRun:
         return self._inner.pulls(take)
 
     async def act(self, action: Action) -> Answer:
-        """Remember it as done, if it still fits what was last seen and has been pretended since."""
-        if isinstance(action, Announce):
+        """Remember a scale as done, if it still fits what was last seen and has been pretended since."""
+        if not isinstance(action, Scale):
             return Answer("done", 0, MESSAGE)
         real = self._seen.real.workload(action.workload) if self._seen else None
         if real is None:

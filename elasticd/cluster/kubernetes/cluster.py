@@ -19,6 +19,7 @@ from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods, follow_pulls
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
+from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.metrics import Metrics
 from elasticd.cluster.kubernetes.pulls import PullSink
 from elasticd.cluster.kubernetes.scale import Scaler
@@ -26,7 +27,7 @@ from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
-from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Scale, Workload
+from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Scale, Workload
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -115,6 +116,7 @@ class KubernetesCluster:
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
+        self._marker = Marker(session, means.discovery, parts.budget)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
@@ -216,6 +218,8 @@ class KubernetesCluster:
                 answer = await self._scaler.scale(action, lambda: self.leading)
                 self._events.after_scale(action, answer)
                 return answer
+            case Mark():
+                return await self._marker.mark(action, lambda: self.leading)
             case Announce():
                 return await self._events.announce(action)
 
