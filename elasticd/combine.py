@@ -1,7 +1,8 @@
 """How limits and bounds restrain a wish, and which of them says so.
 
-Pure arithmetic of intervals: first the limits that delay intersect, then those that shorten, and the policy's bounds
-come last; so the order of plugins never matters. Knows the HPA's conditions; knows nothing of metrics or time.
+Pure arithmetic of intervals: first the limits that delay intersect, then those that shorten, then those that take a
+change back, and the policy's bounds come last; so the order of plugins never matters. Knows the HPA's conditions; knows
+nothing of metrics or time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,12 +43,16 @@ def contradiction(limits: Sequence[Limit], current: int) -> str:
     """Why no count satisfies all limits that must agree, or an empty string.
 
     Those of one stage must. What shortens has the last word over what delays as long as it lets the count be what it
-    is, as the HPA's rates do; where it asks for another count it must agree with what delays too.
+    is, as the HPA's rates do; where it asks for another count it must agree with what delays too. What takes a change
+    back must agree with all but what gives way.
     """
     if _agree(limits):
         return ""
-    delays, paces = _stages(limits)
-    for stage in ([*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces):
+    delays, paces, undoing = _stages(limits)
+    stages = [[*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces]
+    if undoing:
+        stages.append([limit for limit in limits if not limit.gives_way])
+    for stage in stages:
         lowest = [(limit.lowest, limit) for limit in stage if limit.lowest is not None]
         highest = [(limit.highest, limit) for limit in stage if limit.highest is not None]
         if not lowest or not highest or max(low for low, _ in lowest) <= min(high for high, _ in highest):
@@ -67,10 +72,11 @@ def _agree(limits: Sequence[Limit]) -> bool:
     return not lowest or not highest or max(lowest) <= min(highest)
 
 
-def _stages(limits: Sequence[Limit]) -> tuple[list[Limit], list[Limit]]:
-    """What delays, then what shortens: within a stage limits intersect."""
-    delays = [limit for limit in limits if limit.condition == "AbleToScale"]
-    return delays, [limit for limit in limits if limit.condition != "AbleToScale"]
+def _stages(limits: Sequence[Limit]) -> tuple[list[Limit], list[Limit], list[Limit]]:
+    """What delays, what shortens, what takes back: within a stage limits intersect."""
+    undoing = [limit for limit in limits if limit.takes_back]
+    delays = [limit for limit in limits if limit.condition == "AbleToScale" and not limit.takes_back]
+    return delays, [limit for limit in limits if limit.condition != "AbleToScale" and not limit.takes_back], undoing
 
 
 def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
@@ -81,15 +87,18 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
     moving = [limit for limit in limits if limit.clamp(wish) != wish]
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)
-    delays, paces = _stages(limits)
+    delays, paces, undoing = _stages(limits)
     delayed = _clamp(wish, delays)
     paced = _clamp(delayed, paces)
-    final = within(paced, bounds)
+    undone = _clamp(paced, undoing)
+    final = within(undone, bounds)
     # Where what shortens ends at the very bound, the HPA names the bound.
-    edge = bounds_limit(bounds, delayed if final == paced and within(delayed, bounds) == final else paced)
+    edge = bounds_limit(bounds, delayed if final == undone == paced and within(delayed, bounds) == final else undone)
     marked = []
     for one in limits:
         before, after = (wish, delayed) if one.condition == "AbleToScale" else (delayed, paced)
+        if one.takes_back:
+            before, after = paced, undone
         moved = final == after != before and one.clamp(before) == after
         marked.append(replace(one, bound=True) if moved and not edge.bound else one)
     found = min([limit for limit in marked if limit.bound], key=_order, default=None)

@@ -27,6 +27,7 @@ from elasticd.model import (
     Verdict,
 )
 from elasticd.policy import Policy
+from elasticd.vetoes import vetoes
 from elasticd.victims import choice, chosen, leftover
 
 __all__ = ["Case", "decide", "held", "announcements"]
@@ -53,7 +54,7 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
+    found, marks = _with_victims(case, _vetoed(case, _bounds_first(case) or _by_strategies(case)))
     interval, by, failures = _interval(case)
     action = None
     if found.verdict == "scale":
@@ -146,6 +147,30 @@ def _by_strategies(case: Case) -> _Judgement:
     else:
         found = _limited(case, best, best.replicas, doubt)
     return replace(found, recommendations=opinions, failures=said.failures + found.failures)
+
+
+def _vetoed(case: Case, found: _Judgement) -> _Judgement:
+    """The same, held where somebody has frozen the workload or scales it too. What the strategies wished for stays, so
+    that it is seen and their windows know it."""
+    standing = vetoes(case.policy, case.observation, case.past)
+    if not standing or found.reason == "StaleCluster":
+        return found
+    current = case.observation.workload.replicas
+    told = [replace(one.limit, bound=one.limit.clamp(found.replicas) != found.replicas) for one in standing]
+    trouble = next((one.limit for one in standing if one.trouble), None)
+    why = trouble or next((one for one in told if one.bound), None)
+    if why is None:
+        return replace(found, limits=(*found.limits, *told))
+    able = Condition("AbleToScale", trouble is None, why.reason, why.message)
+    return replace(
+        found,
+        verdict="hold",
+        replicas=current,
+        reason=why.reason,
+        message=why.message,
+        limits=(*(replace(one, bound=False) for one in found.limits), *told),
+        conditions=(able, *(one for one in found.conditions if one.type != "AbleToScale")),
+    )
 
 
 def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:

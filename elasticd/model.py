@@ -109,6 +109,15 @@ class Pod(Struct, frozen=True, gc=False):
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
 
+    def requested(self) -> dict[str, float]:
+        """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
+        a resource leaves it out."""
+        found: dict[str, float] = {}
+        for container in self.containers:
+            for resource, amount in container.requests.items():
+                found[resource] = found.get(resource, 0.0) + amount
+        return {**found, **self.requests} if self.requests else found
+
 
 class Node(Struct, frozen=True, gc=False):
     """A node as far as judgement needs it."""
@@ -119,6 +128,14 @@ class Node(Struct, frozen=True, gc=False):
     unschedulable: bool = False
     labels: dict[str, str] = {}
     allocatable: dict[str, float] = {}
+
+
+class Room(Struct, frozen=True, gc=False):
+    """A node and what is left of it: allocatable less what the pods on it request, by resource; of `pods`, how many
+    more it takes."""
+
+    node: Node
+    free: dict[str, float]
 
 
 class Workload(Struct, frozen=True, gc=False):
@@ -134,13 +151,19 @@ class Workload(Struct, frozen=True, gc=False):
     selector: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    rollout: str = ""
+    """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
+    writer: str = ""
+    """Who set spec.replicas last, as the API server notes it; empty when it does not say."""
 
 
 class Observation(Struct, frozen=True, gc=False):
     """What is known about one workload at one time.
 
     `confirmed` is when the cluster last proved that this view is current. `fault` is why it must not be
-    acted on (a condition reason and a sentence), empty when nothing is wrong.
+    acted on (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another that sets the
+    workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for who `looks_at_nodes`; None:
+    nobody does.
     """
 
     at: float
@@ -149,6 +172,8 @@ class Observation(Struct, frozen=True, gc=False):
     series: dict[str, Series] = {}
     confirmed: float = 0.0
     fault: tuple[str, str] = ("", "")
+    autoscaler: str = ""
+    rooms: tuple[Room, ...] | None = None
 
 
 class Measure(Struct, frozen=True, gc=False):
@@ -196,6 +221,10 @@ class Limit(Struct, frozen=True, gc=False):
     name: str = ""
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
+    takes_back: bool = False
+    """It undoes a change that went wrong: it need not hold the current count, and goes before what gives way."""
+    gives_way: bool = False
+    """It only steadies or paces what is wished for, so that it does not hold up what takes a change back."""
 
     def clamp(self, replicas: int) -> int:
         """The count inside the interval that is nearest to this one."""

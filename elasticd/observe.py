@@ -39,6 +39,7 @@ def observe(
         series={name: cut.series(name, readings) for name in sorted(names)},
         confirmed=snapshot.confirmed_for(workload.ref),
         fault=("InvalidSelector", fault) if fault else ("", ""),
+        autoscaler=snapshot.autoscaler(workload.ref),
     )
 
 
@@ -149,4 +150,11 @@ def fingerprint(observation: Observation) -> tuple[object, ...]:
     """Equal for two observations between which nothing moved but the clock. Snapshots share the pods that did not
     change, so comparing them costs a look at their identities."""
     moved = tuple((one.quality, [sample.measured for sample in one.samples]) for one in observation.series.values())
-    return (moved, observation.workload, observation.pods, observation.fault)
+    return (
+        moved,
+        observation.workload,
+        observation.pods,
+        observation.fault,
+        observation.autoscaler,
+        observation.rooms,
+    )

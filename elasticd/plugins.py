@@ -227,6 +227,7 @@ class Hooks:
                 distinct.append(strategy)
         self.reads = _union(strategy.reads() for strategy in distinct)
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
+        self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.priorities: dict[str, int] = {}
         manager = _Manager(GROUP)
         manager.add_hookspecs(hookspecs)

@@ -33,7 +33,7 @@ from elasticd.past import HORIZON
 from elasticd.policy import Select, Target, Trust
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
-from tests.clusters import Unasked
+from tests.clusters import Alone, Unasked
 
 WEB, DB = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "db")
 NAN = float("nan")
@@ -113,7 +113,7 @@ class Meter:
         return Readings("meter", now, workloads={"load": samples})
 
 
-class Snapshot:
+class Snapshot(Alone):
     """What the cluster has now."""
 
     def __init__(self, cluster: "Cluster", now: float) -> None:

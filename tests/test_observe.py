@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.model import Node, Pod, Quality, Readings, Ref, Sample, Workload
+from elasticd.model import Node, Pod, Quality, Readings, Ref, Room, Sample, Workload
 from elasticd.observe import fingerprint, observe
 from elasticd.policy import Bounds, Policy, Trust
 
@@ -23,6 +23,7 @@ class View(Struct):
     fault: str = ""
     confirmed: float = NOW
     version: int = 1
+    other: str = ""
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         return self.seen
@@ -41,6 +42,12 @@ class View(Struct):
 
     def nodes(self) -> tuple[Node, ...]:
         return ()
+
+    def rooms(self) -> tuple[Room, ...]:
+        return ()
+
+    def autoscaler(self, ref: Ref) -> str:
+        return self.other
 
 
 def pod(name: str, phase: str = "Running", deleted: bool = False) -> Pod:

@@ -48,7 +48,7 @@ def test_equal_wishes_in_a_row_are_one_run() -> None:
 
 def test_a_decision_without_a_wish_leaves_only_its_time_and_interval() -> None:
     past = remember(begin(0.0, 3), decision(10.0, None, interval=1.0))
-    assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0)
+    assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0, count=3)
 
 
 def series(measured: float, *values: float, quality: Quality = Quality.FRESH, pods: bool = True) -> Series:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Scale, Workload
+from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Room, Scale, Workload
 
 MESSAGE = "dry run: not sent"
 
@@ -74,6 +74,14 @@ class DryRunSnapshot:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, ordered by name."""
         return self.real.nodes()
+
+    def rooms(self) -> tuple[Room, ...]:
+        """What the pods that exist leave of them."""
+        return self.real.rooms()
+
+    def autoscaler(self, ref: Ref) -> str:
+        """Another that sets this workload's count."""
+        return self.real.autoscaler(ref)
 
     def _pretend(self, workload: Workload) -> Workload:
         wanted = self._wanted.get(workload.ref)

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from elasticd.cluster.kubernetes.convert import scaled_workload, to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
+from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale
+from elasticd.cluster.kubernetes.wire_workload import WireWorkload
 from elasticd.model import Container, Node, Pod, Ref, Workload
 
 CPU = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
@@ -145,7 +146,7 @@ WORKLOAD = {
             "matchExpressions": [{"key": "canary", "operator": "DoesNotExist"}],
         },
     },
-    "status": {"replicas": 2, "observedGeneration": 4},
+    "status": {"replicas": 2, "updatedReplicas": 2, "observedGeneration": 4},
 }
 
 
