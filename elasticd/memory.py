@@ -66,6 +66,13 @@ class Past(Struct, frozen=True, gc=False):
             found.append(run.replicas)
         return found
 
+    def others(self, at: float, count: int) -> tuple[Change, ...]:
+        """The changes that somebody else made, with the one that this count shows, seen at a time. A count that was
+        asked for is ours even where the answer to that was lost."""
+        if self.count is None or self.count == count or (self.asked is not None and self.asked.after == count):
+            return self.foreign
+        return (*self.foreign, Change(at, self.count, count))
+
     def changes_after(self, after: float) -> list[Change]:
         """The scalings strictly later than a time, newest first."""
         found: list[Change] = []

@@ -64,16 +64,11 @@ def remember(past: Past, decision: Decision) -> Past:
 
 
 def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
-    """With the count that somebody else has set meanwhile, if there is one; without what is too old.
-
-    A count that was asked for is ours even where the answer to that was lost.
-    """
-    foreign, count, asked = past.foreign, past.count, past.asked
+    """With the count that somebody else has set meanwhile, if there is one; without what is too old."""
+    foreign = past.others(decision.at, decision.current)
     if foreign and foreign[0].at < decision.at - HORIZON:
         foreign = tuple(one for one in foreign if one.at >= decision.at - HORIZON)
-    if count in (None, decision.current) or (asked is not None and asked.after == decision.current):
-        return foreign
-    return (*foreign, Change(decision.at, count or 0, decision.current))
+    return foreign
 
 
 def _asked(decision: Decision) -> Change | None:

@@ -4,11 +4,12 @@ Pure. Knows a policy, a workload's annotations, and which changes of its count w
 A person on call reaches for these, so they are always on and the last word but that of a view too old to act on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from elasticd.memory import Past
+from elasticd.memory import Change, Past
 from elasticd.model import Limit, Observation, Workload
 from elasticd.policy import Foreign, Policy
 from elasticd.words import shown
@@ -50,7 +51,7 @@ def _annotated(annotations: Mapping[str, str], current: int) -> Veto:
     if way in _FROZEN:
         return Veto(_frozen(way, f"the workload is annotated {FREEZE}: {way}", current))
     said = f"the annotation {FREEZE} must be up, down or both, is {shown(way)}; until then it is taken for both"
-    return Veto(_frozen("both", said, current), trouble=True)
+    return Veto(replace(_frozen("both", said, current), reason="FreezeUnreadable"), trouble=True)
 
 
 def _frozen(way: str, message: str, current: int) -> Limit:
@@ -62,9 +63,10 @@ def _owner(foreign: Foreign, seen: Observation, past: Past) -> str:
     """Who else scales the workload, in a sentence; empty when nobody does."""
     if seen.autoscaler and foreign.autoscalers == "yield":
         return f"{seen.autoscaler} scales it too; take that or this policy away, or let this one only observe"
-    if not past.foreign or not foreign.strikes:
+    others = past.others(seen.at, seen.workload.replicas)
+    if not others or not foreign.strikes:
         return ""
-    since = _yields_since(strikes(past), foreign)
+    since = _yields_since(strikes(past.changes, others), foreign)
     if since is None or seen.at - since >= foreign.pause:
         return ""
     return (
@@ -73,15 +75,15 @@ def _owner(foreign: Foreign, seen: Observation, past: Past) -> str:
     )
 
 
-def strikes(past: Past) -> list[float]:
+def strikes(ours: Sequence[Change], theirs: Sequence[Change]) -> list[float]:
     """When somebody else set another count over one of ours, oldest first. Of several such counts in a row the first is
     one: who is not answered does not fight."""
     found: list[float] = []
     previous = float("-inf")
-    for theirs in past.foreign:
-        if any(previous < ours.at <= theirs.at for ours in past.changes):
-            found.append(theirs.at)
-        previous = theirs.at
+    for one in theirs:
+        if any(previous < mine.at <= one.at for mine in ours):
+            found.append(one.at)
+        previous = one.at
     return found
 
 

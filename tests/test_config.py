@@ -21,7 +21,7 @@ from elasticd.plugins import Registry, discover
 from elasticd.policy import Bounds, Select, Target
 
 REGISTRY = discover()
-KNOWN = "cadence, cooldown, hpa, rate, stabilization"
+KNOWN = ", ".join(sorted(REGISTRY.strategies))
 WORKLOAD = '[workload]\nnamespace = "shop"\nname = "web"\n'
 BOUNDS = "[replicas]\nmax = 5\n"
 HPA = '[[strategy]]\ntype = "hpa"\n'
@@ -75,6 +75,18 @@ MISTAKES = [
     ("no-strategy", WORKLOAD + BOUNDS, "strategy: must be given, is missing"),
     ("neither-workload-nor-select", BOUNDS + HPA, "workload: must be given, or else [select], neither is"),
     ("both", '[select]\nnamespaces = ["a"]\n' + VALID, "workload: must be given, or else [select], both are"),
+    ("a-freeze-that-is-none", 'freeze = "left"\n' + TAIL, 'freeze: must be one of both, down, none, up, is "left"'),
+    (
+        "a-misspelt-yield",
+        TAIL + '[foreign]\nautoscalers = "yeild"\n',
+        'foreign.autoscalers: must be one of ignore, yield, is "yeild", did you mean "yield"?',
+    ),
+    ("strikes-below-none", TAIL + "[foreign]\nstrikes = -1\n", "foreign.strikes: must be >= 0, is -1"),
+    ("too-many-strikes", TAIL + "[foreign]\nstrikes = 101\n", "foreign.strikes: must be <= 100, is 101"),
+    ("strikes-at-once", TAIL + "[foreign]\nwithin = 0\n", "foreign.within: must be > 0, is 0"),
+    ("strikes-for-hours", TAIL + "[foreign]\nwithin = 1801\n", "foreign.within: must be <= 1800, is 1801"),
+    ("a-pause-of-nothing", TAIL + "[foreign]\npause = 0\n", "foreign.pause: must be > 0, is 0"),
+    ("a-pause-of-hours", TAIL + "[foreign]\npause = 1801\n", "foreign.pause: must be <= 1800, is 1801"),
     ("a-misspelt-key", 'mdoe = "act"\n' + TAIL, 'mdoe: no such key, did you mean "mode"?'),
     ("a-key-like-none", "zzzz = 1\n" + TAIL, "zzzz: no such key"),
     ("a-misspelt-mode", 'mode = "atc"\n' + TAIL, 'mode: must be one of act, observe, is "atc", did you mean "act"?'),

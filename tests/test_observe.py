@@ -257,3 +257,18 @@ def test_pods_that_are_being_deleted_stand_for_nobody() -> None:
     staying = tuple(replace(pod(name), started=NOW - 600) for name in "cd")
     series = observe(POLICY, WORKLOAD, View((*going, *staying)), [BY_POD], None, NOW).series["cpu"]
     assert (series.samples, series.trusted) == ((), False)
+
+
+def test_an_autoscaler_that_comes_is_something_new() -> None:
+    views = [View(), View(other="HorizontalPodAutoscaler theirs")]
+    before, after = (observe(POLICY, WORKLOAD, view, [], frozenset(), NOW) for view in views)
+    assert (before.autoscaler, after.autoscaler) == ("", "HorizontalPodAutoscaler theirs")
+    assert fingerprint(before) != fingerprint(after)
+
+
+def test_room_that_comes_is_something_new() -> None:
+    seen = observe(POLICY, WORKLOAD, View(), [], frozenset(), NOW)
+    assert seen.rooms is None, "nobody has asked for it"
+    node = Node("n", "n", True)
+    full, free = (replace(seen, rooms=(Room(node, {"cpu": cpu}),)) for cpu in (0.0, 1.0))
+    assert fingerprint(full) != fingerprint(free)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Outcome, Quality, Ref, Result, Sample, Series
+from elasticd.model import Decision, Outcome, Quality, Ref, Result, Sample, Scale, Series
 from elasticd.past import GAP, HORIZON, begin, carry, remember, resume
 
 REF = Ref("shop", "Deployment", "web")
@@ -175,3 +175,49 @@ def test_changes_are_read_newest_first_and_strictly_later() -> None:
 def test_changes_that_no_window_can_see_are_dropped() -> None:
     past = carry(carry(begin(0.0, 3), outcome(0.0, 3, 5)), outcome(HORIZON + 1, 5, 4))
     assert past.changes == (Change(HORIZON + 1, 5, 4),)
+
+
+def counted(
+    at: float, current: int, after: int | None = None, result: Result = "done"
+) -> tuple[Decision, Outcome | None]:
+    """A decision about so many replicas, and what came of going to `after`."""
+    seen = replace(decision(at, after), current=current, reason="Why")
+    if after is None:
+        return seen, None
+    acting = replace(seen, action=Scale(REF, "u", "1", current, after, "Why: because"))
+    return acting, Outcome("d", at + 1, "p", REF, result, current, after)
+
+
+@pytest.mark.parametrize(
+    ("story", "foreign"),
+    [
+        pytest.param([counted(0, 3), counted(10, 3)], (), id="nobody changed it"),
+        pytest.param([counted(0, 3), counted(10, 5)], (Change(10, 3, 5),), id="somebody did"),
+        pytest.param([counted(0, 3, 6), counted(10, 6)], (), id="we did"),
+        pytest.param([counted(0, 3, 6), counted(10, 5)], (Change(10, 6, 5),), id="somebody after us"),
+        pytest.param([counted(0, 3, 6, "failed"), counted(10, 6)], (), id="we did, and the answer was lost"),
+        pytest.param([counted(0, 3, 6, "conflict"), counted(10, 5)], (Change(10, 3, 5),), id="somebody before us"),
+        pytest.param([counted(0, 3, 6, "observed"), counted(10, 3)], (), id="we only watched"),
+        pytest.param([counted(0, 3), counted(10, 0)], (Change(10, 3, 0),), id="paused by a person"),
+        pytest.param([counted(0, 3), counted(10, 5), counted(10 + HORIZON, 5)], (Change(10, 3, 5),), id="kept so long"),
+        pytest.param([counted(0, 3), counted(10, 5), counted(11 + HORIZON, 5)], (), id="and no longer"),
+    ],
+)
+def test_who_changed_the_count(story: list[tuple[Decision, Outcome | None]], foreign: tuple[Change, ...]) -> None:
+    past = begin(0.0, 3)
+    for one, outcome in story:
+        past = remember(past, one)
+        past = carry(past, outcome) if outcome else past
+    assert past.foreign == foreign
+
+
+def test_a_change_bears_the_reason_of_its_decision() -> None:
+    one, outcome = counted(0, 3, 6)
+    assert outcome is not None
+    past = carry(remember(begin(0.0, 3), one), outcome)
+    assert past.changes == (Change(1, 3, 6, "Why"),)
+
+
+def test_after_a_gap_it_is_not_known_who_changed_the_count() -> None:
+    past = resume(remember(begin(0.0, 3), counted(0, 3)[0]), 500.0, 7)
+    assert remember(past, counted(500, 7)[0]).foreign == ()

@@ -20,11 +20,12 @@ _HAIR = 1e-9
 
 
 class _Pods(Struct, frozen=True, gc=False):
-    """What the pods of a workload say of the next one: its requests (None: no pod to tell), and how many of them have a
-    node."""
+    """What the pods of a workload say of the next one: its requests (None: no pod to tell), also in words, and how many
+    of them have a node."""
 
     requests: Amounts | None
     placed: int
+    words: str = ""
 
 
 class Capacity(Seriesless, tag="capacity", frozen=True):
@@ -53,7 +54,7 @@ class Capacity(Seriesless, tag="capacity", frozen=True):
             return Limit("CapacityUnknown", f"{missing}, so that it does not limit")
         fit = _fit((pods.requests, tuple(sorted(self.nodes.items()))), rooms)
         waiting = max(0, workload.replicas - pods.placed)
-        message = f"room for {fit} more pods ({_words(pods.requests)}); {waiting} wait for a node"
+        message = f"room for {fit} more pods ({pods.words}); {waiting} wait for a node"
         return Limit("NoCapacity", message, None, workload.replicas + max(0, fit - waiting))
 
 
@@ -64,7 +65,8 @@ def _tell(_: Ref, pods: tuple[Pod, ...]) -> _Pods:
         return _Pods(None, 0)
     newest = max(live, key=lambda pod: (inf if pod.started is None else pod.started, pod.name))
     requests = tuple(sorted((name, amount) for name, amount in newest.requested().items() if amount > 0))
-    return _Pods(requests, sum(1 for pod in live if pod.node))
+    words = ", ".join(f"{name} {amount:g}" for name, amount in requests) or "which request nothing"
+    return _Pods(requests, sum(1 for pod in live if pod.node), words)
 
 
 def _count(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
@@ -82,10 +84,6 @@ def _on(free: Mapping[str, float], requests: Amounts) -> int:
     for resource, amount in requests:
         most = min(most, free.get(resource, 0.0) / amount)
     return max(0, floor(most + _HAIR))
-
-
-def _words(requests: Amounts) -> str:
-    return ", ".join(f"{name} {amount:g}" for name, amount in requests) or "which request nothing"
 
 
 _told = Derived(_tell)

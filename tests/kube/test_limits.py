@@ -54,7 +54,7 @@ async def test_a_person_freezes_a_workload_by_an_annotation(kube: Kube, namespac
         decision = await held(daemon, namespace, "Frozen")
         assert decision["wish"] == 6, "it is seen what it would do"
         await kube.client.patch(path, {"metadata": {"annotations": {"elasticd.io/freeze": "UP!"}}})
-        await wait_until(lambda: events(kube, namespace, "Frozen"), what="an Event says that it cannot be read")
+        await wait_until(lambda: events(kube, namespace, "FreezeUnreadable"), what="an Event says so")
         await kube.client.patch(path, {"metadata": {"annotations": {"elasticd.io/freeze": "down"}}})
         await scaled(kube, namespace, 6)
         kube.loads.set_load(namespace, "web", cpu=0.05)
@@ -108,7 +108,11 @@ async def test_nothing_moves_while_a_rollout_is_in_progress(kube: Kube, namespac
     try:
         async with limited(kube, namespace, tmp_path / "one", limits) as daemon:
             await kube.client.patch(path, bad)
-            await held(daemon, namespace, "RolloutInProgress")
+
+            async def begun() -> bool:
+                return bool((await kube.client.get(path))["status"].get("replicas") == 3)
+
+            await wait_until(begun, what="a pod of the new template is there, and is never ready")
             kube.loads.set_load(namespace, "web", cpu=0.3)
             decision = await held(daemon, namespace, "RolloutInProgress")
             assert decision["message"] == "1 of 3 pods are of the newest template"
