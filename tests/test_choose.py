@@ -87,7 +87,7 @@ def test_the_order_of_strategies_never_matters(how: Combine, opinions: list[Reco
 
 
 def told(one: Recommendation | None) -> tuple[int | None, str] | None:
-    return one and (one.replicas, one.reason)
+    return None if one is None else (one.replicas, one.reason)
 
 
 @given(st.sampled_from(["max", "priority", "mean"]), OPINIONS)

@@ -13,11 +13,13 @@ logging cost nothing that can be measured.
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
 
 import aiomqtt
 import paho.mqtt.client as paho
+
+T = TypeVar("T")
 
 SLICE = 0.005
 """Seconds of reading after which it is another's turn."""
@@ -142,6 +144,15 @@ class Link(aiomqtt.Client):
     def _broken(self, error: Exception) -> None:
         if not self._disconnected.done():
             self._disconnected.set_exception(error)
+
+    async def _wait_for(self, fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - aiomqtt's
+        """As aiomqtt's, but for asyncio.wait_for: before Python 3.12 it swallows a cancellation that comes together
+        with what is waited for, and whoever cancelled would wait for ever."""
+        try:
+            async with asyncio.timeout(self.timeout if timeout is None else timeout):
+                return await fut
+        except TimeoutError:
+            raise aiomqtt.MqttError("Operation timed out") from None
 
     async def lost(self) -> None:
         """Wait until the connection is lost; raises MqttError then, whose cause is the reason."""

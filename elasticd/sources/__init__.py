@@ -82,6 +82,10 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
         """The series it has, so that it is read only for those who want one of them; None: it cannot say."""
         return None
 
+    def examine(self) -> None:
+        """Look at what only a person can mend, before anything is begun: a file that is not there, or not closed to
+        others. Raises ConfigError, whose file and key may be left empty."""
+
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Connect, for as long as the daemon runs. A source that is down is told in the readings, and never keeps the
         daemon from starting; what a person must mend (a file that is not there) raises ConfigError."""

@@ -1,5 +1,6 @@
 """That what is overridden of aiomqtt is still there, and called as it was when it was written."""
 
+import asyncio
 import inspect
 
 import aiomqtt
@@ -10,7 +11,7 @@ from elasticd.mqtt.link import Link
 
 
 @pytest.mark.parametrize(
-    "name", ["_on_message", "_on_disconnect", "_on_socket_open", "_on_socket_register_write", "_misc_loop"]
+    "name", ["_on_message", "_on_disconnect", "_on_socket_open", "_on_socket_register_write", "_misc_loop", "_wait_for"]
 )
 def test_what_is_overridden_or_used_of_aiomqtt_is_still_there(name: str) -> None:
     theirs, ours = getattr(aiomqtt.Client, name), getattr(Link, name)
@@ -27,3 +28,19 @@ async def test_state_of_aiomqtt_that_is_used_is_still_there() -> None:
     for name in ("_client", "_disconnected", "_loop", "_misc_task"):
         assert hasattr(link, name)
     assert link._client.on_message == link._on_message
+
+
+async def test_a_cancellation_that_comes_with_what_is_waited_for_is_not_swallowed() -> None:
+    link, answer = Link(hostname="127.0.0.1"), asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(link._wait_for(answer, 5))
+    await asyncio.sleep(0)
+    answer.set_result(None)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_an_answer_that_does_not_come_in_time_is_an_error_of_mqtt() -> None:
+    link, answer = Link(hostname="127.0.0.1"), asyncio.get_running_loop().create_future()
+    with pytest.raises(aiomqtt.MqttError, match="timed out"):
+        await link._wait_for(answer, 0.01)

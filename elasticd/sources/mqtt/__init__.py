@@ -62,6 +62,10 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
         """Which broker."""
         return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
 
+    def examine(self) -> None:
+        """Whether its secrets and certificates are fit."""
+        self.broker.examine()
+
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Begin to connect: a broker that is down is told in the readings."""
         return self._opened(site)

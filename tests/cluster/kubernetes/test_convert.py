@@ -211,7 +211,7 @@ FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
         pytest.param([], "", id="nobody"),
         pytest.param([owner("kubectl", FIRST, **SPEC)], "kubectl", id="one"),
         pytest.param([owner("kcm", FIRST, **OTHER)], "", id="other fields, and the status's count"),
-        pytest.param([owner("argocd", SECOND, **SPEC), owner("kubectl", FIRST, **SPEC)], "argocd", id="the last of two"),
+        pytest.param([owner("argocd", SECOND, **SPEC), owner("kubectl", FIRST, **SPEC)], "argocd", id="the last"),
         pytest.param([{"manager": "odd"}], "", id="one that owns nothing"),
     ],
 )  # fmt: skip
