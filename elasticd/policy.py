@@ -3,6 +3,7 @@
 Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
 """
 
+from math import inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -23,6 +24,11 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     def reads(self) -> tuple[str, ...] | None:
         """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""
         return None
+
+    def next_change(self, at: float) -> float:
+        """The next time at which its answer may be another though nothing has moved but the clock, in seconds since the
+        epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
+        return inf
 
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
