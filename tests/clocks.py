@@ -48,6 +48,7 @@ def readings(zone: str, since: float, days: int) -> list[tuple[float, datetime, 
     return found
 
 
+@lru_cache(maxsize=512)
 def occurrences(cron: str, zone: str, since: float, days: int) -> list[tuple[float, datetime]]:
     """All occurrences within so many days, in their order."""
     minute, hour = cron.split()[:2]

@@ -12,7 +12,6 @@ from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Target
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
-from elasticd_plugins.schedule import Schedule
 from tests.clocks import moment
 from tests.plugins.builders import Wants, decode
 from tests.plugins.test_schedule import EVENING, LUNCH, MONDAY, MORNING, OFFICE, schedule
@@ -113,7 +112,3 @@ async def test_the_hpa_goes_beyond_a_floor_but_not_below_it_nor_above_a_ceiling(
     assert found == {
         "07:59:59": 2, "08:00:01": 6, "08:00:31": 10, "08:29": 15, "08:40": 12, "08:50": 15, "09:30": 10, "20:20": 2,
     }  # fmt: skip
-
-
-def test_what_is_simulated_is_a_schedule() -> None:
-    assert discover().strategies["schedule"].type is Schedule
