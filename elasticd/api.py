@@ -2,6 +2,7 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
 from elasticd.hookspecs import hookimpl
 from elasticd.memory import Change, Past, Point, Run
@@ -35,6 +36,8 @@ __all__ = [
     "Count",
     "Decision",
     "Derived",
+    "Hours",
+    "Instant",
     "Limit",
     "Measure",
     "Meta",
@@ -56,6 +59,8 @@ __all__ = [
     "Sample",
     "Seconds",
     "Series",
+    "Spell",
+    "Standing",
     "Strategy",
     "Struct",
     "Workload",
@@ -67,4 +72,6 @@ __all__ = [
     "parse_quantity",
     "restrain",
     "stabilize",
+    "standing",
+    "steady",
 ]
