@@ -2,6 +2,7 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
 from elasticd.hookspecs import hookimpl
 from elasticd.memory import Change, Past, Point, Run
@@ -36,6 +37,8 @@ __all__ = [
     "Count",
     "Decision",
     "Derived",
+    "Hours",
+    "Instant",
     "Limit",
     "Measure",
     "Meta",
@@ -58,6 +61,8 @@ __all__ = [
     "Sample",
     "Seconds",
     "Series",
+    "Spell",
+    "Standing",
     "Strategy",
     "Struct",
     "Workload",
@@ -69,4 +74,6 @@ __all__ = [
     "parse_quantity",
     "restrain",
     "stabilize",
+    "standing",
+    "steady",
 ]

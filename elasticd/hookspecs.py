@@ -39,8 +39,8 @@ def recommend_replicas(workload: Workload, observation: Observation, past: Past)
 def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Limit | None:
     """What restrains a wish: an interval and a reason. None: nothing.
 
-    All that delay (condition AbleToScale) intersect and go first, then all that shorten (ScalingLimited), then the
-    policy's bounds; so their order never matters.
+    All that cut the wish itself (`of_wish`) intersect and go first, then all that delay (condition AbleToScale), then
+    all that shorten (ScalingLimited), then the policy's bounds; so their order never matters.
     """
     raise NotImplementedError
 

@@ -210,7 +210,9 @@ class Limit(Struct, frozen=True, gc=False):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
-    (stabilization, cooldown), ScalingLimited for what shortens it (rates, bounds).
+    (stabilization, cooldown), ScalingLimited for what shortens it (rates, bounds). `of_wish`: it cuts the wish before
+    either, and what is remembered of the wish, as if nobody had asked for more or less; so windows and rates hold for
+    the way to where it leads, and do not contradict it.
     """
 
     reason: str
@@ -219,6 +221,7 @@ class Limit(Struct, frozen=True, gc=False):
     highest: int | None = None
     condition: ConditionType = "ScalingLimited"
     name: str = ""
+    of_wish: bool = False
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
     takes_back: bool = False
@@ -320,6 +323,16 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     """What is written before the action, in this order; when one cannot be, the action is not begun."""
     recall: float = 0.0
     """Seconds for which what its series came to is remembered."""
+
+    @property
+    def asked(self) -> int | None:
+        """The wish as the limits of the wish itself leave it: what is remembered of it."""
+        if self.wish is None:
+            return None
+        asked = self.wish
+        for limit in self.limits:
+            asked = limit.clamp(asked) if limit.of_wish else asked
+        return asked
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]

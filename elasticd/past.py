@@ -33,14 +33,15 @@ def resume(past: Past, at: float, replicas: int) -> Past:
 
 
 def remember(past: Past, decision: Decision) -> Past:
-    """The past after a decision: its raw wish, if it had one, and its poll interval."""
-    runs = past.runs
-    if decision.wish is not None:
+    """The past after a decision: its wish before anything delayed or shortened it, if it had one, and its poll
+    interval."""
+    runs, wish = past.runs, decision.asked
+    if wish is not None:
         last = runs[-1] if runs else None
-        if last is not None and last.replicas == decision.wish:
+        if last is not None and last.replicas == wish:
             runs = (*runs[:-1], Run(last.first, decision.at, last.replicas))
         else:
-            runs = (*runs, Run(decision.at, decision.at, decision.wish))
+            runs = (*runs, Run(decision.at, decision.at, wish))
         cutoff = decision.at - HORIZON
         if runs[0].last < cutoff:
             runs = tuple(run for run in runs if run.last >= cutoff)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
+from math import inf
 from types import ModuleType
 from typing import Any
 
@@ -229,6 +230,8 @@ class Hooks:
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.priorities: dict[str, int] = {}
+        # Only those that have one of their own: most answers change with what is observed.
+        self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
         manager = _Manager(GROUP)
         manager.add_hookspecs(hookspecs)
         names: dict[str, int] = {}
@@ -239,6 +242,10 @@ class Hooks:
             manager.register(strategy, name)
             self.priorities[name] = strategy.priority
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
+
+    def next_change(self, at: float) -> float:
+        """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
+        return min((found for change in self._changes if (found := change(at)) > at), default=inf)
 
     def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
         """Call every implementation of a hook but those switched off. Answers of None are left out."""

@@ -3,6 +3,7 @@
 Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
 """
 
+from math import inf
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
@@ -32,6 +33,11 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     def recalls(self) -> float:
         """Seconds for which `past.points` must hold what the series it reads came to; 0: it looks at none of them."""
         return 0.0
+
+    def next_change(self, at: float) -> float:
+        """The next time at which its answer may be another though nothing has moved but the clock, in seconds since the
+        epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
+        return inf
 
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""

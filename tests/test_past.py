@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Outcome, Quality, Ref, Result, Sample, Scale, Series
+from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Scale, Series
 from elasticd.past import GAP, HORIZON, begin, carry, remember, resume
 
 REF = Ref("shop", "Deployment", "web")
@@ -44,6 +44,17 @@ def test_equal_wishes_in_a_row_are_one_run() -> None:
     for at, wish in ((10.0, 3), (20.0, 3), (30.0, 5), (40.0, None), (50.0, 5), (60.0, 3)):
         past = remember(past, decision(at, wish))
     assert past.runs == (Run(0, 20, 3), Run(30, 50, 5), Run(60, 60, 3))
+
+
+def test_of_a_wish_is_remembered_what_the_limits_of_the_wish_leave_of_it() -> None:
+    limits = (Limit("Rate", "", None, 5), Limit("Ceiling", "", 2, 7, of_wish=True), Limit("Least", "", 6, of_wish=True))
+    past = begin(0.0, 3)
+    for at, wish in ((10.0, 20), (20.0, 7), (30.0, 1)):
+        made = replace(decision(at, wish), limits=limits)
+        assert made.wish == wish
+        past = remember(past, made)
+    assert past.runs == (Run(0, 0, 3), Run(10, 20, 7), Run(30, 30, 6))
+    assert replace(decision(40.0, None), limits=limits).asked is None
 
 
 def test_a_decision_without_a_wish_leaves_only_its_time_and_interval() -> None:
