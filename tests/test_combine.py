@@ -220,6 +220,7 @@ def yielding(limit: Limit) -> Limit:
         pytest.param(3, [back(8, None), pace(4, 6)], 8, "RolledBack", True, id="never past another limit"),
         pytest.param(3, [back(8, None), delay(None, 5)], 8, "RolledBack", True, id="whichever stage it is of"),
         pytest.param(3, [back(8, None), pace(4, 9)], 8, "RolledBack", False, id="with one that allows it"),
+        pytest.param(3, [back(8, None), cut(None, 6)], 8, "RolledBack", True, id="nor past a schedule's ceiling"),
         pytest.param(3, [back(8, None), back(None, 2)], 8, "RolledBack", True, id="two that go apart"),
         pytest.param(3, [back(20, None)], 10, "TooManyReplicas", False, id="within the bounds"),
     ],

@@ -91,6 +91,7 @@ def with_defaults(name: str) -> Strategy:
         "schedule": {"windows": [{**hours, "replicas": 2}], "default": 1},
         "blackout": {"windows": [hours]},
         "scheduled-bounds": {"windows": [{**hours, "max": 2}]},
+        "staged": {"down": {"percent": 50}, "guards": [{"series": "errors", "above": 0.1}]},
     }
     made: Strategy = msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
     return made

@@ -65,8 +65,12 @@ def _tell(_: Ref, pods: tuple[Pod, ...]) -> _Pods:
         return _Pods(None, 0)
     newest = max(live, key=lambda pod: (inf if pod.started is None else pod.started, pod.name))
     requests = tuple(sorted((name, amount) for name, amount in newest.requested().items() if amount > 0))
-    words = ", ".join(f"{name} {amount:g}" for name, amount in requests) or "which request nothing"
+    words = ", ".join(f"{name} {_size(amount)}" for name, amount in requests) or "which request nothing"
     return _Pods(requests, sum(1 for pod in live if pod.node), words)
+
+
+def _size(amount: float) -> str:
+    return f"{amount:g}" if amount < 1 << 20 else f"{amount / (1 << 20):.0f}Mi"
 
 
 def _count(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
