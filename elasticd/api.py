@@ -23,7 +23,9 @@ from elasticd.model import (
     Series,
     Workload,
 )
+from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.serving import Serving, request_of, serving
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
@@ -56,6 +58,7 @@ __all__ = [
     "Sample",
     "Seconds",
     "Series",
+    "Serving",
     "Strategy",
     "Struct",
     "Workload",
@@ -65,6 +68,9 @@ __all__ = [
     "hookimpl",
     "milli",
     "parse_quantity",
+    "request_of",
     "restrain",
+    "serving",
     "stabilize",
+    "timeline",
 ]
