@@ -52,6 +52,18 @@ class _Readiness(Struct, frozen=True, gc=False):
         return max(1, point.pods, self.survivors(point.at) + removed)
 
 
+class _Buckets(Struct, frozen=True, gc=False):
+    """Seconds that have samples, in order, and what the series came to in each."""
+
+    seconds: list[int]
+    values: list[float]
+
+    def window(self, end: float, width: float) -> list[float]:
+        """Those of the `width` seconds up to `end`; never none where `end` has one."""
+        last = floor(end)
+        return self.values[bisect_right(self.seconds, last - width) : bisect_right(self.seconds, last)]
+
+
 class _Panic(Struct, frozen=True, gc=False):
     """Since when bursts have followed each other within a stable window."""
 
@@ -130,13 +142,13 @@ class Burst(Strategy, tag="burst", frozen=True):
         if series is None or not series.usable:
             return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")
         points, ready = timeline(series, past), _readiness(observation, past)
-        values = _buckets(points)
+        buckets = _buckets(points)
         end = points[-1].at
-        stable = self._average(_window(values, end, self.stable_window))
-        short = self._average(_window(values, end, self.panic_window))
-        panic, gap = self._panic(points, values, ready, observation.at), self._gap(points, ready, past, observation.at)
+        stable = self._average(buckets.window(end, self.stable_window))
+        short = self._average(buckets.window(end, self.panic_window))
+        panic, gap = self._panic(points, buckets, ready, observation.at), self._gap(points, ready, past, observation.at)
         largest = max(past.wishes(panic.since, inclusive=True), default=0) if panic else 0
-        panicking = panic is not None or (bool(gap) and ready.now > 1)
+        panicking = panic is not None or (gap != "" and ready.now > 1)
         wish = self.desired(stable, short, max(1, ready.now), panicking=panicking, largest=largest)
         reason = "Burst" if panic else "StableWindow"
         if gap and wish <= workload.replicas:
@@ -170,17 +182,17 @@ class Burst(Strategy, tag="burst", frozen=True):
         # Knative's sum lacks the weights of the seconds before the first: a young window would be taken for less.
         return weighted(values, multiplier) / (1 - (1 - multiplier) ** len(values))
 
-    def _panic(
-        self, points: Sequence[Point], values: Sequence[tuple[int, float]], ready: _Readiness, now: float
-    ) -> _Panic | None:
+    def _panic(self, points: Sequence[Point], buckets: _Buckets, ready: _Readiness, now: float) -> _Panic | None:
         """The panic that is on: each burst prolongs it by a stable window."""
+        fewest = max(1, ready.survivors(points[0].at))
+        if self._needed(max(buckets.values)) < self.panic_threshold * fewest:  # as nearly always: no mean is above it
+            return None
         since: float | None = None
         for point in reversed(points):
-            at = now if since is None else since
-            if at - point.at > self.stable_window:
+            if (now if since is None else since) - point.at > self.stable_window:
                 break
-            window = _window(values, point.at, self.panic_window)
-            if self._needed(self._average(window)) / ready.count(point) >= self.panic_threshold:
+            short = self._average(buckets.window(point.at, self.panic_window))
+            if self._needed(short) / ready.count(point) >= self.panic_threshold:
                 since = point.at
         return None if since is None else _Panic(since)
 
@@ -193,7 +205,8 @@ class Burst(Strategy, tag="burst", frozen=True):
         inside = [points[-len(inside) - 1], *inside]
         if any(other.at - one.at > self.stable_window / 2 for one, other in pairwise(inside)):
             return f"without samples for more than {self.stable_window / 2:g} s"
-        if any(0 < point.pods < ready.survivors(point.at) for point in inside):
+        fewer = [point for point in inside if 0 < point.pods < ready.now]
+        if any(point.pods < ready.survivors(point.at) for point in fewer):
             return "some pods had no sample"
         return ""
 
@@ -214,20 +227,12 @@ def _readiness(observation: Observation, past: Past) -> _Readiness:
     return _Readiness(len(ready), tuple(sorted(pod.ready_changed for pod in ready)), removed)
 
 
-def _buckets(points: Sequence[Point]) -> list[tuple[int, float]]:
+def _buckets(points: Sequence[Point]) -> _Buckets:
     """The mean of each second that has samples."""
     found: dict[int, list[float]] = {}
     for point in points:
         found.setdefault(floor(point.at), []).append(point.total)
-    return [(second, sum(totals) / len(totals)) for second, totals in found.items()]
-
-
-def _window(buckets: Sequence[tuple[int, float]], end: float, width: float) -> list[float]:
-    """The buckets of the `width` seconds up to `end`, never none: that of `end` is there."""
-    last = floor(end)
-    upto = bisect_right(buckets, last, key=lambda one: one[0])
-    since = bisect_right(buckets, last - width, key=lambda one: one[0])
-    return [value for _, value in buckets[since:upto]]
+    return _Buckets(list(found), [sum(totals) / len(totals) for totals in found.values()])
 
 
 @hookimpl

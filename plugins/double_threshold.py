@@ -73,10 +73,11 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
     Utilisation is use / requests of one pod, in percent. Above `high` it wants as many pods as bring it to `high`
     (rounded up), below `low` as many as bring it to `low` (rounded down, at least 1), else what there is. Three bands
-    each way: jitter (not all samples agree, or one grew the other way by more than `rise` or `fall`) holds; regular
-    provides for the present load; fast (all growths above `surge`, or all below -`plunge`) for the load `ahead` seconds
-    on at the mean growth, at most twice and at least half of the present one, and not above `high` now. A constant load
-    cannot make it flip: with the policy's min = n (at least 1), `low` must be at most high * n / (n + 1).
+    each way: jitter (not all samples agree, or one grew the other way by more than `rise`, 0.028 if left out, or
+    `fall`) holds; regular provides for the present load; fast (all growths above `surge`, or all below -`plunge`) for
+    the load `ahead` seconds on at the mean growth, at most twice and at least half of the present one, and not above
+    `high` now. A constant load cannot make it flip: with the policy's min = n (at least 1), `low` must be at most
+    high * n / (n + 1).
 
     Growth is relative, per second, of the pods' sum or of their mean, whichever is nearer to 0, and 0 where they
     disagree: so neither a pod that came nor a sample that is missing looks like load. After 0 it is 0. Samples further

@@ -1,12 +1,13 @@
 """Step tolerance: the SATA paper's examples by both modes, what cannot be known, and what must hold for any load."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.api import Container, Limit, Observation, Quality, Recommendation, Series
+from elasticd.api import Container, Limit, Observation, Quality, Recommendation, Sample, Series
 from elasticd.testing import check_strategy
 from elasticd_plugins import step_tolerance
 from elasticd_plugins.step_tolerance import StepTolerance
@@ -84,8 +85,7 @@ def test_sata_8_nothing_moves_100_s_after_a_scale_out(strategy: StepTolerance, p
 
 
 def test_the_band_is_45_to_75_in_the_paper_and_51_to_69_in_the_product() -> None:
-    assert PAPER.band == (45, 75)
-    assert PRODUCT.band == pytest.approx((51, 69))
+    assert [PAPER.band, PRODUCT.band] == [(45, 75), pytest.approx((51, 69))]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_pod_without_a_sample_keeps_the_paper_from_shrinking() -> None:
 
 
 @pytest.mark.parametrize("change", [{"ready": False}, {"ready": None}, {"phase": "Pending"}], ids=str)
-def test_pods_that_start_are_idle_for_growing_and_left_out_for_shrinking(change: dict[str, object]) -> None:
+def test_pods_that_start_are_idle_for_growing_and_left_out_for_shrinking(change: dict[str, Any]) -> None:
     def with_a_starting_one(percent: float) -> int | None:
         all_pods = [*pods(2), pod("p2", **change)]
         return said(PRODUCT, seen(3, all_pods, series(use(percent / 100, percent / 100, 9.0)))).replicas
@@ -147,7 +147,7 @@ def test_pods_that_start_are_idle_for_growing_and_left_out_for_shrinking(change:
 
 
 @pytest.mark.parametrize("gone", [{"deleted": True}, {"phase": "Failed"}, {"phase": "Succeeded"}], ids=str)
-def test_pods_that_are_gone_take_no_part(gone: dict[str, object]) -> None:
+def test_pods_that_are_gone_take_no_part(gone: dict[str, Any]) -> None:
     all_pods = [*pods(3), pod("p3", None, **gone)]
     assert said(PRODUCT, seen(3, all_pods, series(use(0.73, 0.75, 0.82, 9.0)))).replicas == 6
 
@@ -169,9 +169,9 @@ def test_utilisation_is_of_what_each_pod_and_all_its_containers_ask_for() -> Non
         pytest.param([sample("", 0)], 2, id="nothing waits"),
     ],
 )
-def test_any_series_may_be_held_at_a_value(samples: list[object], expected: int) -> None:
+def test_any_series_may_be_held_at_a_value(samples: list[Sample], expected: int) -> None:
     by_value = StepTolerance(series="queue", unit="value", target=600)
-    observation = seen(3, pods(3, None), series(samples, "queue"))  # type: ignore[arg-type]
+    observation = seen(3, pods(3, None), series(samples, "queue"))
     assert said(by_value, observation).replicas == expected
     assert by_value.reads() == ("queue",)
 
