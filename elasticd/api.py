@@ -25,7 +25,9 @@ from elasticd.model import (
     Series,
     Workload,
 )
+from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.serving import Serving, request_of, serving
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
@@ -63,6 +65,7 @@ __all__ = [
     "Series",
     "Spell",
     "Standing",
+    "Serving",
     "Strategy",
     "Struct",
     "Workload",
@@ -72,8 +75,11 @@ __all__ = [
     "hookimpl",
     "milli",
     "parse_quantity",
+    "request_of",
     "restrain",
+    "serving",
     "stabilize",
     "standing",
     "steady",
+    "timeline",
 ]

@@ -164,7 +164,7 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     raw = convert(read_toml(path), _PolicyFile, name)
     strategies = _records(raw.strategy, registry, name, "strategy")
     limits = _records(raw.limit, registry, name, "limit")
-    return Policy(
+    policy = Policy(
         name=path.stem,
         replicas=raw.replicas,
         strategies=strategies,
@@ -180,6 +180,21 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         freeze=raw.freeze,
         foreign=raw.foreign,
     )
+    for key, records in (("strategy", strategies), ("limit", limits)):
+        for index, record in enumerate(records):
+            _check_under(policy, record, name, f"{key}[{index}]")
+    return policy
+
+
+def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:
+    """Refuse options that do not go with the rest of the policy."""
+    try:
+        problem = record.check(policy)
+        option, _, what = ("", "", "") if problem is None else problem.partition(": ")
+    except Exception as error:
+        raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
+    if problem is not None:
+        raise ConfigError(file, f"{key}.{option}" if what else key, one_line(what or problem))
 
 
 def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: str) -> tuple[Strategy, ...]:

@@ -39,6 +39,13 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
         return inf
 
+    def check(self, policy: "Policy") -> str | None:
+        """What is wrong with it under this policy, as "option: must ..., is ..."; None: nothing.
+
+        For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
+        """
+        return None
+
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
         return None

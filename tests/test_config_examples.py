@@ -22,7 +22,7 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["hpa", "hpa-baseline", "hpa-external", "limits", "schedule"]
+EXAMPLES = ["burst", "double-threshold", "hpa", "hpa-baseline", "hpa-external", "limits", "schedule", "step-tolerance"]
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,18 @@ def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
     policy = load_policy(CONFIG / "policies" / "hpa.toml", registry)
     table["strategies"], table["limits"] = table.pop("strategy"), []
     assert missing(policy, table | {"name": "hpa", "select": None}) == []
+
+
+@pytest.mark.parametrize("name", ["burst", "double-threshold", "step-tolerance"])
+def test_an_example_of_one_strategy_names_every_option_of_it_that_means_something_there(
+    name: str, registry: Registry
+) -> None:
+    path = CONFIG / "policies" / f"{name}.toml"
+    (table,) = tomli.loads(path.read_text())["strategy"]
+    (strategy,) = load_policy(path, registry).strategies
+    assert (table["type"], strategy.__struct_config__.tag) == (name, name)
+    elsewhere = {"priority"} | ({"target"} if name == "double-threshold" else set())  # one strategy; mode "paper"
+    assert set(missing(strategy, table)) == elsewhere
 
 
 def test_limits_example_has_every_limit(registry: Registry) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Scale, Series
-from elasticd.past import GAP, HORIZON, begin, carry, remember, resume
+from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
 
 REF = Ref("shop", "Deployment", "web")
 
@@ -186,6 +186,21 @@ def test_changes_are_read_newest_first_and_strictly_later() -> None:
 def test_changes_that_no_window_can_see_are_dropped() -> None:
     past = carry(carry(begin(0.0, 3), outcome(0.0, 3, 5)), outcome(HORIZON + 1, 5, 4))
     assert past.changes == (Change(HORIZON + 1, 5, 4),)
+
+
+@pytest.mark.parametrize(
+    ("now", "points"),
+    [
+        pytest.param(series(20.0, 1, 2), [(10, 3, 2), (20, 3, 2)], id="newer"),
+        pytest.param(series(10.0, 1, 2), [(10, 3, 2)], id="remembered already"),
+        pytest.param(series(5.0, 9), [(10, 3, 2)], id="older"),
+        pytest.param(series(20.0, 4, pods=False), [(10, 3, 2), (20, 4, 0)], id="of the workload as a whole"),
+        pytest.param(replace(series(20.0, 7), name="memory"), [(20, 7, 1)], id="of which nothing is remembered"),
+    ],
+)
+def test_the_timeline_ends_with_what_a_series_comes_to_now(now: Series, points: list[tuple[float, float, int]]) -> None:
+    past = replace(begin(0.0, 3), points={"cpu": (Point(10, 3, 2),)})
+    assert timeline(now, past) == tuple(Point(*point) for point in points)
 
 
 def counted(

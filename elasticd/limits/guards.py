@@ -5,7 +5,7 @@ Knows a guard's series, before and after a change, and pods as they are; knows n
 
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Meta, Observation, Past, Struct
+from elasticd.api import Change, Meta, Observation, Past, Struct, timeline
 
 Outcome = Literal["good", "bad", "unknown"]
 
@@ -79,13 +79,10 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
         """The mean of what is remembered, and of what is seen now."""
-        found, points = [], past.points.get(self.series, ())
-        now = seen.series.get(self.series)
-        newest = points[-1].at if points else begin
-        if now and now.trusted and now.samples and max(begin, newest) < now.measured <= end:
-            pods = len({sample.pod for sample in now.samples if sample.pod})
-            found.append(sum(sample.value for sample in now.samples) / (pods or 1))
-        for point in reversed(points):
+        now, found = seen.series.get(self.series), []
+        for point in reversed(
+            timeline(now, past) if now and now.trusted and now.samples else past.points.get(self.series, ())
+        ):
             if point.at <= begin:
                 break
             if point.at <= end:
