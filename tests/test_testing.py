@@ -4,6 +4,7 @@ import itertools
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -84,12 +85,14 @@ BUNDLED = {name: one.type for name, one in discover().strategies.items()}
 
 
 def with_defaults(name: str) -> Strategy:
-    needed: dict[str, dict[str, Any]] = {"rate": {"up": ({"type": "Pods", "value": 4, "period": 15},)}}
-    made: Strategy = BUNDLED[name](**needed.get(name, {}))
-    return made
+    needed: dict[str, dict[str, Any]] = {
+        "rate": {"up": [{"type": "Pods", "value": 4, "period": 15}]},
+        "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
+    }
+    return msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
 
 
-@pytest.mark.parametrize("name", sorted(set(BUNDLED) - {"rate"}))
+@pytest.mark.parametrize("name", sorted(BUNDLED))
 def test_every_bundled_strategy_does_nothing_that_no_strategy_may(name: str) -> None:
     assert check_strategy(with_defaults(name)) == []
 
