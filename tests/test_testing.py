@@ -89,7 +89,8 @@ def with_defaults(name: str) -> Strategy:
         "rate": {"up": [{"type": "Pods", "value": 4, "period": 15}]},
         "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
     }
-    return msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
+    made: Strategy = msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
+    return made
 
 
 @pytest.mark.parametrize("name", sorted(BUNDLED))

@@ -1,11 +1,10 @@
 """Replicas by events that wait: none while nothing does, one for the first, and as many as they need.
 
 Knows when triggers are active, for how long none has been, and what to recommend then; the arithmetic of a trigger is
-in triggers.py, what it says now in signals.py, the language of the formula in formula.py.
+in triggers.py, what it says now in signals.py, what was before in quiet.py, the language of the formula in formula.py.
 """
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from elasticd.api import (
@@ -13,13 +12,13 @@ from elasticd.api import (
     Meta,
     Observation,
     Past,
-    Point,
     Recommendation,
     Seconds,
     Strategy,
     hookimpl,
 )
 
+from .quiet import Span, since, since_by
 from .signals import Reading, Signal, any_active, combine, parts, read, signal, told
 from .triggers import Formula, Trigger, check_triggers
 
@@ -112,34 +111,17 @@ class Event(Strategy, tag="event", frozen=True):
 
     def _quiet(self, observation: Observation, past: Past) -> float:
         """Seconds for which no trigger has been active, as far as is known; only whether it is less than the cooldown
-        is of use. What was read counts until it was read again, and where nothing can be read, the last that was."""
-        now, known = observation.at, past.since + self.initial_cooldown
-        tracks = {trigger.label: past.points.get(trigger.series, ()) for trigger in self.triggers}
-        read_at = [track[-1].at for track in tracks.values() if track]
-        read_at += [observation.series[name].measured for name in self.reads() if name in observation.series]
-        since = min(now, max(read_at, default=0.0))
-        times = {point.at for track in tracks.values() for point in track if known <= point.at < since}
-        for at in sorted(times, reverse=True):
-            if now - since >= self.cooldown or self._was_active(tracks, at) is not False:
-                break
-            since = at
-        return now - max(since, known)
-
-    def _was_active(self, tracks: Mapping[str, Sequence[Point]], at: float) -> bool | None:
-        """Whether a trigger was active at a time, by what was then the newest of each."""
-        values: dict[str, float | None] = {}
-        for label, track in tracks.items():
-            index = bisect_right(track, at, key=_time)
-            values[label] = track[index - 1].total if index else None
+        is of use."""
+        now, series = observation.at, observation.series
+        span = Span(known=past.since + self.initial_cooldown, enough=now - self.cooldown)
+        read_at = {one.label: series[one.series].measured for one in self.triggers if one.series in series}
+        tracks = {one.label: past.points.get(one.series, ()) for one in self.triggers}
         if self.formula is not None:
-            found = self.formula.of(values)
-            return None if found is None else found > self.formula.activation
-        pairs = [(one, values[one.label]) for one in self.triggers if one.decides]
-        return any_active(None if value is None else value > one.activation for one, value in pairs)
-
-
-def _time(point: Point) -> float:
-    return point.at
+            found = since_by(self.formula, tracks, max(read_at.values(), default=0.0), span)
+        else:
+            deciding = [one for one in self.triggers if one.decides]
+            found = max(since(one, tracks[one.label], read_at[one.label], span) for one in deciding)
+        return now - max(min(found, now), span.known)
 
 
 @hookimpl
