@@ -92,6 +92,10 @@ async def marked(kube: Kube, namespace: str, whose: str | None) -> None:
     await wait_until(there, what=f"the mark is {whose}")
 
 
+async def no_pods(kube: Kube, namespace: str) -> bool:
+    return not await kube.client.list(f"/api/v1/namespaces/{namespace}/pods")
+
+
 async def by_hand(kube: Kube, namespace: str, replicas: int) -> None:
     """What `kubectl scale` does."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web/scale"
@@ -118,7 +122,7 @@ async def test_from_none_to_many_and_back_to_none_through_a_restart_and_a_person
             await waits(broker, namespace, 2)
             await scaled(kube, namespace, 0)
             assert await mark(kube, namespace) == "web"
-            await running_pods(kube, namespace, 0)
+            await wait_until(lambda: no_pods(kube, namespace), what="the last pod is gone")
             await wait_until(lambda: decided(daemon, namespace, "TriggersIdle"), what="it stays asleep")
             said = daemon.elasticd("explain", f"{namespace}/Deployment/web")
         await waits(broker, namespace, 33)
