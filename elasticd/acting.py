@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster
 from elasticd.decide import condition_after
-from elasticd.model import Announce, Answer, Decision, Outcome
+from elasticd.model import Announce, Answer, Decision, Mark, Outcome
 from elasticd.words import raised
 
 
@@ -49,10 +49,16 @@ async def carry_out(cluster: Cluster, clock: Clock, decision: Decision) -> Outco
 
 
 async def _do(cluster: Cluster, decision: Decision) -> Answer:
-    """The marks, and then the action: without all of them, the wrong pods would go."""
+    """The marks, and then the action: without them the wrong pods would go, or nobody would wake what sleeps."""
     answer = Answer("done")
     for mark in decision.marks:
         answer = await cluster.act(mark)
-        if answer.result != "done" and answer.reason != "NotFound":
-            return replace(answer, message=f"{mark.pod or mark.workload} could not be marked: {answer.message}")
+        if answer.result != "done" and answer.reason != "NotFound" and not (decision.action and _tidies(mark)):
+            why = f" ({mark.reason})" if mark.reason else ""
+            return replace(answer, message=f"{mark.pod or mark.workload} could not be marked{why}: {answer.message}")
     return await cluster.act(decision.action) if decision.action else answer
+
+
+def _tidies(mark: Mark) -> bool:
+    """Whether it only takes away what a workload no longer needs, which no change of a count waits for."""
+    return not mark.pod and all(value is None for value in mark.annotations.values())

@@ -28,6 +28,7 @@ from elasticd.model import (
 )
 from elasticd.policy import Policy
 from elasticd.victims import choice, chosen, leftover
+from elasticd.zero import markings, paused
 
 __all__ = ["Case", "decide", "held", "announcements"]
 
@@ -54,6 +55,7 @@ def decide(case: Case) -> Decision:
     policy, observation = case.policy, case.observation
     workload = observation.workload
     found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
+    marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
     action = None
     if found.verdict == "scale":
@@ -116,8 +118,8 @@ def _bounds_first(case: Case) -> _Judgement | None:
     if age > VIEW_AGE:
         message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
         return _hold(current, "AbleToScale", "StaleCluster", message)
-    if current == 0 and bounds.min > 0:
-        return _hold(current, "ScalingActive", "ScalingDisabled", "it was scaled to 0 by someone else, which pauses it")
+    if why := paused(observation.workload, bounds):
+        return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:
         return None
@@ -180,7 +182,7 @@ def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark
 
 def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
-    limits as any wish. The fallback lowers nothing unless it is told to."""
+    limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
@@ -189,14 +191,12 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     blind = 0.0 if since is None else case.observation.at - since
     if trust.replicas is None or blind < trust.after:
         return held
-    wish = trust.replicas if trust.may_lower else max(current, trust.replicas)
+    wish = trust.instead(current)
     if wish == current:
         return held
-    why = Recommendation(
-        wish, "Fallback" if trust.unknown == "fallback" else "Floor", f"{doubt.reason}: {doubt.message}"
-    )
+    why = Recommendation(wish, trust.unknown.capitalize(), f"{doubt.reason}: {doubt.message}")
     found = _limited(case, why, wish, None)
-    if found.replicas < current and not trust.may_lower:  # the HPA's windows of 1.20 can go below what is there
+    if found.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below what is there
         return held
     # It is still not known, and whoever reads the conditions must see it.
     told = tuple(held.conditions[0] if one.type == "ScalingActive" else one for one in found.conditions)

@@ -246,13 +246,20 @@ class Announce(Struct, frozen=True, gc=False, tag="announce"):
 
 
 class Mark(Struct, frozen=True, gc=False, tag="mark"):
-    """Set annotations of a workload, or of one of its pods, or take them away (None), if it still has this uid."""
+    """Set annotations of a workload, or of one of its pods, or take them away (None), if it still has this uid; and
+    this version, where one is given."""
 
     workload: Ref
     uid: str
     annotations: dict[str, str | None]
     pod: str = ""
     reason: str = ""
+    version: str = ""
+
+    def on(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """What they are with it."""
+        merged = {**annotations, **self.annotations}
+        return {key: value for key, value in merged.items() if value is not None}
 
 
 Action = Scale | Announce | Mark

@@ -110,24 +110,37 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...], Meta(description="series of which no sample means 0, where the source answered")
     ] = ()
     unknown: Annotated[
-        Literal["hold", "up-only", "floor", "fallback"],
+        Literal["hold", "up-only", "floor", "ceiling", "fallback"],
         Meta(
             description="hold: change nothing; up-only: what samples are left may raise the count; "
-            "when it has lasted `after`, floor: at least `replicas`; fallback: `replicas`"
+            "when it has lasted `after`, floor: at least `replicas`; ceiling: at most; fallback: `replicas`"
         ),
     ] = "hold"
-    replicas: Annotated[Count | None, Meta(description="for floor and fallback")] = None
-    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before the floor or fallback")] = 180.0
+    replicas: Annotated[Count | None, Meta(description="for floor, ceiling and fallback")] = None
+    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before any of these")] = 180.0
     may_lower: Annotated[bool, Meta(description="let the fallback lower the count")] = False
 
     def __post_init__(self) -> None:
-        counted = self.unknown in ("floor", "fallback")
+        counted = self.unknown in ("floor", "ceiling", "fallback")
         if counted and self.replicas is None:
             raise ValueError(f'replicas: must be given for unknown = "{self.unknown}", is missing')
         if not counted and self.replicas is not None:
             raise ValueError(f'replicas: must be left out for unknown = "{self.unknown}", is {self.replicas}')
         if self.may_lower and self.unknown != "fallback":
             raise ValueError(f'may_lower: must be left out for unknown = "{self.unknown}", is true')
+
+    @property
+    def lowers(self) -> bool:
+        """Whether a count may fall for lack of knowledge."""
+        return self.may_lower or self.unknown == "ceiling"
+
+    def instead(self, current: int) -> int:
+        """The count to go to when nothing has been known for `after` seconds."""
+        if self.replicas is None:
+            return current
+        if self.may_lower:
+            return self.replicas
+        return min(current, self.replicas) if self.unknown == "ceiling" else max(current, self.replicas)
 
 
 class Policy(Struct, frozen=True, kw_only=True):

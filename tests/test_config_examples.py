@@ -22,7 +22,17 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["burst", "double-threshold", "hpa", "hpa-baseline", "hpa-external", "limits", "schedule", "step-tolerance"]
+EXAMPLES = [
+    "burst",
+    "double-threshold",
+    "event",
+    "hpa",
+    "hpa-baseline",
+    "hpa-external",
+    "limits",
+    "schedule",
+    "step-tolerance",
+]
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,7 @@ def with_defaults(name: str) -> Strategy:
         "schedule": {"windows": [{**hours, "replicas": 2}], "default": 1},
         "blackout": {"windows": [hours]},
         "scheduled-bounds": {"windows": [{**hours, "max": 2}]},
+        "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
     }
     made: Strategy = msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
     return made

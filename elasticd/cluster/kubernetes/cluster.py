@@ -219,7 +219,10 @@ class KubernetesCluster:
                 self._events.after_scale(action, answer)
                 return answer
             case Mark():
-                return await self._marker.mark(action, lambda: self.leading)
+                answer = await self._marker.mark(action, lambda: self.leading)
+                if answer.result == "done" and not action.pod:
+                    self._note(action)
+                return answer
             case Announce():
                 return await self._events.announce(action)
 
@@ -229,6 +232,13 @@ class KubernetesCluster:
         if known is not None and known.uid == action.uid:
             version = scale.metadata.resource_version or known.version
             self.workloads.put(msgspec.structs.replace(known, replicas=scale.replicas, version=version), listed=False)
+
+    def _note(self, mark: Mark) -> None:
+        """Know of our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
+        known = self.workloads.get(mark.workload)
+        if known is not None and known.uid == mark.uid:
+            noted = msgspec.structs.replace(known, annotations=mark.on(known.annotations))
+            self.workloads.put(noted, listed=False)
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""

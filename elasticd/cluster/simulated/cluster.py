@@ -160,11 +160,9 @@ class SimulatedCluster:
         marked = workload.pods.get(mark.pod) if mark.pod else workload
         if marked is None or marked.uid != mark.uid:
             return Answer("conflict", 404, f"there is no {mark.pod or mark.workload} of uid {mark.uid}", "NotFound")
-        for key, value in mark.annotations.items():
-            if value is None:
-                marked.annotations.pop(key, None)
-            else:
-                marked.annotations[key] = value
+        if mark.version and mark.version != str(workload.generation):
+            return Answer("conflict", 409, f"version was {mark.version}, is {workload.generation}", "Conflict")
+        marked.annotations = mark.on(marked.annotations)
         if isinstance(marked, SimulatedPod):
             marked.seen = None
         self._world.changed[workload] = None

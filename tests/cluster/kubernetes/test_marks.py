@@ -39,6 +39,14 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     assert seen.headers["Content-Type"] == "application/merge-patch+json"
 
 
+async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Marker) -> None:
+    api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
+    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: True)
+    (seen,) = api.asked("PATCH", DEPLOYMENT)
+    assert seen.body == {"metadata": {"uid": "v", "annotations": {"a": None}, "resourceVersion": "7"}}
+    assert (answer.result, answer.code, answer.reason) == ("conflict", 409, "Conflict")
+
+
 @pytest.mark.parametrize(
     ("reply", "result", "reason"),
     [
