@@ -2,6 +2,7 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.batch import Job
 from elasticd.derived import Derived
 from elasticd.hookspecs import hookimpl
 from elasticd.memory import Change, Past, Point, Run
@@ -35,6 +36,7 @@ __all__ = [
     "Count",
     "Decision",
     "Derived",
+    "Job",
     "Limit",
     "Measure",
     "Meta",

@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from elasticd.batch import Job
+
 
 class Ref(Struct, frozen=True, order=True, gc=False):
     """Which workload: written NAMESPACE/KIND/NAME."""
@@ -109,6 +111,12 @@ class Pod(Struct, frozen=True, gc=False):
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
 
+    @property
+    def job(self) -> str:
+        """The UID of the Job that it belongs to, empty where it says none. Unlike a name it is never another's."""
+        found = self.labels.get("batch.kubernetes.io/controller-uid")  # since Kubernetes 1.27
+        return self.labels.get("controller-uid", "") if found is None else found
+
 
 class Node(Struct, frozen=True, gc=False):
     """A node as far as judgement needs it."""
@@ -122,7 +130,7 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class Workload(Struct, frozen=True, gc=False):
-    """Anything with a scale subresource, as seen at `version`."""
+    """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
 
     ref: Ref
     uid: str
@@ -134,6 +142,8 @@ class Workload(Struct, frozen=True, gc=False):
     selector: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    jobs: tuple[Job, ...] = ()
+    """Of a job set: all that are there, also those that have ended, by name. Its pods are those of Jobs in flight."""
 
 
 class Observation(Struct, frozen=True, gc=False):
@@ -232,6 +242,42 @@ class Scale(Struct, frozen=True, gc=False, tag="scale"):
     reason: str
 
 
+class Create(Struct, frozen=True, gc=False, tag="create"):
+    """Create Jobs of a set, until there are `after` instead of `before`.
+
+    The names follow from what was seen, so that the same decision, made again after a lost reply or by another daemon,
+    creates nothing twice. `manifest` is empty in what is recorded: a template may hold secrets.
+    """
+
+    workload: Ref
+    uid: str
+    before: int
+    after: int
+    reason: str
+    template: str
+    """The hash of the template."""
+    first: int
+    """The number of the first Job to create: one more than the highest that was seen."""
+    decision: str = ""
+    manifest: str = ""
+
+    def names(self) -> tuple[str, ...]:
+        """What the Jobs are called: SET-HASH-NUMBER."""
+        numbers = range(self.first, self.first + self.after - self.before)
+        return tuple(f"{self.workload.name}-{self.template}-{number}" for number in numbers)
+
+
+class Remove(Struct, frozen=True, gc=False, tag="remove"):
+    """Delete these Jobs (name and UID each) and their pods; `before` and `after` count those in flight."""
+
+    workload: Ref
+    uid: str
+    before: int
+    after: int
+    reason: str
+    jobs: tuple[tuple[str, str], ...]
+
+
 class Announce(Struct, frozen=True, gc=False, tag="announce"):
     """Tell whoever looks at the workload, as a Kubernetes Event."""
 
@@ -252,7 +298,7 @@ class Mark(Struct, frozen=True, gc=False, tag="mark"):
     reason: str = ""
 
 
-Action = Scale | Announce | Mark
+Action = Scale | Create | Remove | Announce | Mark
 Verdict = Literal["scale", "keep", "hold"]
 
 
@@ -284,13 +330,15 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     pods: int = 0
     interval: float = 0.0
     interval_by: str = ""
-    action: Scale | None = None
+    action: Scale | Create | None = None
     blind: bool = False
     """Whether it could not be known what is needed."""
     marks: tuple[Mark, ...] = ()
     """What is written before the action, in this order; when one cannot be, the action is not begun."""
     recall: float = 0.0
     """Seconds for which what its series came to is remembered."""
+    removals: tuple[Remove, ...] = ()
+    """Jobs to delete, after the action."""
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]
@@ -299,12 +347,13 @@ Result = Literal["done", "refused", "conflict", "failed", "observed"]
 class Answer(Struct, frozen=True, gc=False):
     """What a cluster says to an action: done, refused (a budget, a lost lease), conflict (the world moved
     since it was judged) or failed. `reason` is one word for counting, empty when done; `code` is the API's HTTP
-    status, 0 when it was not asked."""
+    status, 0 when it was not asked. `after` is the count that came of it, None: the one that was asked for."""
 
     result: Result
     code: int = 0
     message: str = ""
     reason: str = ""
+    after: int | None = None
 
 
 class Readings(Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from elasticd.plugins import Registry, discover
 from elasticd.policy import Bounds, Select, Target
 
 REGISTRY = discover()
-KNOWN = "cadence, cooldown, hpa, rate, stabilization"
+KNOWN = "cadence, cooldown, hpa, jobs, rate, stabilization"
 WORKLOAD = '[workload]\nnamespace = "shop"\nname = "web"\n'
 BOUNDS = "[replicas]\nmax = 5\n"
 HPA = '[[strategy]]\ntype = "hpa"\n'
@@ -73,8 +73,16 @@ CPU = 'type = "Resource", resource = "cpu"'
 MISTAKES = [
     ("an-empty-file", "", "replicas: must be given, is missing"),
     ("no-strategy", WORKLOAD + BOUNDS, "strategy: must be given, is missing"),
-    ("neither-workload-nor-select", BOUNDS + HPA, "workload: must be given, or else [select], neither is"),
-    ("both", '[select]\nnamespaces = ["a"]\n' + VALID, "workload: must be given, or else [select], both are"),
+    (
+        "neither-workload-nor-select",
+        BOUNDS + HPA,
+        "workload: must be given, or else [select] or [job], none of them is",
+    ),
+    (
+        "both",
+        '[select]\nnamespaces = ["a"]\n' + VALID,
+        "workload: must be given, or else [select] or [job], [workload] and [select] are",
+    ),
     ("a-misspelt-key", 'mdoe = "act"\n' + TAIL, 'mdoe: no such key, did you mean "mode"?'),
     ("a-key-like-none", "zzzz = 1\n" + TAIL, "zzzz: no such key"),
     ("a-misspelt-mode", 'mode = "atc"\n' + TAIL, 'mode: must be one of act, observe, is "atc", did you mean "act"?'),

@@ -21,7 +21,7 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["hpa", "hpa-baseline", "hpa-external", "limits"]
+EXAMPLES = ["hpa", "hpa-baseline", "hpa-external", "jobs", "limits"]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_every_shipped_setting_has_a_comment_above_it() -> None:
 
 
 def test_all_examples_are_tested() -> None:
-    assert sorted(path.stem for path in (CONFIG / "policies").iterdir()) == EXAMPLES
+    assert sorted(path.stem for path in (CONFIG / "policies").glob("*.toml")) == EXAMPLES
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -99,7 +99,7 @@ def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
     table = tomli.loads((CONFIG / "policies" / "hpa.toml").read_text())
     policy = load_policy(CONFIG / "policies" / "hpa.toml", registry)
     table["strategies"], table["limits"] = table.pop("strategy"), []
-    assert missing(policy, table | {"name": "hpa", "select": None}) == []
+    assert missing(policy, table | {"name": "hpa", "select": None, "job": None}) == []
 
 
 def test_limits_example_has_every_limit(registry: Registry) -> None:

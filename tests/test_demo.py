@@ -54,6 +54,12 @@ def test_no_plugin_fails(told: Told) -> None:
     assert [one.failures for one in told.made if one.failures] == []
 
 
+def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Told) -> None:
+    created = sum(max(0, one.after - one.before) for one in outcomes(told, "transcode"))
+    assert created == 16  # of two times eight
+    assert max(one.current for one in decisions(told, "transcode")) == 6
+
+
 @pytest.mark.parametrize("name", ["checkout", "mailer"])
 def test_both_workloads_scale_out_and_in(told: Told, name: str) -> None:
     changes = [(one.before, one.after) for one in outcomes(told, name)]

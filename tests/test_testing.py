@@ -4,6 +4,7 @@ import itertools
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -84,8 +85,11 @@ BUNDLED = {name: one.type for name, one in discover().strategies.items()}
 
 
 def with_defaults(name: str) -> Strategy:
-    needed: dict[str, dict[str, Any]] = {"rate": {"up": ({"type": "Pods", "value": 4, "period": 15},)}}
-    made: Strategy = BUNDLED[name](**needed.get(name, {}))
+    needed: dict[str, dict[str, Any]] = {
+        "rate": {"up": ({"type": "Pods", "value": 4, "period": 15},)},
+        "jobs": {"queue": [{"series": "queue_length"}]},
+    }
+    made: Strategy = msgspec.convert(needed.get(name, {}) | {"type": name}, BUNDLED[name])
     return made
 
 

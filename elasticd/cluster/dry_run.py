@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Scale, Workload
+from elasticd.model import Action, Answer, Create, Node, Pod, Readings, Ref, Scale, Workload
 
 MESSAGE = "dry run: not sent"
 
@@ -129,15 +129,16 @@ class DryRun:
         return self._inner.pulls(take)
 
     async def act(self, action: Action) -> Answer:
-        """Remember a scale as done, if it still fits what was last seen and has been pretended since."""
-        if not isinstance(action, Scale):
+        """Remember a count as done, if it still fits what was last seen and has been pretended since."""
+        if not isinstance(action, Scale | Create):
             return Answer("done", 0, MESSAGE)
         real = self._seen.real.workload(action.workload) if self._seen else None
         if real is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
         wanted = self._wanted.get(action.workload)
         replicas = wanted.replicas if wanted else real.replicas
-        judged, present = (action.uid, action.version, action.before), (real.uid, real.version, replicas)
+        version = action.version if isinstance(action, Scale) else real.version  # Jobs come and go meanwhile
+        judged, present = (action.uid, version, action.before), (real.uid, real.version, replicas)
         if judged != present:
             moved = f"dry run: uid, version and replicas were {judged}, are {present}"
             return Answer("conflict", 0, moved, "Conflict")
