@@ -9,24 +9,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.asking import Case
 from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
-from elasticd.model import (
-    Announce,
-    Answer,
-    Condition,
-    ConditionType,
-    Decision,
-    Failure,
-    Limit,
-    Mark,
-    Recommendation,
-    Ref,
-    Scale,
-    Verdict,
-)
+from elasticd.jobs import grow, keep_running, tidy
+from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref
 from elasticd.policy import Policy
+from elasticd.records import Decision, Verdict
 from elasticd.victims import choice, chosen, leftover
 from elasticd.zero import markings, paused
 
@@ -54,15 +44,23 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
-    marks = (*markings(policy.name, workload, found.replicas), *marks)
+    job, name = policy.job, f"{policy.name}:{workload.ref}@{observation.at:.3f}"
+    found = _bounds_first(case) or _by_strategies(case)
+    if job is not None:
+        found = _run_on(found, workload.replicas)
+    found, marks = _with_victims(case, found)
+    if job is None:
+        marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
-    action = None
+    action: Scale | Create | None = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
-        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
+        if job is not None:
+            action = grow(job, workload, found.replicas, why, name)
+        else:
+            action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
     return Decision(
-        id=f"{policy.name}:{workload.ref}@{observation.at:.3f}",
+        id=name,
         at=observation.at,
         policy=policy.name,
         workload=workload.ref,
@@ -86,6 +84,7 @@ def decide(case: Case) -> Decision:
         blind=found.blind,
         marks=marks,
         recall=case.hooks.recalls,
+        removals=tidy(job, workload) if job is not None and _view_age(case) <= VIEW_AGE else (),
     )
 
 
@@ -114,11 +113,14 @@ def _bounds_first(case: Case) -> _Judgement | None:
     """
     observation, bounds = case.observation, case.policy.replicas
     current = observation.workload.replicas
-    age = observation.at - observation.confirmed
+    age = _view_age(case)
     if age > VIEW_AGE:
         message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
         return _hold(current, "AbleToScale", "StaleCluster", message)
-    if why := paused(observation.workload, bounds):
+    jobs = case.policy.job is not None
+    if jobs and current >= bounds.min:  # Jobs beyond max end by themselves
+        return None
+    if not jobs and (why := paused(observation.workload, bounds)):
         return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:
@@ -127,6 +129,26 @@ def _bounds_first(case: Case) -> _Judgement | None:
     limit = bounds_limit(bounds, current)
     message = f"{current} replicas are {side} = {final}"
     return _Judgement("scale", final, limit.reason, message, limits=(limit,))
+
+
+def _view_age(case: Case) -> float:
+    """Seconds since the cluster last proved what is shown of it."""
+    return case.observation.at - case.observation.confirmed
+
+
+def _run_on(found: _Judgement, current: int) -> _Judgement:
+    """What is left of an answer about a job set: Jobs are created, and never ended to become fewer."""
+    floor = keep_running(found.replicas, current)
+    if floor is None:
+        return found
+    return replace(
+        found,
+        verdict="hold",
+        replicas=current,
+        reason=floor.reason,
+        message=floor.message,
+        limits=(*found.limits, floor),
+    )
 
 
 def _by_strategies(case: Case) -> _Judgement:

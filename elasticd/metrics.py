@@ -17,7 +17,8 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from elasticd.model import Decision, Outcome, Ref
+from elasticd.model import Ref
+from elasticd.records import Decision, Outcome
 from elasticd.shelf import SourceReport
 from elasticd.sources import Counts
 

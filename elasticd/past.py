@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Outcome, Series
+from elasticd.model import Series
+from elasticd.records import Decision, Outcome
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""

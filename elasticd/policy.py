@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from elasticd.batch import JOB_KIND
 from elasticd.model import Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
@@ -97,6 +98,28 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
         return all(workload.labels.get(key) == value for key, value in self.labels.items())
 
 
+class JobSet(Struct, frozen=True):
+    """A set of Jobs that are created from one template, as it was read: `manifest` is JSON, `template` its hash.
+
+    `successful_history` and `failed_history` are how many Jobs that have ended are kept. When the template has changed,
+    rollout "gradual" lets the Jobs of the old one run to their end, and "default" deletes them (KEDA's words).
+    """
+
+    namespace: str
+    name: str
+    manifest: str
+    template: str
+    successful_history: int = 100
+    failed_history: int = 100
+    rollout: Literal["gradual", "default"] = "gradual"
+
+    @property
+    def target(self) -> Target:
+        """The set as a workload."""
+        api_version, kind = JOB_KIND
+        return Target(self.namespace, self.name, kind, api_version)
+
+
 class Trust(Struct, frozen=True, forbid_unknown_fields=True):
     """What a policy takes for known, and what it does about what is not."""
 
@@ -144,7 +167,10 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """One file: which workloads, between which bounds, by which strategies, within which limits."""
+    """One file: which workloads, between which bounds, by which strategies, within which limits.
+
+    With `job` the workload is that job set.
+    """
 
     name: str
     replicas: Bounds
@@ -152,6 +178,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     limits: tuple[Strategy, ...] = ()
     workload: Target | None = None
     select: Select | None = None
+    job: JobSet | None = None
     mode: Literal["act", "observe"] = "observe"
     interval: float = 30.0
     jitter: float = 0.1

@@ -110,8 +110,16 @@ CPU = 'type = "Resource", resource = "cpu"'
 MISTAKES = [
     ("an-empty-file", "", "replicas: must be given, is missing"),
     ("no-strategy", WORKLOAD + BOUNDS, "strategy: must be given, is missing"),
-    ("neither-workload-nor-select", BOUNDS + HPA, "workload: must be given, or else [select], neither is"),
-    ("both", '[select]\nnamespaces = ["a"]\n' + VALID, "workload: must be given, or else [select], both are"),
+    (
+        "neither-workload-nor-select",
+        BOUNDS + HPA,
+        "workload: must be given, or else [select] or [job], none of them is",
+    ),
+    (
+        "both",
+        '[select]\nnamespaces = ["a"]\n' + VALID,
+        "workload: must be given, or else [select] or [job], [workload] and [select] are",
+    ),
     ("a-misspelt-key", 'mdoe = "act"\n' + TAIL, 'mdoe: no such key, did you mean "mode"?'),
     ("a-key-like-none", "zzzz = 1\n" + TAIL, "zzzz: no such key"),
     ("a-misspelt-mode", 'mode = "atc"\n' + TAIL, 'mode: must be one of act, observe, is "atc", did you mean "act"?'),

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Scale
 from elasticd.api import Limit, Measure, Observation, Past, Recommendation, Strategy, hookimpl
 from elasticd.asking import LARGEST
 from elasticd.decide import Case, announcements, decide, held
-from elasticd.model import Condition, ConditionType, Decision, Failure, Scale
+from elasticd.model import Condition, ConditionType, Failure
 from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy, Target, Trust
+from elasticd.records import Decision
 from elasticd.testing import observation
 from elasticd.zero import ZERO
 

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Result
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Series
+from elasticd.model import Limit, Quality, Ref, Sample, Series
 from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
+from elasticd.records import Decision, Outcome
 
 REF = Ref("shop", "Deployment", "web")
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from elasticd.journal import read
-from elasticd.model import Outcome
+from elasticd.records import Outcome
 from tests.kube import fetch
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Mark, Scale
 from elasticd.clock import WallClock
 from elasticd.cluster import Cluster, Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.errors import ConfigError, UnavailableError
-from elasticd.model import Announce, Answer, Mark, Ref, Scale
+from elasticd.model import Ref
 from tests.cluster.kubernetes.fake import (
     APPS,
     DEPLOYMENTS,
