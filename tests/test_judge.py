@@ -42,7 +42,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> ThreadJudge:
     made, real = ThreadJudge(), asyncio.timeout
 
     async def watch(limit: asyncio.Timeout) -> None:
-        while made._thread not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
+        while GATE.is_set() or made._thread not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
             await asyncio.sleep(0.001)
         limit.reschedule(0)
 
