@@ -2,6 +2,8 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.actions import Mark
+from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
 from elasticd.hookspecs import hookimpl
@@ -9,13 +11,10 @@ from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
     Condition,
     Container,
-    Decision,
     Limit,
-    Mark,
     Measure,
     Node,
     Observation,
-    Outcome,
     Pod,
     Quality,
     Recommendation,
@@ -27,6 +26,7 @@ from elasticd.model import (
 )
 from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.records import Decision, Outcome
 from elasticd.serving import Serving, request_of, serving
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
@@ -41,6 +41,7 @@ __all__ = [
     "Derived",
     "Hours",
     "Instant",
+    "Job",
     "Limit",
     "Measure",
     "Meta",

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Outcome, Series
+from elasticd.model import Series
+from elasticd.records import Decision, Outcome
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -65,7 +67,10 @@ def remember(past: Past, decision: Decision) -> Past:
 
 
 def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
-    """With the count that somebody else has set meanwhile, if there is one; without what is too old."""
+    """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
+    is none: Jobs end by themselves."""
+    if (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
+        return ()
     foreign = past.others(decision.at, decision.current)
     if foreign and foreign[0].at < decision.at - HORIZON:
         foreign = tuple(one for one in foreign if one.at >= decision.at - HORIZON)

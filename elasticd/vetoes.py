@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past
 from elasticd.model import Limit, Observation, Workload
 from elasticd.policy import Foreign, Policy
@@ -63,8 +64,10 @@ def _owner(foreign: Foreign, seen: Observation, past: Past) -> str:
     """Who else scales the workload, in a sentence; empty when nobody does."""
     if seen.autoscaler and foreign.autoscalers == "yield":
         return f"{seen.autoscaler} scales it too; take that or this policy away, or let this one only observe"
+    if not foreign.strikes or (seen.workload.ref.api_version, seen.workload.ref.kind) == JOB_KIND:
+        return ""  # of a job set the count falls by itself
     others = past.others(seen.at, seen.workload.replicas)
-    if not others or not foreign.strikes:
+    if not others:
         return ""
     since = _yields_since(strikes(past.changes, others), foreign)
     if since is None or seen.at - since >= foreign.pause:

@@ -8,10 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.acting import carry_out
+from elasticd.actions import Action, Answer, Mark, Scale
 from elasticd.clock import VirtualClock
 from elasticd.decide import held
-from elasticd.model import Action, Answer, Decision, Mark, Outcome, Ref, Scale
+from elasticd.model import Ref
 from elasticd.policy import Bounds, Policy
+from elasticd.records import Decision, Outcome
 from tests.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")
@@ -19,6 +21,7 @@ SCALE = Scale(REF, "u", "1", 3, 2, "calm")
 FIRST, SECOND = (Mark(REF, f"u{index}", {"a": "1"}, f"web-{index}") for index in (1, 2))
 DONE = Answer("done", 200)
 FORBIDDEN = Answer("failed", 403, "may not patch pods", "Forbidden")
+TIDY, ASLEEP = Mark(REF, "u", {"a": None}, version="1"), Mark(REF, "u", {"a": "1"}, reason="goes to 0 by decision")
 GONE = Answer("conflict", 404, "it is gone", "NotFound")
 
 
@@ -63,6 +66,23 @@ async def carried(given: Decision, *answers: Answer) -> tuple[list[Action], Outc
             "failed",
             "web-1 could not be marked: may not patch pods",
             id="without its mark the wrong pod would go",
+        ),
+        pytest.param(
+            decision(SCALE, ASLEEP),
+            [FORBIDDEN],
+            [ASLEEP],
+            "failed",
+            "shop/Deployment/web could not be marked (goes to 0 by decision): may not patch pods",
+            id="without its mark nobody would wake it",
+        ),
+        pytest.param(decision(SCALE, TIDY), [FORBIDDEN], [TIDY, SCALE], "done", "", id="no scaling waits for tidying"),
+        pytest.param(
+            decision(None, TIDY),
+            [FORBIDDEN],
+            [TIDY],
+            "failed",
+            "shop/Deployment/web could not be marked: may not patch pods",
+            id="tidying alone tells what came of it",
         ),
         pytest.param(decision(SCALE, FIRST, mode="observe"), [], [], "observed", "mode = observe", id="only observed"),
     ],

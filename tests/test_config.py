@@ -110,8 +110,16 @@ CPU = 'type = "Resource", resource = "cpu"'
 MISTAKES = [
     ("an-empty-file", "", "replicas: must be given, is missing"),
     ("no-strategy", WORKLOAD + BOUNDS, "strategy: must be given, is missing"),
-    ("neither-workload-nor-select", BOUNDS + HPA, "workload: must be given, or else [select], neither is"),
-    ("both", '[select]\nnamespaces = ["a"]\n' + VALID, "workload: must be given, or else [select], both are"),
+    (
+        "neither-workload-nor-select",
+        BOUNDS + HPA,
+        "workload: must be given, or else [select] or [job], none of them is",
+    ),
+    (
+        "both",
+        '[select]\nnamespaces = ["a"]\n' + VALID,
+        "workload: must be given, or else [select] or [job], [workload] and [select] are",
+    ),
     ("a-freeze-that-is-none", 'freeze = "left"\n' + TAIL, 'freeze: must be one of both, down, none, up, is "left"'),
     (
         "a-misspelt-yield",

@@ -22,7 +22,18 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["burst", "double-threshold", "hpa", "hpa-baseline", "hpa-external", "limits", "schedule", "step-tolerance"]
+EXAMPLES = [
+    "burst",
+    "double-threshold",
+    "event",
+    "hpa",
+    "hpa-baseline",
+    "hpa-external",
+    "jobs",
+    "limits",
+    "schedule",
+    "step-tolerance",
+]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +93,7 @@ def test_every_shipped_setting_has_a_comment_above_it() -> None:
 
 
 def test_all_examples_are_tested() -> None:
-    assert sorted(path.stem for path in (CONFIG / "policies").iterdir()) == EXAMPLES
+    assert sorted(path.stem for path in (CONFIG / "policies").glob("*.toml")) == EXAMPLES
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -100,7 +111,7 @@ def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
     table = tomli.loads((CONFIG / "policies" / "hpa.toml").read_text())
     policy = load_policy(CONFIG / "policies" / "hpa.toml", registry)
     table["strategies"], table["limits"] = table.pop("strategy"), []
-    assert missing(policy, table | {"name": "hpa", "select": None}) == []
+    assert missing(policy, table | {"name": "hpa", "select": None, "job": None}) == []
 
 
 @pytest.mark.parametrize("name", ["burst", "double-threshold", "step-tolerance"])

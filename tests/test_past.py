@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Result, Scale
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Scale, Series
+from elasticd.model import Limit, Quality, Ref, Sample, Series
 from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
+from elasticd.records import Decision, Outcome
 
 REF = Ref("shop", "Deployment", "web")
 
@@ -247,3 +249,11 @@ def test_a_change_bears_the_reason_of_its_decision() -> None:
 def test_after_a_gap_it_is_not_known_who_changed_the_count() -> None:
     past = resume(remember(begin(0.0, 3), counted(0, 3)[0]), 500.0, 7)
     assert remember(past, counted(500, 7)[0]).foreign == ()
+
+
+def test_a_job_set_that_shrinks_was_changed_by_nobody() -> None:
+    past = begin(0.0, 3)
+    for at, current in ((0.0, 3), (10.0, 1), (20.0, 0)):
+        seen, _ = counted(at, current)
+        past = remember(past, replace(seen, workload=Ref("shop", "Job", "mail", "batch/v1")))
+    assert past.foreign == ()

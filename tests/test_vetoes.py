@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decide import Case, announcements, decide
-from elasticd.model import Decision
+from elasticd.model import Ref
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Foreign, Policy
-from elasticd.vetoes import FREEZE, strikes
+from elasticd.records import Decision
+from elasticd.vetoes import FREEZE, strikes, vetoes
 from tests.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
 
 Ways = Literal["none", "up", "down", "both"]
@@ -243,3 +244,10 @@ def test_nothing_is_recorded_where_nothing_holds() -> None:
     shown: Observation = seen(5)
     assert shown.autoscaler == ""
     assert [limit.name for limit in decided(9).limits] == ["bounds"]
+
+
+def test_jobs_that_end_are_nobodys_doing() -> None:
+    jobs = replace(seen(5), workload=replace(seen(5).workload, ref=Ref("shop", "Job", "mail", "batch/v1")))
+    rules = Policy(name="p", replicas=Bounds(9), strategies=(), mode="act")
+    assert vetoes(rules, jobs, fought(*FIGHT)) == ()
+    assert vetoes(rules, seen(5), fought(*FIGHT)) != ()

@@ -3,7 +3,7 @@
 Knows the shape of a source; knows nothing of policies. Only a source knows a query, a topic or a path.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -31,6 +31,14 @@ class Describes(Protocol):
 
     def describe(self) -> Any:
         """Whatever JSON can hold: a record of a connection, of what was counted or refused."""
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """What a reader describes, where it has numbers that Prometheus should have too."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Messages by what became of them, since the source was opened: they only grow."""
 
 
 class Site(Struct, frozen=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticd.journal import read
-from elasticd.model import Outcome
+from elasticd.records import Outcome
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec

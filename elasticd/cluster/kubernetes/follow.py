@@ -19,11 +19,14 @@ from elasticd.clock import Clock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.convert import to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.discovery import EVENTS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.job_store import JobStore
+from elasticd.cluster.kubernetes.job_wire import WireJob, to_job
 from elasticd.cluster.kubernetes.pulls import PULLED, PullSink, to_told
 from elasticd.cluster.kubernetes.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
 from elasticd.cluster.kubernetes.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
+from elasticd.cluster.kubernetes.template import SET
 from elasticd.cluster.kubernetes.watch import Backoff, Reading, Reflector
 from elasticd.cluster.kubernetes.wire import Codec, ObjectMeta, WireEvent, WireNode, WirePod
 from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler, WireWorkload
@@ -209,6 +212,12 @@ def follow_autoscalers(means: Means, store: AutoscalerStore) -> Follower:
 
     feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
     return Follower(means, find, lambda *_: feed, optional=True)
+
+
+def follow_jobs(means: Means, store: JobStore) -> Follower:
+    """The Jobs of all job sets; the server leaves out all others."""
+    feed = Feed(Codec(WireJob, lambda wire: to_job(wire, means.times.offset())), store, params={"labelSelector": SET})
+    return Follower(means, partial(_known, JOBS), lambda *_: feed)
 
 
 def follow_kind(means: Means, kind: Kind, store: WorkloadStore) -> Follower:
