@@ -17,6 +17,7 @@ from elasticd.model import (
     Observation,
     Pod,
     Quality,
+    Rank,
     Recommendation,
     Ref,
     Room,
@@ -25,7 +26,7 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.past import timeline
-from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy, unheeded
 from elasticd.records import Decision, Outcome
 from elasticd.serving import Serving, request_of, serving
 from elasticd.units import format_milli, milli, parse_quantity
@@ -55,6 +56,7 @@ __all__ = [
     "Pod",
     "Policy",
     "Quality",
+    "Rank",
     "Rate",
     "Rates",
     "Recommendation",
@@ -83,4 +85,5 @@ __all__ = [
     "standing",
     "steady",
     "timeline",
+    "unheeded",
 ]

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.memory import Past
-from elasticd.model import Failure, Limit, Observation, Recommendation
+from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
 from elasticd.policy import Policy
 from elasticd.words import one_line, shown
 
@@ -83,7 +83,7 @@ class Case(Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
-_ranks = msgspec.json.Decoder(dict[str, float]).decode
+_ranks = msgspec.json.Decoder(dict[str, Rank]).decode
 
 
 def _read_recommendation(value: Any) -> Recommendation:
@@ -124,7 +124,7 @@ def _read_interval(value: Any) -> float:
     return float(value)
 
 
-def _read_ranks(value: Any) -> dict[str, float]:
+def _read_ranks(value: Any) -> dict[str, Rank]:
     if not isinstance(value, Mapping):
         raise TypeError("must be a mapping of pods' names to numbers")
     if not all(isinstance(name, str) for name in value):
@@ -132,10 +132,12 @@ def _read_ranks(value: Any) -> dict[str, float]:
     return _ranks(_encode({name: _finite(rank) for name, rank in value.items()}))
 
 
-def _finite(rank: Any) -> float:
-    if isinstance(rank, bool) or not isinstance(rank, int | float) or not isfinite(rank):
-        raise TypeError("must be a mapping of pods' names to finite numbers")
-    return float(rank)
+def _finite(rank: Any) -> Rank:
+    value: Any
+    value, why = (rank.value, rank.why) if isinstance(rank, Rank) else (rank, "")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError("must be a mapping of pods' names to finite numbers, or Ranks of such")
+    return Rank(float(value), why)
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {

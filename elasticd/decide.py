@@ -218,13 +218,13 @@ def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark
     spare = seen.workload.replicas - found.replicas
     if found.verdict != "scale" or spare <= 0:
         return found, leftover(seen.workload, seen.pods)
-    said = case.ask("rank_pods")
+    said = case.ask("rank_pods", replicas=found.replicas)
     if said.failures:  # the count would fall by the wrong pods
         return replace(_failed(case, "AbleToScale", said.failures), wish=found.wish), ()
     priorities = case.hooks.priorities
-    ranks = [rank for _, rank in sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0]))]
+    ranks = dict(sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0])))
     first = chosen(seen.workload, seen.pods, ranks, spare)
-    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods)
+    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods, ranks)
 
 
 def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:

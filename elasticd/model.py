@@ -82,6 +82,10 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 """The annotation by which a ReplicaSet is told which pods it can spare best: those with the lowest number."""
 
 
+HEEDING = frozenset({"Deployment", "ReplicaSet", "CloneSet"})
+"""The kinds whose controllers look at costs. A StatefulSet always spares its highest ordinals."""
+
+
 class Container(Struct, frozen=True, gc=False):
     """A container that counts while the pod runs: an ordinary one, or a sidecar (restartable init container)."""
 
@@ -110,6 +114,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Its IP address; empty before it has one."""
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
+    waits: float | None = None
+    """Since when the scheduler finds no node for it; None: it has one, or has not been tried."""
 
     def requested(self) -> dict[str, float]:
         """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
@@ -211,6 +217,13 @@ class Recommendation(Struct, frozen=True, gc=False):
     strategy: str = ""
     expires: float | None = None
     priority: int = 0
+
+
+class Rank(Struct, frozen=True, gc=False):
+    """How soon a pod goes when the count falls, the lowest value first, and why, in a few words."""
+
+    value: float
+    why: str = ""
 
 
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]

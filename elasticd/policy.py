@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from elasticd.batch import JOB_KIND
-from elasticd.model import Ref, Workload
+from elasticd.model import HEEDING, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Count = Annotated[int, Meta(ge=0)]
@@ -214,3 +214,12 @@ class Policy(Struct, frozen=True, kw_only=True):
         if self.workload is not None:
             return workload.ref == self.workload.ref
         return self.select is not None and self.select.matches(workload)
+
+
+def unheeded(policy: Policy) -> str | None:
+    """What is wrong with ranking pods under this policy, as `Strategy.check` says it; None: nothing."""
+    target = policy.job.target if policy.job else policy.workload or policy.select
+    if target is None or target.kind in HEEDING:
+        return None
+    kinds = ", ".join(sorted(HEEDING))
+    return f"type: must be for one of {kinds}, is for {target.kind}, whose controller heeds no deletion cost"

@@ -102,6 +102,7 @@ class WireCondition(Wire, frozen=True):
     type: str
     status: str
     last_transition_time: datetime | None = None
+    reason: str = ""
 
 
 class PodStatus(Wire, frozen=True):

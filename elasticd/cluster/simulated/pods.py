@@ -41,6 +41,8 @@ class SimulatedPod(Struct, eq=False):
     ready: bool | None = None
     ready_changed: float = 0.0
     deleted: bool = False
+    waits: float | None = None
+    """Since when no node takes it."""
     annotations: dict[str, str] = field(default_factory=dict)
     messages: int = 0
     """Of a Job's pod: those it has taken off the queue."""
@@ -67,6 +69,7 @@ class SimulatedPod(Struct, eq=False):
                 ready_changed=self.ready_changed,
                 deleted=self.deleted,
                 annotations=dict(self.annotations),
+                waits=self.waits,
             )
         return self.seen
 
