@@ -25,7 +25,10 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     looks_at_nodes: ClassVar[bool] = False
     """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
 
-    priority: Annotated[int, Meta(description='the highest wins where the policy has combine = "priority"')] = 0
+    priority: Annotated[
+        int,
+        Meta(description='the highest wins where the policy has combine = "priority", and in choosing pods that go'),
+    ] = 0
 
     def reads(self) -> tuple[str, ...] | None:
         """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""

@@ -25,7 +25,8 @@ from elasticd.api import (
     unheeded,
 )
 
-Share = Annotated[int, Meta(ge=1)] | Annotated[str, Meta(pattern=r"^([1-9][0-9]?|100)%$")]
+Share = Annotated[int, Meta(ge=1)] | str
+_PERCENT = frozenset(f"{percent}%" for percent in range(1, 101))
 
 
 class Subset(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +40,11 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True):
         Share | None,
         Meta(description='pods it takes at most, or part of the count ("50%", rounded up); none: the rest'),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no part of a count."""
+        if isinstance(self.max, str) and self.max not in _PERCENT:
+            raise ValueError(f'max: must be a number of pods or from "1%" to "100%", is "{self.max}"')
 
     def share(self, replicas: int, left: int) -> int:
         """How many of so many pods are its own, where earlier subsets leave so many."""
@@ -74,8 +80,8 @@ class Spread(Strategy, tag="spread", frozen=True):
     ready go before all of them, because their ReplicaSet heeds no cost there. A pod on a node that is not known stays.
 
     It also limits: while pods have found no node for `patience` seconds the count does not grow (NoRoomInSubsets). How
-    they lie is told with every decision (SubsetsFilled, or SubsetsOverflow where one has less than its share and a later
-    one more than its own, or pods are on nodes of no subset). Without nodes it ranks nothing and says SubsetsUnknown.
+    they lie is told with every decision: SubsetsFilled, or SubsetsOverflow where one has less than its share and a
+    later one more than its own, or a pod is on a node of no subset. Without nodes it ranks nothing: SubsetsUnknown.
 
     It places no pod: kube-scheduler does, so prefer the first subset's labels in the pod template's node affinity.
     Source: OpenKruise, WorkloadSpread (rescheduleCriticalSeconds is `patience`; its webhook is not here).
