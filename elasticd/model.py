@@ -179,7 +179,8 @@ class Observation(Struct, frozen=True, gc=False):
     `confirmed` is when the cluster last proved that this view is current. `fault` is why it must not be
     acted on (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another that sets the
     workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for who `looks_at_nodes`; None:
-    nobody does.
+    nobody does. `nodes` are the series of nodes that somebody `reads_of_nodes`, by name, then by node, of those nodes
+    that pods of the workload are on: what can be trusted, and nothing else.
     """
 
     at: float
@@ -190,6 +191,7 @@ class Observation(Struct, frozen=True, gc=False):
     fault: tuple[str, str] = ("", "")
     autoscaler: str = ""
     rooms: tuple[Room, ...] | None = None
+    nodes: Mapping[str, Mapping[str, float]] = {}
 
 
 class Measure(Struct, frozen=True, gc=False):

@@ -31,8 +31,9 @@ class Victims(Strategy, tag="victims", frozen=True):
     """Ranks pods by the weighted mean of four terms, each from 0 (stays) to 1 (goes first): rank = -sum(w t) / sum(w).
 
     load: 1 - use / request, the use cut at the request; of a series that not all pods request, 1 - use / largest use.
-    node: the part of its node that pods request, of cpu or memory whichever is more; with `nodes` "emptiest" 1 less
-    that. age: 1 - age / oldest age; with `ages` "oldest" age / oldest age. pool: 1 on nodes that have `labels`.
+    node: how full its node is, the part of it that pods request, of cpu or memory whichever is more; of `node_series`
+    the part that is used. With `nodes` "emptiest" 1 less that. age: 1 - age / oldest age; with `ages` "oldest" age /
+    oldest age. pool: 1 on nodes that have `labels`.
 
     What is not known of a pod counts 0, as of one that is busy, so that no pod goes for lack of knowledge: one without
     a sample (all, where the series is not trusted), without a start, or on a node that is not known.
@@ -48,23 +49,33 @@ class Victims(Strategy, tag="victims", frozen=True):
     pool: Weight = 0.0
     series: Annotated[str, Meta(min_length=1, description="what a pod's own load is")] = "cpu"
     nodes: Annotated[Literal["fullest", "emptiest"], Meta(description="of which nodes pods go first")] = "fullest"
+    node_series: Annotated[
+        tuple[Literal["cpu", "memory"], ...],
+        Meta(description="take what of each node is used, by these series of nodes; none: what pods request of it"),
+    ] = ()
     ages: Annotated[Literal["youngest", "oldest"], Meta(description="which pods go first")] = "youngest"
     labels: Annotated[dict[str, str], Meta(description="labels of the nodes whose pods go first")] = field(
         default_factory=dict
     )
 
     def __post_init__(self) -> None:
-        """Refuse what ranks nothing."""
+        """Refuse what ranks nothing, and options that mean nothing."""
         if not self.load + self.node + self.age + self.pool:
             raise ValueError("load: must be > 0 unless node, age or pool is, is 0")
         if self.pool and not self.labels:
             raise ValueError("labels: must be given where pool > 0, is empty")
         if self.labels and not self.pool:
             raise ValueError("pool: must be > 0 where labels are given, is 0")
+        if self.node_series and not self.node:
+            raise ValueError("node: must be > 0 where node_series are given, is 0")
 
     def reads(self) -> tuple[str, ...]:
         """The series of the load, if that counts."""
         return (self.series,) if self.load else ()
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        """Those that say how full a node is, if that counts."""
+        return self.node_series if self.node else ()
 
     def check(self, policy: Policy) -> str | None:
         """Refused for kinds whose controllers heed no deletion cost."""
@@ -77,7 +88,7 @@ class Victims(Strategy, tag="victims", frozen=True):
         weights = {"load": self.load, "node": self.node, "age": self.age, "pool": self.pool}
         terms = {
             "load": self._idle(pods, observation.series.get(self.series)) if self.load else {},
-            "node": self._on_nodes(pods, observation.rooms or ()) if self.node else {},
+            "node": self._on_nodes(pods, observation) if self.node else {},
             "age": self._aged(pods, observation.at) if self.age else {},
             "pool": self._in_pool(pods, observation.rooms or ()) if self.pool else {},
         }
@@ -100,14 +111,24 @@ class Victims(Strategy, tag="victims", frozen=True):
             if name in used
         }
 
-    def _on_nodes(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> dict[str, float]:
+    def _on_nodes(self, pods: Sequence[Pod], seen: Observation) -> dict[str, float]:
         """How full, or empty, the node of each pod is."""
-        known, found = _by_name("", rooms), dict[str, float]()
+        known, found = _by_name("", seen.rooms or ()), dict[str, float]()
         for pod in pods:
-            part = _fullness(known[pod.node]) if pod.node in known else None
+            part = self._fullness(known[pod.node], seen.nodes) if pod.node in known else None
             if part is not None:
                 found[pod.name] = part if self.nodes == "fullest" else 1 - part
         return found
+
+    def _fullness(self, room: Room, used: Mapping[str, Mapping[str, float]]) -> float | None:
+        """From 0 to 1; None where it is not known of any resource what the node has, and what is used of it."""
+        whole, name = room.node.allocatable, room.node.name
+        if self.node_series:
+            taken = {str(one): used[one][name] for one in self.node_series if name in used.get(one, {})}
+        else:
+            taken = {one: whole[one] - room.free.get(one, 0.0) for one in _PACKED if one in whole}
+        parts = [amount / whole[one] for one, amount in taken.items() if whole.get(one)]
+        return min(1.0, max(0.0, *parts)) if parts else None
 
     def _aged(self, pods: Sequence[Pod], at: float) -> dict[str, float]:
         """How young, or old, each is beside the oldest."""
@@ -126,13 +147,6 @@ def _rank(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> Ra
     total = sum(weight * (terms[name] or 0.0) for name, weight in weights.items())
     why = ", ".join(f"{name} unknown" if term is None else f"{name} {term:.2f}" for name, term in terms.items())
     return Rank(-total / sum(weights.values()), why)
-
-
-def _fullness(room: Room) -> float | None:
-    """The part of a node that pods request, from 0 to 1; None where it does not say what it has."""
-    whole = room.node.allocatable
-    parts = [1 - room.free.get(name, 0.0) / whole[name] for name in _PACKED if whole.get(name)]
-    return min(1.0, max(0.0, *parts)) if parts else None
 
 
 _by_name: Derived[str, tuple[Room, ...], dict[str, Room]] = Derived(

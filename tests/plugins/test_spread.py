@@ -1,6 +1,7 @@
 """Spread: shares of ordered subsets, which pods go first, and what is told of how they lie."""
 
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
+from rich.console import Console
 
 from elasticd.api import Node, Observation, Pod, Room
+from elasticd.show import explain
 from elasticd.testing import check_strategy
 from elasticd_plugins import spread
 from elasticd_plugins.spread import Spread
 from elasticd_plugins.victims import Victims
-from tests.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen
+from tests.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen, series
 from tests.plugins.builders import pod as built
 
 
@@ -148,6 +151,22 @@ def test_every_mark_says_why() -> None:
         "goes as number 1: spread -3 (in no subset)",
         "goes as number 2: spread -2 (b has 1, its share is 0)",
     ]
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "victims.md"
+
+
+def test_explain_shows_why_each_goes_as_the_page_about_it_says() -> None:
+    subsets = [{"name": "base", "labels": {"pool": "a"}, "max": 2}, {"name": "elastic"}]
+    first, then = decode(Spread, subsets=subsets, priority=1), decode(Victims, node=0)
+    used = [replace(one, pod=one.pod[1:]) for one in use(0.6, 0.7, 0.5, 0.03, 0.4, 0.2)]
+    observation = shown("aabbbb")
+    decision = judge(Wants(replicas=4), first, then, seen=replace(observation, series={"cpu": series(used)}))
+    said = StringIO()
+    Console(file=said, width=1000).print(explain(decision, None, NOW))
+    (line,) = [line for line in said.getvalue().splitlines() if line.startswith("Action")]
+    told = line.partition(": no answer")[0]
+    assert " ".join(told.split()) in " ".join(PAGE.read_text().split())
 
 
 WAITS = NOW - 61

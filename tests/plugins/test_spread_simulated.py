@@ -9,6 +9,7 @@ from elasticd.actions import Action, Answer, Scale
 from elasticd.api import Decision, Observation, Recommendation, Strategy, hookimpl
 from elasticd.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.journal import Journal
 from elasticd.loop import Loop
@@ -66,7 +67,8 @@ def eight(nodes: int = 4) -> Simulated:
         for name, pool in (("elastic", "b"), ("fixed", "a"))
         for number in range(nodes)
     ]
-    return Simulated(nodes=tuple(found), workloads=(WorkloadTable(name="web", replicas=8, cpu="500m"),))
+    web = WorkloadTable(name="web", replicas=8, cpu="500m", demand=Demand(formula="2"))
+    return Simulated(nodes=tuple(found), workloads=(web,))
 
 
 async def run(cluster: Any, clock: VirtualClock, *voices: Strategy, until: float) -> tuple[list[Decision], list[Pod]]:
@@ -75,7 +77,7 @@ async def run(cluster: Any, clock: VirtualClock, *voices: Strategy, until: float
     options: dict[str, Any] = {"mode": "act", "interval": 10.0, "jitter": 0.0}
     policy = Policy(name="p", replicas=Bounds(20), strategies=voices, workload=target, **options)
     loop = Loop(cluster, Journal(), clock, [told], idle=float("inf"))
-    async with opened([ResourceMetrics()], loop.site) as shelves:
+    async with opened([ResourceMetrics(nodes=True)], loop.site) as shelves:
         loop.furnish(shelves)
         loop.adopt([policy])
         await loop.tick(clock.now())
@@ -124,10 +126,15 @@ async def test_without_spread_the_pools_are_emptied_as_it_comes() -> None:
     assert pools(pods) != {"fixed": 4}
 
 
+@pytest.mark.parametrize("series", [[], ["cpu"]], ids=["by requests", "by use"])
 @pytest.mark.parametrize(("nodes", "left"), [("emptiest", 5), ("fullest", 6)])
-async def test_the_pods_of_the_emptiest_nodes_go_so_that_these_are_free(nodes: str, left: int) -> None:
+async def test_the_pods_of_the_emptiest_nodes_go_so_that_these_are_free(
+    nodes: str, left: int, series: list[str]
+) -> None:
     """Eight pods on six nodes, of which two have two."""
-    _, pods = await play(Falls(first=8, then=7), decode(Victims, load=0, nodes=nodes), nodes=3)
+    chooses = decode(Victims, load=0, nodes=nodes, node_series=series)
+    made, pods = await play(Falls(first=8, then=7), chooses, nodes=3)
+    assert not any("unknown" in mark.reason for one in made for mark in one.marks)
     assert len({pod.node for pod in pods}) == left
 
 

@@ -117,6 +117,18 @@ AGED = [pod("p0", started=NOW - 400), pod("p1", started=NOW - 100), pod("p2", st
             {"p0": 0},
             id="a node that does not say what it has",
         ),
+        pytest.param(
+            only("node", node_series=["cpu", "memory"]),
+            replace(shown(PLACED, *ROOMS), nodes={"cpu": {"full": 0.5, "half": 1.5}, "memory": {"half": 2.0}}),
+            {"p0": -0.25, "p1": -0.75, "p2": 0},
+            id="what nodes use: of an unknown one nobody goes",
+        ),
+        pytest.param(
+            only("node", node_series=["cpu"], nodes="emptiest"),
+            replace(shown(PLACED, *ROOMS), nodes={"cpu": {"full": 0.5, "half": 9.0}}),
+            {"p0": -0.75, "p1": 0, "p2": 0},
+            id="what nodes use, emptiest first",
+        ),
         pytest.param(only("age"), shown(AGED), {"p0": 0, "p1": -0.75, "p2": -1}, id="the youngest first"),
         pytest.param(only("age", ages="oldest"), shown(AGED), {"p0": -1, "p1": -0.25, "p2": 0}, id="the oldest first"),
         pytest.param(
@@ -200,6 +212,14 @@ HEAD = 'type = "victims"\n'
         pytest.param("pool = 1", ".labels: must be given where pool > 0, is empty", id="which pool"),
         pytest.param(
             'labels = { a = "b" }', ".pool: must be > 0 where labels are given, is 0", id="labels for nothing"
+        ),
+        pytest.param(
+            'node = 0\nnode_series = ["cpu"]',
+            ".node: must be > 0 where node_series are given, is 0",
+            id="series for nothing",
+        ),
+        pytest.param(
+            'node_series = ["disk"]', '.node_series[0]: must be one of cpu, memory, is "disk"', id="node_series"
         ),
         pytest.param('series = ""', '.series: must not be empty, is ""', id="no series"),
         pytest.param('nodes = "x"', '.nodes: must be one of emptiest, fullest, is "x"', id="nodes"),
