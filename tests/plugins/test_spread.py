@@ -17,7 +17,7 @@ from elasticd.testing import check_strategy
 from elasticd_plugins import spread
 from elasticd_plugins.spread import Spread
 from elasticd_plugins.victims import Victims
-from tests.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen, series
+from tests.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen, series, use
 from tests.plugins.builders import pod as built
 
 
