@@ -25,6 +25,8 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.resources import Resources
+from elasticd.sizes import unfit
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
@@ -55,6 +57,7 @@ __all__ = [
     "Rates",
     "Recommendation",
     "Ref",
+    "Resources",
     "Run",
     "Sample",
     "Seconds",
@@ -74,4 +77,5 @@ __all__ = [
     "stabilize",
     "standing",
     "steady",
+    "unfit",
 ]

@@ -114,6 +114,7 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     tables = [_anchored(table, folder) for table in tables]
     sources = [_typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
     _check_labels(sources, name)
+    _check_drawn(sources, name)
     return Settings(
         cluster=cluster,
         sources=tuple(sources),
@@ -154,6 +155,15 @@ def _check_labels(sources: Sequence[Source], file: str) -> None:
         if label in labels[:index]:
             problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
             raise ConfigError(file, f"source[{index}].name", problem)
+
+
+def _check_drawn(sources: Sequence[Source], file: str) -> None:
+    """A source that reads another needs that one, and one that stands alone."""
+    known = [source.label for source in sources if source.draws() is None]
+    for index, source in enumerate(sources):
+        label = source.draws()
+        if label is not None and label not in known:
+            raise ConfigError(file, f"source[{index}].of", _no_such(label, known))
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:

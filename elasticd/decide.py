@@ -27,6 +27,8 @@ from elasticd.model import (
     Verdict,
 )
 from elasticd.policy import Policy
+from elasticd.resizing import size
+from elasticd.resources import Sizing
 from elasticd.victims import choice, chosen, leftover
 
 __all__ = ["Case", "decide", "held", "announcements"]
@@ -55,6 +57,8 @@ def decide(case: Case) -> Decision:
     workload = observation.workload
     found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
     interval, by, failures = _interval(case)
+    blind = found.reason == "StaleCluster" or bool(observation.fault[0])
+    sizing, unsized = (Sizing(), ()) if blind else size(case, scales=found.verdict == "scale" or bool(marks))
     action = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
@@ -75,7 +79,7 @@ def decide(case: Case) -> Decision:
         recommendations=found.recommendations,
         limits=found.limits,
         conditions=found.conditions,
-        failures=found.failures + failures,
+        failures=found.failures + failures + unsized,
         series=tuple(observation.series.values()),
         pods=len(observation.pods),
         interval=interval,
@@ -84,6 +88,7 @@ def decide(case: Case) -> Decision:
         blind=found.blind,
         marks=marks,
         recall=case.hooks.recalls,
+        sizing=sizing,
     )
 
 
@@ -182,6 +187,8 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
     limits as any wish. The fallback lowers nothing unless it is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
+    if doubt is None and not case.hooks.heeds("recommend_replicas"):
+        return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
     held = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)

@@ -337,7 +337,7 @@ class Loop:
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)
-        if decision.action or (decision.marks and decision.mode == "act"):
+        if decision.action or ((decision.marks or decision.sizing.resizes) and decision.mode == "act"):
             self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
         else:
             self._again(key, now, decision.interval)

@@ -50,6 +50,11 @@ class Past(Struct, frozen=True, gc=False):
     points: dict[str, tuple[Point, ...]] = {}
     """By series, oldest first, for as long as a strategy `recalls`. A gap shows in their times."""
 
+    resizes: dict[str, float] = {}
+    """By pod's uid, when a change of its requests was last sent."""
+    recommends_since: float | None = None
+    """When the cluster last said that it cannot change requests in place; None: it never did."""
+
     def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""
         found: list[int] = []

@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from elasticd.resources import Resize, Sizing
+
 
 class Ref(Struct, frozen=True, order=True, gc=False):
     """Which workload: written NAMESPACE/KIND/NAME."""
@@ -86,10 +88,12 @@ class Container(Struct, frozen=True, gc=False):
     name: str
     requests: dict[str, float] = {}
     sidecar: bool = False
+    limits: dict[str, float] = {}
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """A pod as far as judgement needs it. `ready` None: no Ready condition yet."""
+    """A pod as far as judgement needs it. `ready` None: no Ready condition yet. `resize` is how far the kubelet is with
+    new requests (Deferred, Infeasible, InProgress; or done: empty), `killed` when containers last lacked memory."""
 
     namespace: str
     name: str
@@ -108,6 +112,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Its IP address; empty before it has one."""
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
+    resize: str = ""
+    killed: dict[str, float] = {}
 
 
 class Node(Struct, frozen=True, gc=False):
@@ -199,6 +205,8 @@ class Limit(Struct, frozen=True, gc=False):
     of_wish: bool = False
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
+    standstill: bool = False
+    """What its pods request may not be changed either."""
 
     def clamp(self, replicas: int) -> int:
         """The count inside the interval that is nearest to this one."""
@@ -255,7 +263,7 @@ class Mark(Struct, frozen=True, gc=False, tag="mark"):
     reason: str = ""
 
 
-Action = Scale | Announce | Mark
+Action = Scale | Announce | Mark | Resize
 Verdict = Literal["scale", "keep", "hold"]
 
 
@@ -294,6 +302,7 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     """What is written before the action, in this order; when one cannot be, the action is not begun."""
     recall: float = 0.0
     """Seconds for which what its series came to is remembered."""
+    sizing: Sizing = Sizing()
 
     @property
     def asked(self) -> int | None:
@@ -346,7 +355,8 @@ class Readings(Struct, frozen=True, gc=False):
 class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
     """What came of a decision's action: done, refused (by us), conflict (the world moved), failed, or
     observed (mode observe: it would have been done). `reason` is one word for counting, `condition` what the HPA would
-    say of it. `code` is the API's status, 0 when it was not asked."""
+    say of it. `code` is the API's status, 0 when it was not asked. `resized` are
+    the uids of the pods of which a resize was sent, whatever came of it."""
 
     decision: str
     at: float
@@ -360,3 +370,4 @@ class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
     reason: str = ""
     condition: Condition | None = None
     seconds: float = 0.0
+    resized: tuple[str, ...] = ()

@@ -61,6 +61,7 @@ async def opened(
     sources: Sequence[Source], site: Site, told: Told = lambda name, seconds, ok: None
 ) -> AsyncIterator[list["Shelf"]]:
     """A shelf for each source, for as long as the block runs."""
+    site = replace(site, beside={source.label: source for source in sources})
     async with AsyncExitStack() as stack:
         shelves = []
         for source in sources:

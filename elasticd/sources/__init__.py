@@ -3,7 +3,7 @@
 Knows the shape of a source; knows nothing of policies. Only a source knows a query, a topic or a path.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -38,7 +38,7 @@ class Site(Struct, frozen=True):
 
     `wake` says that something new is known of a subject, so that who uses it is judged at once; a source that is only
     ever asked need not call it. `governed` are the workloads that policies are about, `snapshot` the cluster as last
-    observed; None before that.
+    observed; None before that. `beside` are the sources that are opened there, by label.
     """
 
     cluster: Cluster
@@ -46,6 +46,7 @@ class Site(Struct, frozen=True):
     wake: Callable[[Subject, str], None]
     governed: Callable[[], Collection[Ref]]
     snapshot: Callable[[], Snapshot | None]
+    beside: "Mapping[str, Source]" = {}
 
 
 class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -80,6 +81,10 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
 
     def offers(self) -> tuple[str, ...] | None:
         """The series it has, so that it is read only for those who want one of them; None: it cannot say."""
+        return None
+
+    def draws(self) -> str | None:
+        """The label of the source that it reads for itself; None: it stands alone."""
         return None
 
     def examine(self) -> None:

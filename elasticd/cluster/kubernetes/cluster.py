@@ -22,12 +22,14 @@ from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.metrics import Metrics
 from elasticd.cluster.kubernetes.pulls import PullSink
+from elasticd.cluster.kubernetes.resize import Resizer
 from elasticd.cluster.kubernetes.scale import Scaler
 from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
 from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Scale, Workload
+from elasticd.resources import Resize
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -117,6 +119,7 @@ class KubernetesCluster:
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._marker = Marker(session, means.discovery, parts.budget)
+        self._resizer = Resizer(session, means.discovery, parts.budget)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
@@ -220,6 +223,8 @@ class KubernetesCluster:
                 return answer
             case Mark():
                 return await self._marker.mark(action, lambda: self.leading)
+            case Resize():
+                return await self._resizer.resize(action, lambda: self.leading)
             case Announce():
                 return await self._events.announce(action)
 

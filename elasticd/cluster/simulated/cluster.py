@@ -8,12 +8,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
 from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Sample, Scale, Workload
+from elasticd.resources import Resize
+from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
 
@@ -143,16 +147,33 @@ class SimulatedCluster:
             self.announcements.append(action)
             return Answer("done", 201)
         self._world.advance(self._clock.now())
+        if isinstance(action, Resize):
+            return self._resize(action)
         workload = self._world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
-        if isinstance(action, Mark):
-            return self._mark(action, workload)
+        return self._mark(action, workload) if isinstance(action, Mark) else self._scale(action, workload)
+
+    def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
         if action.after < 0:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
         if moved := _moved(action, workload):
             return Answer("conflict", 409, moved, "Conflict")
         self._world.scale(workload, action.after)
+        return Answer("done", 200)
+
+    def _resize(self, resize: Resize) -> Answer:
+        """As the API server and a kubelet would: at once, or not at all where the node has no room."""
+        owners = (one for one in self._world.workloads.values() if one.ref.namespace == resize.namespace)
+        pod = next((one.pods[resize.pod] for one in owners if resize.pod in one.pods), None)
+        if pod is None or pod.uid != resize.uid:
+            return Answer("conflict", 404, f"there is no {resize.pod} of uid {resize.uid}", "NotFound")
+        present = {one.name: one.requests for one in pod.containers if one.name in resize.after}
+        if present != {name: {**amounts, **resize.before.get(name, {})} for name, amounts in present.items()}:
+            return Answer("conflict", 409, f"requests were {resize.before}, are {present}", "Conflict")
+        if why := unfit(replace(pod.look(), resize=""), resize.after):
+            return Answer("failed", 422, f"{resize.pod} {why}", "Invalid")
+        self._world.resize(pod, resized(pod.containers, resize.after))
         return Answer("done", 200)
 
     def _mark(self, mark: Mark, workload: SimulatedWorkload) -> Answer:

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from elasticd.cluster.simulated.nodes import Need, Room
-from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid
-from elasticd.model import Node
+from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.model import Container, Node
 
 Transition = Callable[[SimulatedPod, float], None]
 
@@ -59,6 +59,16 @@ class World:
         workload.replicas = replicas
         workload.generation += 1
         self._control(workload)
+        self._settle()
+
+    def resize(self, pod: SimulatedPod, containers: tuple[Container, ...]) -> None:
+        """Let a bound pod request something else. Where its node has no room for that, it only asks for it."""
+        need = need_of(containers)
+        pod.sizes, pod.resize = containers, "Infeasible"
+        if self._room.change(pod.node, pod.need, need):
+            pod.taken, pod.resize = need, ""
+            self._too_big.clear()
+        self._touch(pod)
         self._settle()
 
     def _control(self, workload: SimulatedWorkload) -> None:
@@ -127,7 +137,7 @@ class World:
 
     def _vanish(self, pod: SimulatedPod, _at: float) -> None:
         del pod.owner.pods[pod.name]
-        self._room.give(pod.node, pod.owner.need)
+        self._room.give(pod.node, pod.need)
         self._too_big.clear()
         self._unsettled[pod.owner] = None
         if pod.owner.numbered:
