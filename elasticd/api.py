@@ -2,6 +2,8 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.actions import Mark
+from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
 from elasticd.hookspecs import hookimpl
@@ -9,13 +11,10 @@ from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
     Condition,
     Container,
-    Decision,
     Limit,
-    Mark,
     Measure,
     Node,
     Observation,
-    Outcome,
     Pod,
     Quality,
     Recommendation,
@@ -24,8 +23,11 @@ from elasticd.model import (
     Series,
     Workload,
 )
+from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
+from elasticd.serving import Serving, request_of, serving
 from elasticd.sizes import unfit
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
@@ -40,6 +42,7 @@ __all__ = [
     "Derived",
     "Hours",
     "Instant",
+    "Job",
     "Limit",
     "Measure",
     "Meta",
@@ -64,6 +67,7 @@ __all__ = [
     "Series",
     "Spell",
     "Standing",
+    "Serving",
     "Strategy",
     "Struct",
     "Workload",
@@ -73,9 +77,12 @@ __all__ = [
     "hookimpl",
     "milli",
     "parse_quantity",
+    "request_of",
     "restrain",
+    "serving",
     "stabilize",
     "standing",
     "steady",
+    "timeline",
     "unfit",
 ]

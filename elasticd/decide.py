@@ -9,27 +9,17 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.asking import Case
 from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
-from elasticd.model import (
-    Announce,
-    Answer,
-    Condition,
-    ConditionType,
-    Decision,
-    Failure,
-    Limit,
-    Mark,
-    Recommendation,
-    Ref,
-    Scale,
-    Verdict,
-)
+from elasticd.jobs import grow, keep_running, tidy
+from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref
 from elasticd.policy import Policy
+from elasticd.records import Decision, Sizing, Verdict
 from elasticd.resizing import size
-from elasticd.resources import Sizing
 from elasticd.victims import choice, chosen, leftover
+from elasticd.zero import markings, paused
 
 __all__ = ["Case", "decide", "held", "announcements"]
 
@@ -55,16 +45,24 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
+    job, name = policy.job, f"{policy.name}:{workload.ref}@{observation.at:.3f}"
+    found = _bounds_first(case) or _by_strategies(case)
+    if job is not None:
+        found = _run_on(found, workload.replicas)
+    found, marks = _with_victims(case, found)
+    if job is None:
+        marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
-    blind = found.reason == "StaleCluster" or bool(observation.fault[0])
-    sizing, unsized = (Sizing(), ()) if blind else size(case, scales=found.verdict == "scale" or bool(marks))
-    action = None
+    sizing, unsized = _sizing(case, busy=found.verdict == "scale" or bool(marks))
+    action: Scale | Create | None = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
-        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
+        if job is not None:
+            action = grow(job, workload, found.replicas, why, name)
+        else:
+            action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
     return Decision(
-        id=f"{policy.name}:{workload.ref}@{observation.at:.3f}",
+        id=name,
         at=observation.at,
         policy=policy.name,
         workload=workload.ref,
@@ -89,7 +87,15 @@ def decide(case: Case) -> Decision:
         marks=marks,
         recall=case.hooks.recalls,
         sizing=sizing,
+        removals=tidy(job, workload) if job is not None and _view_age(case) <= VIEW_AGE else (),
     )
+
+
+def _sizing(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
+    """What containers should request, where the view can be acted on; nothing is changed while the count is."""
+    if _view_age(case) > VIEW_AGE or case.observation.fault[0] or case.policy.job is not None:
+        return Sizing(), ()
+    return size(case, busy=busy)
 
 
 def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:
@@ -117,12 +123,15 @@ def _bounds_first(case: Case) -> _Judgement | None:
     """
     observation, bounds = case.observation, case.policy.replicas
     current = observation.workload.replicas
-    age = observation.at - observation.confirmed
+    age = _view_age(case)
     if age > VIEW_AGE:
         message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
         return _hold(current, "AbleToScale", "StaleCluster", message)
-    if current == 0 and bounds.min > 0:
-        return _hold(current, "ScalingActive", "ScalingDisabled", "it was scaled to 0 by someone else, which pauses it")
+    jobs = case.policy.job is not None
+    if jobs and current >= bounds.min:  # Jobs beyond max end by themselves
+        return None
+    if not jobs and (why := paused(observation.workload, bounds)):
+        return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:
         return None
@@ -130,6 +139,26 @@ def _bounds_first(case: Case) -> _Judgement | None:
     limit = bounds_limit(bounds, current)
     message = f"{current} replicas are {side} = {final}"
     return _Judgement("scale", final, limit.reason, message, limits=(limit,))
+
+
+def _view_age(case: Case) -> float:
+    """Seconds since the cluster last proved what is shown of it."""
+    return case.observation.at - case.observation.confirmed
+
+
+def _run_on(found: _Judgement, current: int) -> _Judgement:
+    """What is left of an answer about a job set: Jobs are created, and never ended to become fewer."""
+    floor = keep_running(found.replicas, current)
+    if floor is None:
+        return found
+    return replace(
+        found,
+        verdict="hold",
+        replicas=current,
+        reason=floor.reason,
+        message=floor.message,
+        limits=(*found.limits, floor),
+    )
 
 
 def _by_strategies(case: Case) -> _Judgement:
@@ -185,9 +214,9 @@ def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark
 
 def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
-    limits as any wish. The fallback lowers nothing unless it is told to."""
+    limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
-    if doubt is None and not case.hooks.heeds("recommend_replicas"):
+    if doubt is None and case.hooks.heeds("recommend_resources") and not case.hooks.heeds("recommend_replicas"):
         return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
@@ -196,14 +225,12 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     blind = 0.0 if since is None else case.observation.at - since
     if trust.replicas is None or blind < trust.after:
         return held
-    wish = trust.replicas if trust.may_lower else max(current, trust.replicas)
+    wish = trust.instead(current)
     if wish == current:
         return held
-    why = Recommendation(
-        wish, "Fallback" if trust.unknown == "fallback" else "Floor", f"{doubt.reason}: {doubt.message}"
-    )
+    why = Recommendation(wish, trust.unknown.capitalize(), f"{doubt.reason}: {doubt.message}")
     found = _limited(case, why, wish, None)
-    if found.replicas < current and not trust.may_lower:  # the HPA's windows of 1.20 can go below what is there
+    if found.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below what is there
         return held
     # It is still not known, and whoever reads the conditions must see it.
     told = tuple(held.conditions[0] if one.type == "ScalingActive" else one for one in found.conditions)

@@ -10,8 +10,9 @@ from typing import Any
 import pluggy
 
 from elasticd.memory import Past
-from elasticd.model import Decision, Limit, Observation, Outcome, Recommendation, Workload
+from elasticd.model import Limit, Observation, Recommendation, Workload
 from elasticd.policy import Policy, Strategy
+from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 
 hookspec = pluggy.HookspecMarker("elasticd")

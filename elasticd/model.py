@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.resources import Resize, Sizing
+from elasticd.batch import Job
 
 
 class Ref(Struct, frozen=True, order=True, gc=False):
@@ -115,6 +115,12 @@ class Pod(Struct, frozen=True, gc=False):
     resize: str = ""
     killed: dict[str, float] = {}
 
+    @property
+    def job(self) -> str:
+        """The UID of the Job that it belongs to, empty where it says none. Unlike a name it is never another's."""
+        found = self.labels.get("batch.kubernetes.io/controller-uid")  # since Kubernetes 1.27
+        return self.labels.get("controller-uid", "") if found is None else found
+
 
 class Node(Struct, frozen=True, gc=False):
     """A node as far as judgement needs it."""
@@ -128,7 +134,7 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class Workload(Struct, frozen=True, gc=False):
-    """Anything with a scale subresource, as seen at `version`."""
+    """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
 
     ref: Ref
     uid: str
@@ -140,6 +146,8 @@ class Workload(Struct, frozen=True, gc=False):
     selector: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    jobs: tuple[Job, ...] = ()
+    """Of a job set: all that are there, also those that have ended, by name. Its pods are those of Jobs in flight."""
 
 
 class Observation(Struct, frozen=True, gc=False):
@@ -232,103 +240,6 @@ class Failure(Struct, frozen=True, gc=False):
     message: str
 
 
-class Scale(Struct, frozen=True, gc=False, tag="scale"):
-    """Set the scale subresource from `before` to `after`, if it still is the workload that was judged."""
-
-    workload: Ref
-    uid: str
-    version: str
-    before: int
-    after: int
-    reason: str
-
-
-class Announce(Struct, frozen=True, gc=False, tag="announce"):
-    """Tell whoever looks at the workload, as a Kubernetes Event."""
-
-    workload: Ref
-    uid: str
-    reason: str
-    message: str
-    warning: bool = False
-
-
-class Mark(Struct, frozen=True, gc=False, tag="mark"):
-    """Set annotations of a workload, or of one of its pods, or take them away (None), if it still has this uid."""
-
-    workload: Ref
-    uid: str
-    annotations: dict[str, str | None]
-    pod: str = ""
-    reason: str = ""
-
-
-Action = Scale | Announce | Mark | Resize
-Verdict = Literal["scale", "keep", "hold"]
-
-
-class Decision(Struct, frozen=True, gc=False, tag="decision"):
-    """All that went into one answer about one workload, and the answer.
-
-    `verdict` is scale (the count changes), keep (it is right as it is) or hold (it cannot be known, or must
-    not be changed). `wish` is what the strategies together asked for, `replicas` what is left of it after
-    all limits.
-    """
-
-    id: str
-    at: float
-    policy: str
-    workload: Ref
-    mode: Literal["act", "observe"]
-    current: int
-    replicas: int
-    verdict: Verdict
-    reason: str
-    message: str
-    uid: str = ""
-    wish: int | None = None
-    recommendations: tuple[Recommendation, ...] = ()
-    limits: tuple[Limit, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    series: tuple[Series, ...] = ()
-    pods: int = 0
-    interval: float = 0.0
-    interval_by: str = ""
-    action: Scale | None = None
-    blind: bool = False
-    """Whether it could not be known what is needed."""
-    marks: tuple[Mark, ...] = ()
-    """What is written before the action, in this order; when one cannot be, the action is not begun."""
-    recall: float = 0.0
-    """Seconds for which what its series came to is remembered."""
-    sizing: Sizing = Sizing()
-
-    @property
-    def asked(self) -> int | None:
-        """The wish as the limits of the wish itself leave it: what is remembered of it."""
-        if self.wish is None:
-            return None
-        asked = self.wish
-        for limit in self.limits:
-            asked = limit.clamp(asked) if limit.of_wish else asked
-        return asked
-
-
-Result = Literal["done", "refused", "conflict", "failed", "observed"]
-
-
-class Answer(Struct, frozen=True, gc=False):
-    """What a cluster says to an action: done, refused (a budget, a lost lease), conflict (the world moved
-    since it was judged) or failed. `reason` is one word for counting, empty when done; `code` is the API's HTTP
-    status, 0 when it was not asked."""
-
-    result: Result
-    code: int = 0
-    message: str = ""
-    reason: str = ""
-
-
 class Readings(Struct, frozen=True, gc=False):
     """What one source said in one read.
 
@@ -350,24 +261,3 @@ class Readings(Struct, frozen=True, gc=False):
     offers: tuple[str, ...] | None = None
     newest: float | None = None
     complete: bool = True
-
-
-class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
-    """What came of a decision's action: done, refused (by us), conflict (the world moved), failed, or
-    observed (mode observe: it would have been done). `reason` is one word for counting, `condition` what the HPA would
-    say of it. `code` is the API's status, 0 when it was not asked. `resized` are
-    the uids of the pods of which a resize was sent, whatever came of it."""
-
-    decision: str
-    at: float
-    policy: str
-    workload: Ref
-    result: Result
-    before: int
-    after: int
-    code: int = 0
-    message: str = ""
-    reason: str = ""
-    condition: Condition | None = None
-    seconds: float = 0.0
-    resized: tuple[str, ...] = ()

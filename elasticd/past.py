@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Outcome
+from elasticd.model import Series
+from elasticd.records import Decision, Outcome
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -54,14 +55,25 @@ def remember(past: Past, decision: Decision) -> Past:
     return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since, points=points)
 
 
+def point_of(series: Series) -> Point:
+    """What a series comes to."""
+    total = sum(sample.value for sample in series.samples)
+    return Point(series.measured, total, len({sample.pod for sample in series.samples if sample.pod}))
+
+
+def timeline(series: Series, past: Past) -> tuple[Point, ...]:
+    """What a series came to, oldest first, and what it comes to now where it has newer samples."""
+    points = past.points.get(series.name, ())
+    return points if points and points[-1].at >= series.measured else (*points, point_of(series))
+
+
 def _noted(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
     """With what the decision's series came to, where that is new and can be trusted; without what is too old."""
     cutoff, found = decision.at - decision.recall, dict(points)
     for one in decision.series:
         before = found.get(one.name, ())
         if one.trusted and one.samples and (not before or one.measured > before[-1].at):
-            total = sum(sample.value for sample in one.samples)
-            before = (*before, Point(one.measured, total, len({sample.pod for sample in one.samples if sample.pod})))
+            before = (*before, point_of(one))
         start = next((index for index, point in enumerate(before) if point.at >= cutoff), len(before))
         found[one.name] = before[start:]
     return found
@@ -77,7 +89,7 @@ def carry(past: Past, outcome: Outcome) -> Past:
         past = replace(past, recommends_since=outcome.at)
     if outcome.resized:
         recent = {uid: at for uid, at in past.resizes.items() if at >= outcome.at - HORIZON}
-        past = replace(past, resizes={**recent, **dict.fromkeys(outcome.resized, outcome.at)}, recommends_since=None)
+        past = replace(past, resizes={**recent, outcome.resized: outcome.at}, recommends_since=None)
     if outcome.result != "done" or outcome.before == outcome.after:
         return past
     cutoff = outcome.at - HORIZON

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from elasticd.batch import JOB_KIND
 from elasticd.model import Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
@@ -35,6 +36,13 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         """The next time at which its answer may be another though nothing has moved but the clock, in seconds since the
         epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
         return inf
+
+    def check(self, policy: "Policy") -> str | None:
+        """What is wrong with it under this policy, as "option: must ..., is ..."; None: nothing.
+
+        For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
+        """
+        return None
 
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
@@ -90,6 +98,28 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
         return all(workload.labels.get(key) == value for key, value in self.labels.items())
 
 
+class JobSet(Struct, frozen=True):
+    """A set of Jobs that are created from one template, as it was read: `manifest` is JSON, `template` its hash.
+
+    `successful_history` and `failed_history` are how many Jobs that have ended are kept. When the template has changed,
+    rollout "gradual" lets the Jobs of the old one run to their end, and "default" deletes them (KEDA's words).
+    """
+
+    namespace: str
+    name: str
+    manifest: str
+    template: str
+    successful_history: int = 100
+    failed_history: int = 100
+    rollout: Literal["gradual", "default"] = "gradual"
+
+    @property
+    def target(self) -> Target:
+        """The set as a workload."""
+        api_version, kind = JOB_KIND
+        return Target(self.namespace, self.name, kind, api_version)
+
+
 class Trust(Struct, frozen=True, forbid_unknown_fields=True):
     """What a policy takes for known, and what it does about what is not."""
 
@@ -103,18 +133,18 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...], Meta(description="series of which no sample means 0, where the source answered")
     ] = ()
     unknown: Annotated[
-        Literal["hold", "up-only", "floor", "fallback"],
+        Literal["hold", "up-only", "floor", "ceiling", "fallback"],
         Meta(
             description="hold: change nothing; up-only: what samples are left may raise the count; "
-            "when it has lasted `after`, floor: at least `replicas`; fallback: `replicas`"
+            "when it has lasted `after`, floor: at least `replicas`; ceiling: at most; fallback: `replicas`"
         ),
     ] = "hold"
-    replicas: Annotated[Count | None, Meta(description="for floor and fallback")] = None
-    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before the floor or fallback")] = 180.0
+    replicas: Annotated[Count | None, Meta(description="for floor, ceiling and fallback")] = None
+    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before any of these")] = 180.0
     may_lower: Annotated[bool, Meta(description="let the fallback lower the count")] = False
 
     def __post_init__(self) -> None:
-        counted = self.unknown in ("floor", "fallback")
+        counted = self.unknown in ("floor", "ceiling", "fallback")
         if counted and self.replicas is None:
             raise ValueError(f'replicas: must be given for unknown = "{self.unknown}", is missing')
         if not counted and self.replicas is not None:
@@ -122,9 +152,25 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
         if self.may_lower and self.unknown != "fallback":
             raise ValueError(f'may_lower: must be left out for unknown = "{self.unknown}", is true')
 
+    @property
+    def lowers(self) -> bool:
+        """Whether a count may fall for lack of knowledge."""
+        return self.may_lower or self.unknown == "ceiling"
+
+    def instead(self, current: int) -> int:
+        """The count to go to when nothing has been known for `after` seconds."""
+        if self.replicas is None:
+            return current
+        if self.may_lower:
+            return self.replicas
+        return min(current, self.replicas) if self.unknown == "ceiling" else max(current, self.replicas)
+
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """One file: which workloads, between which bounds, by which strategies, within which limits."""
+    """One file: which workloads, between which bounds, by which strategies, within which limits.
+
+    With `job` the workload is that job set.
+    """
 
     name: str
     replicas: Bounds
@@ -132,6 +178,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     limits: tuple[Strategy, ...] = ()
     workload: Target | None = None
     select: Select | None = None
+    job: JobSet | None = None
     mode: Literal["act", "observe"] = "observe"
     interval: float = 30.0
     jitter: float = 0.1

@@ -8,18 +8,20 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from elasticd.actions import Resize
 from elasticd.asking import Case
-from elasticd.model import Failure, Pod
+from elasticd.model import Failure, Pod, Ref
 from elasticd.past import NO_RESIZE
-from elasticd.resources import Resize, Resources, Sizes, Sizing
+from elasticd.records import Sizing
+from elasticd.resources import Resources, Sizes
 from elasticd.sizes import unfit
 
 AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is asked again: it may have been renewed."""
 
 
-def size(case: Case, *, scales: bool) -> tuple[Sizing, tuple[Failure, ...]]:
-    """Ask what should be requested, and change it where nothing is in the way. A count that `scales` goes first."""
+def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
+    """Ask what should be requested, and change it where nothing is in the way: not while the count or marks change."""
     if not case.hooks.heeds("recommend_resources"):
         return Sizing(), ()
     said = case.ask("recommend_resources")
@@ -27,8 +29,8 @@ def size(case: Case, *, scales: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     general = tuple(one for one in wanted if not one.pod)
     if said.failures:
         return Sizing(general, unresized="a plugin failed"), said.failures
-    resizes, told = actions(case.observation.pods, wanted)
-    if resizes and (why := _in_the_way(case, scales=scales)):
+    resizes, told = actions(case.observation.workload.ref, case.observation.pods, wanted)
+    if resizes and (why := _in_the_way(case, busy=busy)):
         return Sizing(general, unresized=why), ()
     return Sizing(general, resizes, "; ".join(told)), ()
 
@@ -47,7 +49,7 @@ def largest(wanted: Sequence[Resources]) -> list[Resources]:
     return list(found.values())
 
 
-def actions(pods: Sequence[Pod], wanted: Sequence[Resources]) -> tuple[tuple[Resize, ...], list[str]]:
+def actions(ref: Ref, pods: Sequence[Pod], wanted: Sequence[Resources]) -> tuple[tuple[Resize, ...], list[str]]:
     """A change for each pod that is named and requests something else, and a line for each that cannot be changed."""
     by_name = {pod.name: pod for pod in pods}
     sizes: dict[str, Sizes] = {}
@@ -64,7 +66,7 @@ def actions(pods: Sequence[Pod], wanted: Sequence[Resources]) -> tuple[tuple[Res
             continue
         before = _present(pod, after)
         if before != after:
-            found.append(Resize(pod.namespace, name, pod.uid, before, after, reasons[name]))
+            found.append(Resize(ref, pod.uid, name, before, after, reasons[name]))
     return tuple(found), told
 
 
@@ -77,10 +79,10 @@ def _present(pod: Pod, after: Sizes) -> Sizes:
     }
 
 
-def _in_the_way(case: Case, *, scales: bool) -> str:
+def _in_the_way(case: Case, *, busy: bool) -> str:
     """Why nothing is changed now, or an empty string."""
     seen = case.observation
-    if scales:
+    if busy:
         return "the count is changed first"
     since = case.past.recommends_since
     if since is not None and seen.at - since < AGAIN:

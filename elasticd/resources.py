@@ -1,4 +1,4 @@
-"""What containers should request, and the change of a pod that is made for it.
+"""What containers should request.
 
 Frozen records: cores or bytes by resource. Knows nothing of who recommends, judges or changes.
 """
@@ -20,23 +20,3 @@ class Resources(Struct, frozen=True, gc=False):
     reason: str = ""
     message: str = ""
     strategy: str = ""
-
-
-class Resize(Struct, frozen=True, gc=False, tag="resize"):
-    """Set what containers of a running pod request, if it still is the one that was judged and requests what it did
-    `before`."""
-
-    namespace: str
-    pod: str
-    uid: str
-    before: Sizes
-    after: Sizes
-    reason: str = ""
-
-
-class Sizing(Struct, frozen=True, gc=False):
-    """What containers should request, the pods that are to request it now, and why others are left as they are."""
-
-    resources: tuple[Resources, ...] = ()
-    resizes: tuple[Resize, ...] = ()
-    unresized: str = ""

@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elasticd.model import Decision, Limit, Outcome, Recommendation, Series
-from elasticd.resources import Resize, Sizing
+from elasticd.actions import Create, Resize
+from elasticd.model import Limit, Recommendation, Series
+from elasticd.records import Decision, Outcome, Sizing
 from elasticd.shelf import SourceReport
 from elasticd.units import format_milli, milli
 from elasticd.words import one_line
@@ -191,7 +192,11 @@ def _failures(decision: Decision) -> Table:
 def _action(decision: Decision, outcome: Outcome | None) -> str:
     action = decision.action
     steps = [f"mark {mark.pod or mark.workload} ({mark.reason})" for mark in decision.marks]
-    steps += [f"scale {action.before} -> {action.after}"] if action else []
+    if isinstance(action, Create):
+        steps += [f"create {action.after - action.before} Jobs from {action.names()[0]} on"]
+    elif action:
+        steps += [f"scale {action.before} -> {action.after}"]
+    steps += [f"delete {len(one.jobs)} Jobs ({one.reason})" for one in decision.removals]
     steps += [_resize(one) for one in decision.sizing.resizes]
     if not steps:
         return "none"

@@ -6,8 +6,9 @@ Knows the Cluster protocol; knows nothing of who asks.
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
+from elasticd.actions import Action, Answer
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Workload
+from elasticd.model import Node, Pod, Readings, Ref, Workload
 
 
 class Following:

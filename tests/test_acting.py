@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.acting import carry_out
+from elasticd.acting import carry_out, carry_out_all
+from elasticd.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.clock import VirtualClock
 from elasticd.decide import held
-from elasticd.model import Action, Answer, Decision, Mark, Outcome, Ref, Scale
+from elasticd.model import Ref
 from elasticd.policy import Bounds, Policy
+from elasticd.records import Decision, Outcome, Sizing
 from tests.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")
@@ -19,6 +21,7 @@ SCALE = Scale(REF, "u", "1", 3, 2, "calm")
 FIRST, SECOND = (Mark(REF, f"u{index}", {"a": "1"}, f"web-{index}") for index in (1, 2))
 DONE = Answer("done", 200)
 FORBIDDEN = Answer("failed", 403, "may not patch pods", "Forbidden")
+TIDY, ASLEEP = Mark(REF, "u", {"a": None}, version="1"), Mark(REF, "u", {"a": "1"}, reason="goes to 0 by decision")
 GONE = Answer("conflict", 404, "it is gone", "NotFound")
 
 
@@ -64,6 +67,23 @@ async def carried(given: Decision, *answers: Answer) -> tuple[list[Action], Outc
             "web-1 could not be marked: may not patch pods",
             id="without its mark the wrong pod would go",
         ),
+        pytest.param(
+            decision(SCALE, ASLEEP),
+            [FORBIDDEN],
+            [ASLEEP],
+            "failed",
+            "shop/Deployment/web could not be marked (goes to 0 by decision): may not patch pods",
+            id="without its mark nobody would wake it",
+        ),
+        pytest.param(decision(SCALE, TIDY), [FORBIDDEN], [TIDY, SCALE], "done", "", id="no scaling waits for tidying"),
+        pytest.param(
+            decision(None, TIDY),
+            [FORBIDDEN],
+            [TIDY],
+            "failed",
+            "shop/Deployment/web could not be marked: may not patch pods",
+            id="tidying alone tells what came of it",
+        ),
         pytest.param(decision(SCALE, FIRST, mode="observe"), [], [], "observed", "mode = observe", id="only observed"),
     ],
 )
@@ -100,3 +120,29 @@ async def test_whatever_happens_there_is_an_outcome(error: BaseException, reason
 
     outcome = await carry_out(Cluster(fail), VirtualClock(10.0), decision(SCALE))
     assert (outcome.result, outcome.reason) == ("failed", reason)
+
+
+RESIZES = tuple(Resize(REF, f"u{index}", f"web-{index}", {}, {"main": {"cpu": 1.0}}) for index in (1, 2))
+ONLY = Answer("refused", 0, "recommended only", "NoInPlaceResize")
+
+
+@pytest.mark.parametrize(
+    ("mode", "answers", "asked", "outcomes"),
+    [
+        pytest.param("act", [], 2, [("done", "u1"), ("done", "u2")], id="one after the other"),
+        pytest.param("act", [GONE], 2, [("conflict", "u1"), ("done", "u2")], id="one that is gone harms no other"),
+        pytest.param("act", [FORBIDDEN], 2, [("failed", "u1"), ("done", "u2")], id="nor does one that fails"),
+        pytest.param("act", [ONLY], 1, [("refused", "")], id="a server that cannot is asked once"),
+        pytest.param("observe", [], 0, [], id="only observed"),
+    ],
+)
+async def test_each_resize_has_an_outcome_that_says_whether_it_was_sent(
+    mode: str, answers: list[Answer], asked: int, outcomes: list[tuple[str, str]]
+) -> None:
+    said = iter(answers)
+    cluster = Cluster(lambda _: next(said, DONE))
+    given = replace(decision(None, mode=mode), sizing=Sizing(resizes=RESIZES))
+    found = [one async for one in carry_out_all(cluster, VirtualClock(10.0), given, None)]
+    assert cluster.done == list(RESIZES[:asked])
+    assert [(one.result, one.resized) for one in found] == outcomes
+    assert {(one.before, one.after, one.condition) for one in found} <= {(3, 3, None)}

@@ -22,7 +22,19 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["hpa", "hpa-baseline", "hpa-external", "limits", "schedule"]
+EXAMPLES = [
+    "burst",
+    "double-threshold",
+    "event",
+    "hpa",
+    "hpa-baseline",
+    "hpa-external",
+    "jobs",
+    "limits",
+    "schedule",
+    "step-tolerance",
+    "vertical",
+]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +94,7 @@ def test_every_shipped_setting_has_a_comment_above_it() -> None:
 
 
 def test_all_examples_are_tested() -> None:
-    assert sorted(path.stem for path in (CONFIG / "policies").iterdir()) == EXAMPLES
+    assert sorted(path.stem for path in (CONFIG / "policies").glob("*.toml")) == EXAMPLES
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -100,7 +112,19 @@ def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
     table = tomli.loads((CONFIG / "policies" / "hpa.toml").read_text())
     policy = load_policy(CONFIG / "policies" / "hpa.toml", registry)
     table["strategies"], table["limits"] = table.pop("strategy"), []
-    assert missing(policy, table | {"name": "hpa", "select": None}) == []
+    assert missing(policy, table | {"name": "hpa", "select": None, "job": None}) == []
+
+
+@pytest.mark.parametrize("name", ["burst", "double-threshold", "step-tolerance"])
+def test_an_example_of_one_strategy_names_every_option_of_it_that_means_something_there(
+    name: str, registry: Registry
+) -> None:
+    path = CONFIG / "policies" / f"{name}.toml"
+    (table,) = tomli.loads(path.read_text())["strategy"]
+    (strategy,) = load_policy(path, registry).strategies
+    assert (table["type"], strategy.__struct_config__.tag) == (name, name)
+    elsewhere = {"priority"} | ({"target"} if name == "double-threshold" else set())  # one strategy; mode "paper"
+    assert set(missing(strategy, table)) == elsewhere
 
 
 def test_limits_example_has_every_limit(registry: Registry) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Action, Announce, Answer, Scale
 from elasticd.api import (
     Bounds,
     Limit,
@@ -28,9 +29,10 @@ from elasticd.cluster import Kind
 from elasticd.journal import Journal, Key, read
 from elasticd.limits import Stabilization
 from elasticd.loop import NUDGE, QUANTUM, REST, Loop
-from elasticd.model import Action, Announce, Answer, Condition, Decision, Outcome, Readings, Scale
+from elasticd.model import Condition, Readings
 from elasticd.past import HORIZON
 from elasticd.policy import Select, Target, Trust
+from elasticd.records import Decision, Outcome
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
 from tests.clusters import Unasked

@@ -14,11 +14,14 @@ from elasticd.decide import held
 from elasticd.journal import Journal
 from elasticd.metrics import Metrics
 from elasticd.model import Failure, Limit, Quality, Recommendation, Ref, Series
+from elasticd.records import Sizing
+from elasticd.resources import Resources
 from elasticd.shelf import SourceReport
+from elasticd.sources.mqtt.reader import Described
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 
-UNITS = ("_total", "_seconds", "_replicas", "_bytes", "_ratio")
+UNITS = ("_total", "_seconds", "_replicas", "_bytes", "_cores", "_ratio")
 COUNTS = ("elasticd_leader", "elasticd_policies", "elasticd_source_up")
 
 
@@ -76,6 +79,16 @@ def test_sources_and_what_their_series_are_worth_are_shown() -> None:
     ):
         assert line in shown.splitlines()
     assert 'age_seconds{source="dead"}' not in shown
+
+
+def test_what_became_of_a_sources_messages_is_counted() -> None:
+    counted = Described(True, 0.0, 0, 9, 6, {"json": 1, "topic": 2}, 1, 2, 3, 4, 5)
+    report = SourceReport("sensors", "mqtt", "ok", None, None, 1, 0, 0.1, 4, ("cpu",), counted)
+    shown = text(Metrics(), sources=(report, replace(report, name="other", details={"shed": 1}))).splitlines()
+    expected = {"received": 9, "decoded": 6, "refused": 3, "duplicates": 1, "late": 2, "shed": 3, "missed": 4}
+    for result, count in expected.items():
+        assert f'elasticd_source_messages_total{{result="{result}",source="sensors"}} {count}.0' in shown
+    assert not [line for line in shown if "messages" in line and "other" in line]
 
 
 def test_no_series_says_when_another_was_created() -> None:
@@ -201,3 +214,16 @@ def test_a_sample_of_the_near_future_has_no_age_below_0() -> None:
 
 def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(Metrics(), leading=False, journal_failures=Journal().failures)
+
+
+def test_requests_are_shown_as_they_are_and_should_be_by_container() -> None:
+    metrics = Metrics()
+    asked = Resources("main", {"cpu": 0.5, "memory": 5e8}, {"cpu": 1.0})
+    metrics.decided(decision(60.0, sizing=Sizing((asked, Resources("mesh")))))
+    shown = [line for line in text(metrics).splitlines() if "_cores{" in line or "_bytes{" in line]
+    labels = 'container="main",kind="Deployment",name="web",namespace="shop",policy="shop"'
+    assert sorted(shown) == [
+        f"elasticd_recommended_cpu_cores{{{labels}}} 0.5",
+        f"elasticd_recommended_memory_bytes{{{labels}}} 5e+08",
+        f"elasticd_requested_cpu_cores{{{labels}}} 1.0",
+    ]

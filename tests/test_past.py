@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Result
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Series
-from elasticd.past import GAP, HORIZON, begin, carry, remember, resume
+from elasticd.model import Limit, Quality, Ref, Sample, Series
+from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
+from elasticd.records import Decision, Outcome
 
 REF = Ref("shop", "Deployment", "web")
 
@@ -186,3 +188,42 @@ def test_changes_are_read_newest_first_and_strictly_later() -> None:
 def test_changes_that_no_window_can_see_are_dropped() -> None:
     past = carry(carry(begin(0.0, 3), outcome(0.0, 3, 5)), outcome(HORIZON + 1, 5, 4))
     assert past.changes == (Change(HORIZON + 1, 5, 4),)
+
+
+@pytest.mark.parametrize(
+    ("now", "points"),
+    [
+        pytest.param(series(20.0, 1, 2), [(10, 3, 2), (20, 3, 2)], id="newer"),
+        pytest.param(series(10.0, 1, 2), [(10, 3, 2)], id="remembered already"),
+        pytest.param(series(5.0, 9), [(10, 3, 2)], id="older"),
+        pytest.param(series(20.0, 4, pods=False), [(10, 3, 2), (20, 4, 0)], id="of the workload as a whole"),
+        pytest.param(replace(series(20.0, 7), name="memory"), [(20, 7, 1)], id="of which nothing is remembered"),
+    ],
+)
+def test_the_timeline_ends_with_what_a_series_comes_to_now(now: Series, points: list[tuple[float, float, int]]) -> None:
+    past = replace(begin(0.0, 3), points={"cpu": (Point(10, 3, 2),)})
+    assert timeline(now, past) == tuple(Point(*point) for point in points)
+
+
+def sent(at: float, uid: str, result: Result = "done", reason: str = "") -> Outcome:
+    return replace(outcome(at, 3, 3, result), resized=uid, reason=reason)
+
+
+def test_resizes_that_were_sent_are_remembered_by_pod_whatever_came_of_them() -> None:
+    past = begin(0.0, 3)
+    for one in (sent(10.0, "a"), sent(20.0, "b", "failed"), sent(30.0, "a", "conflict")):
+        past = carry(past, one)
+    assert past.resizes == {"a": 30.0, "b": 20.0}
+    assert past.changes == ()
+    assert carry(past, sent(25.0 + HORIZON, "c")).resizes == {"a": 30.0, "c": 25.0 + HORIZON}
+
+
+def test_a_cluster_that_cannot_resize_is_remembered_until_it_can() -> None:
+    past = carry(begin(0.0, 3), sent(10.0, "", "refused", "NoInPlaceResize"))
+    assert (past.recommends_since, past.resizes) == (10.0, {})
+    assert carry(past, outcome(20.0, 3, 4)).recommends_since == 10.0
+    assert carry(past, sent(30.0, "a")).recommends_since is None
+
+
+def test_a_resize_that_was_refused_is_no_change_of_a_pod() -> None:
+    assert carry(begin(0.0, 3), sent(10.0, "", "refused", "BudgetSpent")) == begin(0.0, 3)

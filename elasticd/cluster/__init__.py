@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Workload
+from elasticd.actions import Action, Answer
+from elasticd.model import Node, Pod, Readings, Ref, Workload
 
 Kind = tuple[str, str]
 """apiVersion and kind, such as ("apps/v1", "Deployment")."""

@@ -33,6 +33,14 @@ class Describes(Protocol):
         """Whatever JSON can hold: a record of a connection, of what was counted or refused."""
 
 
+@runtime_checkable
+class Counts(Protocol):
+    """What a reader describes, where it has numbers that Prometheus should have too."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Messages by what became of them, since the source was opened: they only grow."""
+
+
 class Site(Struct, frozen=True):
     """What a source finds where it is opened.
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from elasticd.journal import read
-from elasticd.model import Outcome
+from elasticd.records import Outcome
 from tests.kube import fetch
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube
@@ -77,7 +77,7 @@ async def scaled(kube: Kube, namespace: str, replicas: int, kind: str = "Deploym
 
     async def there() -> bool:
         scale = await kube.client.get(f"/apis/apps/v1/namespaces/{namespace}/{PLURALS[kind]}/web/scale")
-        return bool(scale["spec"]["replicas"] == replicas)
+        return bool(scale["spec"].get("replicas", 0) == replicas)  # 0 is left out
 
     await wait_until(there, within=within, what=f"{kind} web is scaled to {replicas}")
 

@@ -6,6 +6,7 @@ import inspect
 import aiomqtt
 import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from elasticd.mqtt.link import Link
 
@@ -19,8 +20,18 @@ def test_what_is_overridden_or_used_of_aiomqtt_is_still_there(name: str) -> None
 
 
 def test_what_is_used_of_paho_is_still_there() -> None:
-    for name in ("loop_read", "loop_write", "want_write", "socket", "disconnect", "_sock_close"):
+    for name in (
+        "loop_read",
+        "loop_write",
+        "want_write",
+        "socket",
+        "disconnect",
+        "_sock_close",
+        "_sock_recv",
+        "_packet_queue",
+    ):
         assert callable(getattr(paho.Client, name))
+    assert hasattr(paho.Client(CallbackAPIVersion.VERSION2), "_last_bytes_received")
 
 
 async def test_state_of_aiomqtt_that_is_used_is_still_there() -> None:
@@ -30,17 +41,17 @@ async def test_state_of_aiomqtt_that_is_used_is_still_there() -> None:
     assert link._client.on_message == link._on_message
 
 
-async def test_a_cancellation_that_comes_with_what_is_waited_for_is_not_swallowed() -> None:
+async def test_a_cancellation_that_comes_with_the_answer_is_heeded() -> None:
     link, answer = Link(hostname="127.0.0.1"), asyncio.get_running_loop().create_future()
-    waiting = asyncio.create_task(link._wait_for(answer, 5))
+    asking = asyncio.create_task(link._wait_for(answer, timeout=None))
     await asyncio.sleep(0)
-    answer.set_result(None)
-    waiting.cancel()
+    answer.set_result(1)
+    asking.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await waiting
+        await asking
 
 
-async def test_an_answer_that_does_not_come_in_time_is_an_error_of_mqtt() -> None:
+async def test_an_answer_that_does_not_come_in_time_is_trouble() -> None:
     link, answer = Link(hostname="127.0.0.1"), asyncio.get_running_loop().create_future()
-    with pytest.raises(aiomqtt.MqttError, match="timed out"):
-        await link._wait_for(answer, 0.01)
+    with pytest.raises(aiomqtt.MqttError, match="Operation timed out"):
+        await link._wait_for(answer, timeout=0.001)

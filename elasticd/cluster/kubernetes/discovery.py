@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.wire import ApiGroup, ApiGroups, ApiResources
+from elasticd.cluster.kubernetes.wire_discovery import ApiGroup, ApiGroups, ApiResources
 from elasticd.errors import nearest
 
 
@@ -36,6 +36,7 @@ class Resource(Struct, frozen=True):
 PODS = Resource("/api/v1", "pods")
 NODES = Resource("/api/v1", "nodes", namespaced=False)
 EVENTS = Resource("/api/v1", "events")
+JOBS = Resource("/apis/batch/v1", "jobs")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 
 

@@ -18,11 +18,14 @@ from msgspec import Struct
 from elasticd.clock import Clock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.convert import to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.discovery import EVENTS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.job_store import JobStore
+from elasticd.cluster.kubernetes.job_wire import WireJob, to_job
 from elasticd.cluster.kubernetes.pulls import PULLED, PullSink, to_told
 from elasticd.cluster.kubernetes.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
 from elasticd.cluster.kubernetes.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
+from elasticd.cluster.kubernetes.template import SET
 from elasticd.cluster.kubernetes.watch import Backoff, Reading, Reflector
 from elasticd.cluster.kubernetes.wire import Codec, ObjectMeta, WireEvent, WireNode, WirePod, WireWorkload
 from elasticd.times import Times
@@ -184,6 +187,12 @@ def follow_pulls(means: Means, sink: PullSink) -> Follower:
     codec = Codec(WireEvent, lambda wire: to_told(wire, means.times.offset()))
     feed = Feed(codec, sink, params={"fieldSelector": PULLED})
     return Follower(means, partial(_known, EVENTS), lambda *_: feed)
+
+
+def follow_jobs(means: Means, store: JobStore) -> Follower:
+    """The Jobs of all job sets; the server leaves out all others."""
+    feed = Feed(Codec(WireJob, lambda wire: to_job(wire, means.times.offset())), store, params={"labelSelector": SET})
+    return Follower(means, partial(_known, JOBS), lambda *_: feed)
 
 
 def follow_kind(means: Means, kind: Kind, store: WorkloadStore) -> Follower:

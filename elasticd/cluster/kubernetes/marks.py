@@ -6,11 +6,11 @@ how things shall be, so that one whose reply was lost is simply written again.
 
 from collections.abc import Callable
 
+from elasticd.actions import Answer, Mark
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent, unknown_kind
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
-from elasticd.model import Answer, Mark
 
 
 class Marker:
@@ -32,21 +32,29 @@ class Marker:
             return unknown_kind(error)
         except ApiError as error:
             self._budget.pause(error.quiet)
-            if error.code in (404, 409):  # 409: the uid is another, so that what was to be marked is gone
-                return conflict(404, f"it is gone: {error}")
-            return refused_by(error)
+            return _told(error, mark)
         return Answer("done", 200)
 
     async def _patch(self, mark: Mark) -> None:
         ref = mark.workload
         resource = PODS if mark.pod else await self._discovery.scalable((ref.api_version, ref.kind))
-        body = {"metadata": {"uid": mark.uid, "annotations": mark.annotations}}
+        metadata = {"uid": mark.uid, "annotations": mark.annotations}
+        if mark.version:
+            metadata["resourceVersion"] = mark.version
         await self._session.send(
             Request(
                 verb="patch",
                 path=resource.path(ref.namespace, mark.pod or ref.name),
                 resource=resource.plural,
-                body=encode(body),
+                body=encode({"metadata": metadata}),
                 content_type=MERGE_PATCH,
             )
         )
+
+
+def _told(error: ApiError, mark: Mark) -> Answer:
+    if error.code == 409 and mark.version:
+        return conflict(409, f"it changed: {error}")
+    if error.code in (404, 409):  # 409: the uid is another, so that what was to be marked is gone
+        return conflict(404, f"it is gone: {error}")
+    return refused_by(error)

@@ -9,15 +9,15 @@ from math import ceil
 
 import msgspec
 
+from elasticd.actions import Answer, Resize
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import WirePod
-from elasticd.model import Answer, Pod
+from elasticd.model import Pod
 from elasticd.past import NO_RESIZE
-from elasticd.resources import Resize
 from elasticd.units import format_milli, milli
 
 RECOMMENDED_ONLY = Answer(
@@ -58,7 +58,7 @@ class Resizer:
 
     async def _read(self, resize: Resize) -> WirePod:
         """The pod as it is now, for its resourceVersion: that of the pod that was judged is not kept."""
-        path = PODS.path(resize.namespace, resize.pod)
+        path = PODS.path(resize.workload.namespace, resize.pod)
         body = await self._session.send(Request(verb="get", path=path, resource="pods"))
         try:
             return _POD.decode(body)
@@ -76,7 +76,7 @@ class Resizer:
         await self._session.send(
             Request(
                 verb="patch",
-                path=PODS.path(resize.namespace, resize.pod, "resize"),
+                path=PODS.path(resize.workload.namespace, resize.pod, "resize"),
                 resource="pods/resize",
                 body=encode(body),
                 content_type=STRATEGIC_PATCH,

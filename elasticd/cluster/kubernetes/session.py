@@ -20,11 +20,11 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
-Verb = Literal["get", "list", "watch", "create", "update", "patch"]
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
 Calls = Callable[[str, str, int, float], None]
 """Is told the verb, resource, HTTP status (0: no answer) and seconds of every request."""
 
-_METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH"}
+_METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 _RELOAD_EVERY = 10.0
 _BODY_FACTOR = 6
 _QUIET = 1.0

@@ -303,46 +303,6 @@ class MetricValue(Wire, frozen=True):
     window_seconds: Any = None
 
 
-class ApiResource(Wire, frozen=True):
-    """One line of discovery."""
-
-    name: str
-    kind: str
-    namespaced: bool = False
-
-
-class ApiResources(Wire, frozen=True):
-    """All that a group and version serve."""
-
-    resources: list[ApiResource] | None = None
-
-
-class GroupVersion(Wire, frozen=True):
-    """A group's name for one of its versions."""
-
-    group_version: str
-
-
-class ApiGroup(Wire, frozen=True):
-    """A group and its versions."""
-
-    name: str = ""
-    versions: list[GroupVersion] | None = None
-    preferred_version: GroupVersion | None = None
-
-
-class ApiGroups(Wire, frozen=True):
-    """All groups."""
-
-    groups: list[ApiGroup] | None = None
-
-
-class Version(Wire, frozen=True):
-    """What /version says."""
-
-    git_version: str = "unknown"
-
-
 W = TypeVar("W", bound=WirePod | WireNode | WireWorkload | WireEvent | ObjectMeta)
 M = TypeVar("M")
 Fault = tuple[Metadata, str]

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Resize, Scale
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
+from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
-from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Sample, Scale, Workload
-from elasticd.resources import Resize
+from elasticd.model import Node, Pod, Readings, Ref, Sample, Workload
 from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
@@ -147,14 +148,17 @@ class SimulatedCluster:
             self.announcements.append(action)
             return Answer("done", 201)
         self._world.advance(self._clock.now())
-        if isinstance(action, Resize):
-            return self._resize(action)
         workload = self._world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
-        return self._mark(action, workload) if isinstance(action, Mark) else self._scale(action, workload)
+        if isinstance(action, Mark):
+            return self._mark(action, workload)
+        if isinstance(action, Scale) and not isinstance(workload, SimulatedJobSet):
+            return self._scale(action, workload)
+        return self._resize(action, workload) if isinstance(action, Resize) else self._batch(action, workload)
 
     def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
+        """Set a count, of what is still as it was judged."""
         if action.after < 0:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
         if moved := _moved(action, workload):
@@ -162,10 +166,9 @@ class SimulatedCluster:
         self._world.scale(workload, action.after)
         return Answer("done", 200)
 
-    def _resize(self, resize: Resize) -> Answer:
+    def _resize(self, resize: Resize, workload: SimulatedWorkload) -> Answer:
         """As the API server and a kubelet would: at once, or not at all where the node has no room."""
-        owners = (one for one in self._world.workloads.values() if one.ref.namespace == resize.namespace)
-        pod = next((one.pods[resize.pod] for one in owners if resize.pod in one.pods), None)
+        pod = workload.pods.get(resize.pod)
         if pod is None or pod.uid != resize.uid:
             return Answer("conflict", 404, f"there is no {resize.pod} of uid {resize.uid}", "NotFound")
         present = {one.name: one.requests for one in pod.containers if one.name in resize.after}
@@ -181,14 +184,24 @@ class SimulatedCluster:
         marked = workload.pods.get(mark.pod) if mark.pod else workload
         if marked is None or marked.uid != mark.uid:
             return Answer("conflict", 404, f"there is no {mark.pod or mark.workload} of uid {mark.uid}", "NotFound")
-        for key, value in mark.annotations.items():
-            if value is None:
-                marked.annotations.pop(key, None)
-            else:
-                marked.annotations[key] = value
+        if mark.version and mark.version != str(workload.generation):
+            return Answer("conflict", 409, f"version was {mark.version}, is {workload.generation}", "Conflict")
+        marked.annotations = mark.on(marked.annotations)
         if isinstance(marked, SimulatedPod):
             marked.seen = None
         self._world.changed[workload] = None
+        return Answer("done", 200)
+
+    def _batch(self, action: Scale | Create | Remove, workload: SimulatedWorkload) -> Answer:
+        """Create or delete Jobs. A job set cannot be scaled, and nothing else has Jobs."""
+        if not isinstance(workload, SimulatedJobSet) or isinstance(action, Scale):
+            return Answer("failed", 404, f"{action.workload} cannot be told to {type(action).__name__}", "UnknownKind")
+        if action.uid != workload.uid:
+            return Answer("conflict", 409, f"uid was {action.uid}, is {workload.uid}", "Conflict")
+        if isinstance(action, Create):
+            self._world.create(workload, action)
+            return Answer("done", 201)
+        self._world.remove(workload, action)
         return Answer("done", 200)
 
 

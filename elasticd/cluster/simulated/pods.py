@@ -46,6 +46,8 @@ class SimulatedPod(Struct, eq=False):
     """Its containers, where they were given other requests than the workload's; `taken` is then its room."""
     taken: Need | None = None
     resize: str = ""
+    messages: int = 0
+    """Of a Job's pod: those it has taken off the queue."""
     seen: Pod | None = None
 
     @property
@@ -72,7 +74,7 @@ class SimulatedPod(Struct, eq=False):
                 uid=self.uid,
                 phase="Running" if self.running else "Pending",
                 node=self.node,
-                labels=self.owner.pod_labels,
+                labels=self.owner.labels_of(self),
                 containers=self.containers,
                 started=self.started,
                 ready=self.ready,
@@ -112,6 +114,10 @@ class SimulatedWorkload(Struct, eq=False):
     def numbered(self) -> bool:
         """Whether its pods have ordinals."""
         return self.ref.kind == "StatefulSet"
+
+    def labels_of(self, pod: SimulatedPod) -> dict[str, str]:
+        """The labels of a pod: all have the same."""
+        return self.pod_labels
 
     def live(self) -> list[SimulatedPod]:
         """Its pods that are not being deleted: those its controller counts."""

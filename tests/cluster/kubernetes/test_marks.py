@@ -2,12 +2,13 @@
 
 import pytest
 
+from elasticd.actions import Answer, Mark
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Answer, Mark, Ref
+from elasticd.model import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
 
 WEB = Ref("shop", "Deployment", "web")
@@ -37,6 +38,14 @@ async def test_annotations_are_patched_with_the_uid_as_precondition(
     (seen,) = api.asked("PATCH", path)
     assert seen.body == {"metadata": {"uid": mark.uid, "annotations": annotations}}
     assert seen.headers["Content-Type"] == "application/merge-patch+json"
+
+
+async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Marker) -> None:
+    api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
+    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: True)
+    (seen,) = api.asked("PATCH", DEPLOYMENT)
+    assert seen.body == {"metadata": {"uid": "v", "annotations": {"a": None}, "resourceVersion": "7"}}
+    assert (answer.result, answer.code, answer.reason) == ("conflict", 409, "Conflict")
 
 
 @pytest.mark.parametrize(
