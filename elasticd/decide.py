@@ -184,7 +184,7 @@ def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure
     if found:
         return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=preference, default=None)
+    return min(off, key=preference) if off else None
 
 
 def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
@@ -230,7 +230,7 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
     any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
     current = case.observation.workload.replicas
     said = case.ask("limit", wish=wish)
-    limits = tuple(replace(value, name=value.name or name, bound=False) for name, value in said.values)
+    limits = tuple([value for _, value in said.values])
     if said.failures:
         return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
     if problem := contradiction(limits, current):
