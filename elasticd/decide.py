@@ -264,8 +264,8 @@ def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...])
 def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
     """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
     said = case.ask("poll_interval")
-    asked = min([(value, name) for name, value in said.values], default=(case.policy.interval, "policy"))
-    return (*asked, said.failures)
+    asked = [(value, name) for name, value in said.values] or [(case.policy.interval, "policy")]
+    return (*min(asked), said.failures)
 
 
 def condition_after(answer: Answer) -> Condition | None:
