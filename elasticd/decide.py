@@ -209,7 +209,7 @@ def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure
     if found:
         return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=preference, default=None)
+    return min(off, key=preference) if off else None
 
 
 def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
@@ -255,7 +255,7 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
     any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
     current = case.observation.workload.replicas
     said = case.ask("limit", wish=wish)
-    limits = tuple(replace(value, name=value.name or name, bound=False) for name, value in said.values)
+    limits = tuple([value for _, value in said.values])
     if said.failures:
         return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
     if problem := contradiction(limits, current):
@@ -289,8 +289,8 @@ def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...])
 def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
     """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
     said = case.ask("poll_interval")
-    asked = min([(value, name) for name, value in said.values], default=(case.policy.interval, "policy"))
-    return (*asked, said.failures)
+    asked = [(value, name) for name, value in said.values] or [(case.policy.interval, "policy")]
+    return (*min(asked), said.failures)
 
 
 def condition_after(answer: Answer) -> Condition | None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from elasticd.batch import Job
 
 
-class Ref(Struct, frozen=True, order=True, gc=False):
+class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Which workload: written NAMESPACE/KIND/NAME."""
 
     namespace: str
@@ -216,7 +216,7 @@ class Recommendation(Struct, frozen=True, gc=False):
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
 
 
-class Limit(Struct, frozen=True, gc=False):
+class Limit(Struct, frozen=True, gc=False, cache_hash=True):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change

@@ -58,7 +58,7 @@ class _Cut:
 
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
-        self._workload, self._pods, self._at = str(ref), pods, at
+        self._ref, self._pods, self._at = ref, pods, at
         self._keys, self._expected = _expected(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
@@ -128,7 +128,7 @@ class _Cut:
         if by_pod is not None:
             samples = [sample for key in self._keys for sample in by_pod.get(key, ())]
         if not samples and by_workload is not None:
-            samples = by_workload.get(self._workload, ())
+            samples = by_workload.get(str(self._ref), ())
         return samples
 
 

@@ -245,7 +245,7 @@ class Hooks:
 
     def next_change(self, at: float) -> float:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
-        return min((found for change in self._changes if (found := change(at)) > at), default=inf)
+        return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
     def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
         """Call every implementation of a hook but those switched off. Answers of None are left out."""
