@@ -20,7 +20,7 @@ from elasticd.mend import convert
 from elasticd.model import Ref
 from elasticd.outlet import Outlet
 from elasticd.plugins import Installed, Registry, implemented
-from elasticd.policy import Bounds, Combine, JobSet, Policy, Select, Strategy, Target, Trust
+from elasticd.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
 from elasticd.secrets import CREDENTIAL
 from elasticd.sources import Source
 from elasticd.words import one_line, raised, shown
@@ -96,6 +96,8 @@ class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
     max_age: Annotated[float, Meta(gt=0)] = 120.0
     trust: Trust = field(default_factory=Trust)
     combine: Combine = "max"
+    freeze: Freeze = "none"
+    foreign: Foreign = field(default_factory=Foreign)
 
     def __post_init__(self) -> None:
         tables = {"[workload]": self.workload, "[select]": self.select, "[job]": self.job}
@@ -225,6 +227,8 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         max_age=raw.max_age,
         trust=raw.trust,
         combine=raw.combine,
+        freeze=raw.freeze,
+        foreign=raw.foreign,
     )
     for key, records in (("strategy", strategies), ("limit", limits)):
         for index, record in enumerate(records):

@@ -18,6 +18,7 @@ from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendat
 from elasticd.policy import Policy
 from elasticd.records import Decision, Sizing, Verdict
 from elasticd.resizing import size
+from elasticd.vetoes import vetoes
 from elasticd.victims import choice, chosen, leftover
 from elasticd.zero import markings, paused
 
@@ -46,7 +47,7 @@ def decide(case: Case) -> Decision:
     policy, observation = case.policy, case.observation
     workload = observation.workload
     job, name = policy.job, f"{policy.name}:{workload.ref}@{observation.at:.3f}"
-    found = _bounds_first(case) or _by_strategies(case)
+    found = _vetoed(case, _bounds_first(case) or _by_strategies(case))
     if job is not None:
         found = _run_on(found, workload.replicas)
     found, marks = _with_victims(case, found)
@@ -182,6 +183,30 @@ def _by_strategies(case: Case) -> _Judgement:
     return replace(found, recommendations=opinions, failures=said.failures + found.failures)
 
 
+def _vetoed(case: Case, found: _Judgement) -> _Judgement:
+    """The same, held where somebody has frozen the workload or scales it too. What the strategies wished for stays, so
+    that it is seen and their windows know it."""
+    standing = vetoes(case.policy, case.observation, case.past)
+    if not standing or found.reason == "StaleCluster":
+        return found
+    current = case.observation.workload.replicas
+    told = [replace(one.limit, bound=one.limit.clamp(found.replicas) != found.replicas) for one in standing]
+    trouble = next((one.limit for one in standing if one.trouble), None)
+    why = trouble or next((one for one in told if one.bound), None)
+    if why is None:
+        return replace(found, limits=(*found.limits, *told))
+    able = Condition("AbleToScale", trouble is None, why.reason, why.message)
+    return replace(
+        found,
+        verdict="hold",
+        replicas=current,
+        reason=why.reason,
+        message=why.message,
+        limits=(*(replace(one, bound=False) for one in found.limits), *told),
+        conditions=(able, *(one for one in found.conditions if one.type != "AbleToScale")),
+    )
+
+
 def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
     """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
     found = [
@@ -194,7 +219,7 @@ def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure
     if found:
         return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=preference, default=None)
+    return min(off, key=preference) if off else None
 
 
 def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
@@ -242,7 +267,7 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
     any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
     current = case.observation.workload.replicas
     said = case.ask("limit", wish=wish)
-    limits = tuple(replace(value, name=value.name or name, bound=False) for name, value in said.values)
+    limits = tuple([value for _, value in said.values])
     if said.failures:
         return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
     if problem := contradiction(limits, current):
@@ -276,8 +301,8 @@ def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...])
 def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
     """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
     said = case.ask("poll_interval")
-    asked = min([(value, name) for name, value in said.values], default=(case.policy.interval, "policy"))
-    return (*asked, said.failures)
+    asked = [(value, name) for name, value in said.values] or [(case.policy.interval, "policy")]
+    return (*min(asked), said.failures)
 
 
 def condition_after(answer: Answer) -> Condition | None:

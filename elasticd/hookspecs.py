@@ -42,7 +42,8 @@ def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Li
     """What restrains a wish: an interval and a reason. None: nothing.
 
     All that cut the wish itself (`of_wish`) intersect and go first, then all that delay (condition AbleToScale), then
-    all that shorten (ScalingLimited), then the policy's bounds; so their order never matters.
+    all that shorten (ScalingLimited), then all that take a change back (`takes_back`), then the policy's bounds; so
+    their order never matters.
     """
     raise NotImplementedError
 

@@ -264,6 +264,8 @@ class Loop:
             return self._held(policy, ref, now, "PluginBlocked", stuck)
         hooks = roll.hooks(policy)
         observation = observe(policy, workload, self.snapshot, readings, hooks.reads, now)
+        if hooks.looks_at_nodes:
+            observation = replace(observation, rooms=self.snapshot.rooms())
         if overlap := roll.ambiguity(ref, observation.pods):
             observation = replace(observation, fault=("AmbiguousSelector", overlap))
         mark, seen = fingerprint(observation), self._seen.get(key)

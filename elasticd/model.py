@@ -13,7 +13,7 @@ from msgspec import Struct
 from elasticd.batch import Job
 
 
-class Ref(Struct, frozen=True, order=True, gc=False):
+class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Which workload: written NAMESPACE/KIND/NAME."""
 
     namespace: str
@@ -115,6 +115,15 @@ class Pod(Struct, frozen=True, gc=False):
     resize: str = ""
     killed: dict[str, float] = {}
 
+    def requested(self) -> dict[str, float]:
+        """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
+        a resource leaves it out."""
+        found: dict[str, float] = {}
+        for container in self.containers:
+            for resource, amount in container.requests.items():
+                found[resource] = found.get(resource, 0.0) + amount
+        return {**found, **self.requests} if self.requests else found
+
     @property
     def job(self) -> str:
         """The UID of the Job that it belongs to, empty where it says none. Unlike a name it is never another's."""
@@ -133,6 +142,14 @@ class Node(Struct, frozen=True, gc=False):
     allocatable: dict[str, float] = {}
 
 
+class Room(Struct, frozen=True, gc=False):
+    """A node and what is left of it: allocatable less what the pods on it request, by resource; of `pods`, how many
+    more it takes."""
+
+    node: Node
+    free: dict[str, float]
+
+
 class Workload(Struct, frozen=True, gc=False):
     """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
 
@@ -146,6 +163,10 @@ class Workload(Struct, frozen=True, gc=False):
     selector: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    rollout: str = ""
+    """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
+    writer: str = ""
+    """Who set spec.replicas last, as the API server notes it; empty when it does not say."""
     jobs: tuple[Job, ...] = ()
     """Of a job set: all that are there, also those that have ended, by name. Its pods are those of Jobs in flight."""
 
@@ -154,7 +175,9 @@ class Observation(Struct, frozen=True, gc=False):
     """What is known about one workload at one time.
 
     `confirmed` is when the cluster last proved that this view is current. `fault` is why it must not be
-    acted on (a condition reason and a sentence), empty when nothing is wrong.
+    acted on (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another that sets the
+    workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for who `looks_at_nodes`; None:
+    nobody does.
     """
 
     at: float
@@ -163,6 +186,8 @@ class Observation(Struct, frozen=True, gc=False):
     series: dict[str, Series] = {}
     confirmed: float = 0.0
     fault: tuple[str, str] = ("", "")
+    autoscaler: str = ""
+    rooms: tuple[Room, ...] | None = None
 
 
 class Measure(Struct, frozen=True, gc=False):
@@ -195,7 +220,7 @@ class Recommendation(Struct, frozen=True, gc=False):
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
 
 
-class Limit(Struct, frozen=True, gc=False):
+class Limit(Struct, frozen=True, gc=False, cache_hash=True):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
@@ -215,6 +240,10 @@ class Limit(Struct, frozen=True, gc=False):
     """Set by judgement: the answer stopped at this limit."""
     standstill: bool = False
     """What its pods request may not be changed either."""
+    takes_back: bool = False
+    """It undoes a change that went wrong: it need not hold the current count, and goes before what gives way."""
+    gives_way: bool = False
+    """It only steadies or paces what is wished for, so that it does not hold up what takes a change back."""
 
     def clamp(self, replicas: int) -> int:
         """The count inside the interval that is nearest to this one."""

@@ -4,7 +4,7 @@ Knows the shape of a policy and which combinations contradict themselves; knows 
 """
 
 from math import inf
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -21,6 +21,9 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed")`. Cross-field rules belong in
     `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember.
     """
+
+    looks_at_nodes: ClassVar[bool] = False
+    """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
 
     priority: Annotated[int, Meta(description='the highest wins where the policy has combine = "priority"')] = 0
 
@@ -166,6 +169,24 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
         return min(current, self.replicas) if self.unknown == "ceiling" else max(current, self.replicas)
 
 
+Freeze = Annotated[
+    Literal["none", "up", "down", "both"], Meta(description="which way the count may not move: up, down, or both")
+]
+
+
+class Foreign(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is done when somebody else sets the same count; for policies that act."""
+
+    autoscalers: Annotated[
+        Literal["yield", "ignore"], Meta(description="yield: hold while an HPA (KEDA makes one too) has the workload")
+    ] = "yield"
+    strikes: Annotated[
+        int, Meta(ge=0, le=100, description="changes of ours that others overwrote before it yields; 0: never")
+    ] = 3
+    within: Annotated[float, Meta(gt=0, le=1800, description="seconds within which they count")] = 600.0
+    pause: Annotated[float, Meta(gt=0, le=1800, description="seconds for which it then yields")] = 1800.0
+
+
 class Policy(Struct, frozen=True, kw_only=True):
     """One file: which workloads, between which bounds, by which strategies, within which limits.
 
@@ -185,6 +206,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     max_age: float = 120.0
     trust: Trust = Trust()
     combine: Combine = "max"
+    freeze: Freeze = "none"
+    foreign: Foreign = Foreign()
 
     def governs(self, workload: Workload) -> bool:
         """Whether this policy decides about the workload."""

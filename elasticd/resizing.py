@@ -15,6 +15,7 @@ from elasticd.past import NO_RESIZE
 from elasticd.records import Sizing
 from elasticd.resources import Resources, Sizes
 from elasticd.sizes import unfit
+from elasticd.vetoes import vetoes
 
 AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is asked again: it may have been renewed."""
@@ -25,7 +26,7 @@ def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     if not case.hooks.heeds("recommend_resources"):
         return Sizing(), ()
     said = case.ask("recommend_resources")
-    wanted = largest([replace(one, strategy=name) for name, value in said.values for one in value])
+    wanted = largest([one for _, value in said.values for one in value])
     general = tuple(one for one in wanted if not one.pod)
     if said.failures:
         return Sizing(general, unresized="a plugin failed"), said.failures
@@ -90,6 +91,6 @@ def _in_the_way(case: Case, *, busy: bool) -> str:
     said = case.ask("limit", wish=seen.workload.replicas)
     if said.failures:
         return f"{said.failures[0].plugin}: {said.failures[0].hook} {said.failures[0].message}"
-    # The annotation that freezes a workload ends up here as well, as a limit that is a standstill.
-    still = sorted((value.reason, value.message) for _, value in said.values if value.standstill)
+    limits = [*(veto.limit for veto in vetoes(case.policy, seen, case.past)), *(value for _, value in said.values)]
+    still = sorted((one.reason, one.message) for one in limits if one.standstill)
     return f"{still[0][0]}: {still[0][1]}" if still else ""

@@ -6,7 +6,7 @@ Knows statistics of use, margins and bounds, and which pod is changed next; know
 
 from collections.abc import Iterator, Mapping
 from math import ceil
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from elasticd.api import (
     Container,
@@ -100,6 +100,13 @@ class _Aim(NamedTuple):
     upper: float | None = None
 
 
+class _Place(NamedTuple):
+    """A pod where it runs: what it uses, by resource, and what is left of its node, as far as that is known."""
+
+    uses: Mapping[str, list[Sample]]
+    free: Mapping[str, float]
+
+
 Aims = dict[str, dict[str, _Aim]]
 """By container, then resource."""
 
@@ -109,9 +116,9 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
 
     A request becomes the statistic and its margin, between `min` and `max`. In `mode` apply, pods whose requests are
     off by `smallest_change` are changed in place, those that request too little first, `at_once` at a time. No request
-    goes below what its pod uses now, nor down at all where that is not known; none goes above the container's limit,
-    none appears where there was none, and the pod keeps its quality of service. It leaves the count alone: beside an
-    HPA on the use of cpu or memory, whose measure is the request, let it recommend only.
+    goes below what its pod uses now, nor down at all where that is not known; none goes above the container's limit or
+    what its node has left, none appears where there was none, and the pod keeps its quality of service. It leaves the
+    count alone: beside an HPA on the use of cpu or memory, whose measure is the request, let it recommend only.
 
     Source: Rzadca et al., Autopilot, EuroSys 2020, section 3.2 (statistics by use, margin of 10 to 15 %); not taken
     over is its highest recommendation of the last hour, for which smallest_change and cooldown stand. Kubernetes'
@@ -131,6 +138,8 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     confident: Annotated[bool, Meta(description="leave requests between the bounds of confidence, as VPA does")] = False
     cooldown: Annotated[float, Meta(ge=0, le=3600, description="seconds between two changes of one pod")] = 600.0
     at_once: Annotated[int, Meta(ge=1, le=100, description="pods changed by one decision")] = 1
+
+    looks_at_nodes: ClassVar[bool] = True
 
     def reads(self) -> tuple[str, ...]:
         """The statistics, and what is used now."""
@@ -191,11 +200,13 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     def _changes(self, pods: list[Pod], aims: Aims, observation: Observation, past: Past) -> list[Resources]:
         """The pods that are changed now: those that request too little first, then by name."""
         uses = {str(name): _by_pod(observation.series.get(name)) for name in self.resources}
+        free = {room.node.name: room.free for room in observation.rooms or ()}
         found: list[tuple[bool, str, Sizes]] = []
         for pod in pods:
             if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
                 continue
-            sizes = {one.name: wanted for one in pod.containers if (wanted := self._sizes(one, aims, _in(uses, pod)))}
+            place = _Place(_in(uses, pod), free.get(pod.node, {}))
+            sizes = {one.name: wanted for one in pod.containers if (wanted := self._sizes(one, aims, place))}
             if sizes and not unfit(pod, sizes):
                 found.append((not _rises(pod, sizes), pod.name, sizes))
         chosen = sorted(found, key=lambda one: one[:2])[: self.at_once]
@@ -205,16 +216,17 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
             for name, wanted in sizes.items()
         ]
 
-    def _sizes(self, container: Container, aims: Aims, uses: Mapping[str, list[Sample]]) -> dict[str, float]:
-        """What the container of a pod that uses so much should request instead, of each resource that is worth it."""
+    def _sizes(self, container: Container, aims: Aims, place: _Place) -> dict[str, float]:
+        """What the container of a pod should request instead, of each resource that is worth it."""
         found = {}
         for resource, aim in aims.get(container.name, {}).items():
             present = container.requests.get(resource)
             if present is None or (aim.lower is not None and aim.lower <= present <= (aim.upper or aim.lower)):
                 continue
-            used = _used(uses.get(resource, []), container.name)
+            used = _used(place.uses.get(resource, []), container.name)
             value = max(aim.value, present if used is None else _rounded(resource, used))
-            value = min(value, self._rule(resource).highest(), container.limits.get(resource, float("inf")))
+            room = present + max(0.0, place.free.get(resource, float("inf")))
+            value = min(value, room, self._rule(resource).highest(), container.limits.get(resource, float("inf")))
             if used is not None and value < used:
                 value = max(value, present)  # bounds keep it below what is used, but take nothing away from it
             if value != present and abs(value - present) >= self.smallest_change * present:

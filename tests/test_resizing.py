@@ -17,6 +17,7 @@ from elasticd.policy import Bounds, Policy, Target
 from elasticd.records import Decision, Sizing
 from elasticd.resizing import AGAIN, largest
 from elasticd.testing import NOW, observation
+from elasticd.vetoes import FREEZE
 
 REF = Ref("default", "Deployment", "web")
 
@@ -114,6 +115,14 @@ def test_pods_are_left_as_they_are_while_something_is_in_the_way(
     assert found.unresized == told
     assert bool(found.resizes) is not bool(told)
     assert found.resources == (replace(GENERAL, strategy="sizes"),)
+
+
+@pytest.mark.parametrize(("way", "told"), [("both", "Frozen"), ("up", ""), ("down", ""), ("x", "FreezeUnreadable")])
+def test_a_workload_that_is_frozen_both_ways_keeps_its_requests(way: str, told: str) -> None:
+    frozen = replace(SEEN, workload=replace(SEEN.workload, annotations={FREEZE: way}))
+    found = decided(Sizes(answer=[CHANGE]), seen=frozen).sizing
+    assert found.unresized.partition(":")[0] == told
+    assert bool(found.resizes) is not bool(told)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ def with_defaults(name: str) -> Strategy:
         "scheduled-bounds": {"windows": [{**hours, "max": 2}]},
         "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
         "jobs": {"queue": [{"series": "queue_length"}]},
+        "staged": {"down": {"percent": 50}, "guards": [{"series": "errors", "above": 0.1}]},
     }
     made: Strategy = msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
     return made

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Create, Mark, Scale
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Node, Pod, Readings, Ref, Workload
+from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 
 MESSAGE = "dry run: not sent"
 
@@ -76,6 +76,14 @@ class DryRunSnapshot:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, ordered by name."""
         return self.real.nodes()
+
+    def rooms(self) -> tuple[Room, ...]:
+        """What the pods that exist leave of them."""
+        return self.real.rooms()
+
+    def autoscaler(self, ref: Ref) -> str:
+        """Another that sets this workload's count."""
+        return self.real.autoscaler(ref)
 
     def _pretend(self, workload: Workload) -> Workload:
         wanted = self._wanted.get(workload.ref)

@@ -129,6 +129,20 @@ async def test_time_does_not_go_back_for_a_late_question() -> None:
     assert [pod.ready for workload in late.workloads() for pod in late.pods(workload)] == [True]
 
 
+async def test_rooms_are_what_the_pods_leave_of_the_nodes_and_the_same_until_one_moves() -> None:
+    play = Play(web(replicas=2))
+    first = await play.look(10)
+    (node,), (room,) = first.nodes(), first.rooms()
+    assert room.node is node
+    assert room.free["pods"] == node.allocatable["pods"] - 2
+    assert room.free["cpu"] < node.allocatable["cpu"]
+    assert (await play.look(11)).rooms() is first.rooms()
+    await play.scale(12, 3)
+    assert (await play.look(30)).rooms()[0].free["pods"] == room.free["pods"] - 1
+    assert first.rooms()[0].free == room.free, "an older snapshot stays as it was"
+    assert first.autoscaler(WEB) == ""
+
+
 async def test_a_mark_is_seen_on_the_pod_and_the_pod_that_costs_least_goes_first() -> None:
     play = Play(web(replicas=3))
     first, *_ = (await play.pods(30)).values()

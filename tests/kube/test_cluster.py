@@ -193,7 +193,7 @@ async def test_pods_are_followed_through_the_restart_of_the_api_server(kube: Kub
         await wait_until(lambda: len([pod for pod in snapshot.pods(known()) if pod.ready]) == 2)
         await kube.plane.stop_apiserver()
         stopped = clock.now()
-        await wait_until(lambda: len(cluster.problems()) == 3, what="all three watches know")
+        await wait_until(lambda: len(cluster.problems()) == 4, what="all four watches know")
         assert snapshot.confirmed <= stopped
         assert len(snapshot.pods(known())) == 2
         assert (await cluster.act(scale_of(known(), 4))).result == "failed"

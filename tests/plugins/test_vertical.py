@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.api import Container, Observation, Past, Pod, Quality, Resources, Series
+from elasticd.api import Container, Node, Observation, Past, Pod, Quality, Resources, Room, Series
 from elasticd.sizes import unfit
 from elasticd.testing import check_strategy
 from elasticd_plugins.vertical import Vertical
@@ -151,6 +151,28 @@ def test_max_keeps_a_request_below_use_but_takes_nothing_away_from_it() -> None:
     assert changed(rule, shown(CPU, busy, pods=[asking("a", 1.0)])) == {}
     assert changed(rule, shown(CPU, busy, pods=[asking("a", 0.2)])) == {"a": {"cpu": 0.5}}
     assert changed(rule, shown(CPU, use("cpu", a=0.1), pods=[asking("a", 1.0)])) == {"a": {"cpu": 0.46}}
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [
+        pytest.param({"cpu": 0.1}, {"a": {"cpu": 0.3}}, id="as much as is left"),
+        pytest.param({"cpu": 9.0}, {"a": {"cpu": 0.46}}, id="plenty is left"),
+        pytest.param({"cpu": 0.0}, {}, id="nothing is left"),
+        pytest.param({"cpu": -1.0}, {}, id="too much is taken already"),
+        pytest.param({}, {"a": {"cpu": 0.46}}, id="it is not known what is left"),
+    ],
+)
+def test_a_request_grows_into_what_its_node_has_left(free: dict[str, float], expected: dict[str, Any]) -> None:
+    rooms = (Room(Node("n", "u", True), free),)
+    view = replace(shown(CPU, use("cpu", a=0.1), pods=[asking("a", 0.2, node="n")]), rooms=rooms)
+    assert changed(Vertical(resources=("cpu",)), view) == {pod: pytest.approx(one) for pod, one in expected.items()}
+
+
+def test_a_full_node_takes_nothing_away_that_is_recommended() -> None:
+    rooms = (Room(Node("n", "u", True), {"cpu": -1.0}),)
+    view = replace(shown(CPU, use("cpu", a=0.1), pods=[asking("a", 1.0, node="n")]), rooms=rooms)
+    assert changed(Vertical(resources=("cpu",)), view) == {"a": pytest.approx({"cpu": 0.46})}
 
 
 def test_a_sample_of_the_pod_as_a_whole_counts_for_its_container() -> None:

@@ -15,12 +15,14 @@ from elasticd.batch import JOB_KIND
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.custom import CustomMetrics
 from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.follow import (
     Follower,
     Means,
+    follow_autoscalers,
     follow_jobs,
     follow_kind,
     follow_nodes,
@@ -40,11 +42,12 @@ from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
-from elasticd.model import Node, Pod, Readings, Ref, Workload
+from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
 _NODE: Kind = ("v1", "Node")
+_AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _FAREWELL = 3.0
 
 
@@ -108,6 +111,15 @@ class LiveSnapshot:
         """All nodes, ordered by name."""
         return self._cluster.nodes.all()
 
+    def rooms(self) -> tuple[Room, ...]:
+        """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
+        return self._cluster.pods.loads().rooms(self._cluster.nodes.all())
+
+    def autoscaler(self, ref: Ref) -> str:
+        """The HPA that scales a workload; empty when there is none, or they may not be read."""
+        names = self._cluster.autoscalers.scaling(ref)
+        return f"HorizontalPodAutoscaler {', '.join(names)}" if names else ""
+
 
 class Parts(Struct, frozen=True):
     """What a cluster is made of."""
@@ -128,6 +140,7 @@ class KubernetesCluster:
 
     def __init__(self, parts: Parts, tasks: asyncio.TaskGroup) -> None:
         self.pods, self.nodes, self.workloads, self.jobs = PodStore(), NodeStore(), WorkloadStore(), JobStore()
+        self.autoscalers = AutoscalerStore()
         self._parts, self._group = parts, tasks
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
@@ -139,7 +152,11 @@ class KubernetesCluster:
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
         self._snapshot = LiveSnapshot(self)
-        self._always = {_POD: follow_pods(means, self.pods), _NODE: follow_nodes(means, self.nodes)}
+        self._always = {
+            _POD: follow_pods(means, self.pods),
+            _NODE: follow_nodes(means, self.nodes),
+            _AUTOSCALER: follow_autoscalers(means, self.autoscalers),
+        }
         self._kinds: dict[Kind, tuple[Follower, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
         if parts.elector is not None:
