@@ -3,6 +3,7 @@
 from msgspec import Meta, Struct, field
 
 from elasticd.derived import Derived
+from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
 from elasticd.model import (
     Change,
@@ -36,6 +37,7 @@ __all__ = [
     "Count",
     "Decision",
     "Derived",
+    "Forecast",
     "Limit",
     "Measure",
     "Meta",
@@ -43,6 +45,7 @@ __all__ = [
     "Observation",
     "Outcome",
     "Past",
+    "PerPod",
     "Pick",
     "Pod",
     "Policy",

@@ -20,7 +20,7 @@ from elasticd.outlet import Outlet
 from elasticd.plugins import Installed, Registry, implemented
 from elasticd.policy import Bounds, Policy, Select, Strategy, Target, Trust
 from elasticd.secrets import CREDENTIAL
-from elasticd.sources import Source
+from elasticd.sources import JOURNAL, Source
 from elasticd.words import one_line, raised, shown
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
@@ -113,6 +113,7 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     tables = [_anchored(table, folder) for table in tables]
     sources = [_typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
     _check_labels(sources, name)
+    _check_derived(sources, name)
     return Settings(
         cluster=cluster,
         sources=tuple(sources),
@@ -153,6 +154,17 @@ def _check_labels(sources: Sequence[Source], file: str) -> None:
         if label in labels[:index]:
             problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
             raise ConfigError(file, f"source[{index}].name", problem)
+
+
+def _check_derived(sources: Sequence[Source], file: str) -> None:
+    """A source that is made of another's past needs that one, and it must have a past."""
+    known = [source.label for source in sources if source.remembers] + [JOURNAL]
+    for index, source in enumerate(sources):
+        label = source.derives()
+        if label is not None and label not in known:
+            dumb = label in [one.label for one in sources]
+            problem = f"{_no_such(label, known)}{', a source without a past' if dumb else ''}"
+            raise ConfigError(file, f"source[{index}].of", problem)
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:

@@ -22,6 +22,7 @@ from elasticd.model import (
     Recommendation,
     Ref,
     Scale,
+    Series,
     Verdict,
 )
 from elasticd.policy import Policy
@@ -73,13 +74,19 @@ def decide(case: Case) -> Decision:
         limits=found.limits,
         conditions=found.conditions,
         failures=found.failures + failures,
-        series=tuple(observation.series.values()),
+        series=tuple([_kept(one) for one in observation.series.values()]),
         pods=len(observation.pods),
         interval=interval,
         interval_by=by,
         action=action,
         blind=found.blind,
     )
+
+
+def _kept(series: Series) -> Series:
+    """As it is recorded: of a forecast all but its values, which would fill the journal. What was made of them stands
+    in the recommendation."""
+    return series if series.forecast is None else replace(series, forecast=series.forecast.summary())
 
 
 def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:
