@@ -69,7 +69,10 @@ def _by_period(values: Floats, period: int, held: int, wish: Wish) -> list[tuple
     tried = []
     for name in names:
         if len(past) >= PERIODS[name] * period:
-            said = np.maximum(WAYS[name](past, period, hour, held), 0.0)
+            try:
+                said = np.maximum(WAYS[name](past, period, hour, held), 0.0)
+            except ArithmeticError:  # a program without a solution: the others go on
+                continue
             measure = lopsided if name in CAUTIOUS else mean_absolute
             free = [repeated(past, period, hour, held), np.full(held, past[-period:].mean())]
             skill = _skill(measure(actual, said), min(measure(actual, one) for one in free))

@@ -1,14 +1,17 @@
 """A past in, a forecast out: when it may be believed, and when it must not be."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.request import Wish
+from elasticd.forecasting.fit import answer
+from elasticd.forecasting.request import Question, Track, Wish
 from elasticd.forecasting.select import choose, periods_of
-from tests.forecasting.waves import DAY, START, WEEK, ask, forecast, noise, wave
+from tests.forecasting.waves import DAY, START, WEEK, ask, forecast, noise, track, wave
 
 MINUTES = 14 * DAY
 
@@ -73,8 +76,6 @@ def test_four_of_five_values_are_below_the_quantile_of_four_fifths() -> None:
     ],
 )
 def test_it_is_doubted(values: Floats, method: str, doubt: str) -> None:
-    import re
-
     found = forecast(values)
     assert re.search(doubt, found.doubt), found.doubt
     assert method in found.method
@@ -157,9 +158,6 @@ def test_it_begins_with_what_is_known_and_reaches_the_horizon_until_it_expires()
 
 
 def test_a_step_that_has_not_ended_is_not_known_yet() -> None:
-    from elasticd.forecasting.fit import answer
-    from elasticd.forecasting.request import Question, Track
-
     times = START + 20 + 60.0 * np.arange(3000)
     found = answer(Question(Wish(), Track(times.tobytes(), np.arange(3000.0).tobytes()))).forecast
     assert found is not None
@@ -190,10 +188,6 @@ def test_what_it_could_not_learn_is_told() -> None:
 
 
 def test_use_of_another_time_is_no_use() -> None:
-    from elasticd.forecasting.fit import answer
-    from elasticd.forecasting.request import Question, Track
-    from tests.forecasting.waves import track
-
     early = np.arange(100) * 60.0
     other = Track(early.tobytes(), np.ones(100).tobytes())
     found = answer(Question(Wish(), track(wave(3)), other, other)).forecast
@@ -201,17 +195,16 @@ def test_use_of_another_time_is_no_use() -> None:
     assert found.per_pod is None
 
 
-@given(some.lists(some.floats(0, 1e9), min_size=600, max_size=700))
-@settings(max_examples=15, deadline=None)
-def test_whatever_the_past_all_that_is_said_is_finite(values: list[float]) -> None:
-    reply = ask(np.array(values))
+@given(some.lists(some.floats(0, 1e9), min_size=1, max_size=40), some.sampled_from([0, 700, 2000]))
+@settings(max_examples=25, deadline=None)
+def test_whatever_the_past_all_that_is_said_is_finite(values: list[float], length: int) -> None:
+    reply = ask(np.resize(np.array(values), length))
     assert (reply.forecast is None) == bool(reply.problem)
     if reply.forecast is not None:
         found = reply.forecast
         assert np.isfinite([*found.values, *found.lower, *found.upper, found.error]).all()
-        assert all(
-            low <= value <= high for low, value, high in zip(found.lower, found.values, found.upper, strict=True)
-        )
+        bounds = zip(found.lower, found.values, found.upper, strict=True)
+        assert all(low <= value <= high for low, value, high in bounds)
 
 
 def test_the_same_past_has_the_same_forecast() -> None:

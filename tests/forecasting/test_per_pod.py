@@ -16,7 +16,7 @@ PODS = np.full(DAYS * DAY, 10.0)
 
 def use(slope: float = 0.4, intercept: float = 5.0, spread: float = 0.0) -> Floats:
     """What all pods together use."""
-    return PODS * (slope * LOAD / PODS + intercept + noise(len(LOAD), spread, 1))
+    return np.asarray(PODS * (slope * LOAD / PODS + intercept + noise(len(LOAD), spread, 1)))
 
 
 def test_the_line_of_kap_1_is_learnt() -> None:
@@ -42,15 +42,13 @@ def test_a_line_never_falls(falling: float) -> None:
 @pytest.mark.parametrize(
     ("used", "problem"),
     [
-        pytest.param(
-            PODS * (50 + noise(len(LOAD), 20)), "must follow the load", id="use that has nothing to do with it"
-        ),
+        pytest.param(PODS * (50 + noise(len(LOAD), 20)), "must follow the load", id="use that is noise"),
         pytest.param(np.full(len(LOAD), 70.0), "must follow the load", id="a constant"),
         pytest.param(
             use() * np.where(np.arange(len(LOAD)) == len(LOAD) - 9, 2, 1), "above the line", id="one miss of 10 %"
         ),
         pytest.param(
-            use() * np.where(np.arange(len(LOAD)) < 2 * DAY, 2, 1), "squared error", id="another day, less use"
+            use() * np.where(np.arange(len(LOAD)) < 2 * DAY, 2, 1), "squared error", id="less on the last day"
         ),
         pytest.param(np.full(len(LOAD), np.nan), "must be known together", id="not known"),
     ],
