@@ -19,6 +19,9 @@ from elasticd.words import one_line
 COMMAND = (sys.executable, "-P", "-m", "elasticd.forecasting")
 """-P: what lies in the daemon's working directory is not imported."""
 
+_REAPED = 0.5
+"""Seconds in which a process that has ended is known to have."""
+
 NEEDED = ("numpy", "scipy")
 
 
@@ -86,14 +89,15 @@ class Apart:
         process, self._process = self._process, None
         if process is None:
             return None
-        with suppress(TimeoutError):  # one that was killed is gone already, and its code is about to be known
-            async with asyncio.timeout(0.2 if process.stdout and process.stdout.at_eof() else 0):
-                await process.wait()
-        code = process.returncode
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        return code
+        try:
+            if process.stdout is not None and process.stdout.at_eof():  # it is gone, and its code is about to be known
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), _REAPED)
+            return process.returncode
+        finally:  # also where the wait is cancelled
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 def _ended(code: int | None) -> str:

@@ -53,7 +53,7 @@ class Keeper:
         plan = self._plan
         faults = {plan.name: self.error} if self.error else {}
         newest = max((one.fitted for one in self._forecasts.values()), default=None)
-        known = {plan.name: self._forecasts}
+        known = {plan.name: dict(self._forecasts)}
         return Readings(plan.label, now, faults=faults, newest=newest, forecasts=known)
 
     def describe(self) -> dict[str, object]:
