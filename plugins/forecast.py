@@ -124,7 +124,7 @@ _NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "l
 
 def _whole(pods: float) -> int:
     """The count that is enough. What rounding adds to a whole number is no reason for one more."""
-    return min(LARGEST, ceil(round(pods, 9)))
+    return LARGEST if pods >= LARGEST else ceil(round(pods, 9))
 
 
 def mm1(load: float, mu: float, wait: float) -> int:

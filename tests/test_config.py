@@ -21,7 +21,7 @@ from elasticd.plugins import Registry, discover
 from elasticd.policy import Bounds, Select, Target
 
 REGISTRY = discover()
-KNOWN = "cadence, cooldown, hpa, rate, stabilization"
+KNOWN = ", ".join(sorted(REGISTRY.strategies))
 WORKLOAD = '[workload]\nnamespace = "shop"\nname = "web"\n'
 BOUNDS = "[replicas]\nmax = 5\n"
 HPA = '[[strategy]]\ntype = "hpa"\n'

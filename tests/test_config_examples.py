@@ -21,7 +21,7 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["hpa", "hpa-baseline", "hpa-external", "limits"]
+EXAMPLES = ["forecast", "hpa", "hpa-baseline", "hpa-external", "limits"]
 
 
 @pytest.fixture(scope="module")

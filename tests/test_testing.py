@@ -84,7 +84,10 @@ BUNDLED = {name: one.type for name, one in discover().strategies.items()}
 
 
 def with_defaults(name: str) -> Strategy:
-    needed: dict[str, dict[str, Any]] = {"rate": {"up": ({"type": "Pods", "value": 4, "period": 15},)}}
+    needed: dict[str, dict[str, Any]] = {
+        "forecast": {"series": "requests_forecast", "target": 100.0},
+        "rate": {"up": ({"type": "Pods", "value": 4, "period": 15},)},
+    }
     made: Strategy = BUNDLED[name](**needed.get(name, {}))
     return made
 
