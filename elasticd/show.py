@@ -115,7 +115,8 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
     for one in series.samples:
         ages = (seconds(now - one.measured), f"{seconds(now - one.received)} ago", seconds(one.window))
         _row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
-    told = [Text(f"  {one_line(series.message)}", style="dim")] if series.message else []
+    said = "" if series.forecast and series.trusted else series.message  # what is below says the same
+    told = [Text(f"  {one_line(said)}", style="dim")] if said else []
     told += [Text(f"  {one_line(line)}") for line in _foreseen(series.forecast, now)] if series.forecast else []
     return Group(Text(one_line(head), style="bold"), *told, *([table] if table.row_count else []))
 
@@ -129,7 +130,7 @@ def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
     yield f"{forecast.method}, {period}, skill {skill}, error {forecast.error:.4g} on what was held out"
     ends = forecast.expires - now
     expiry = f"expires in {seconds(ends)}" if ends > 0 else f"expired {seconds(-ends)} ago"
-    yield f"knows what was {seconds(max(0.0, now - forecast.fitted))} ago, {expiry}"
+    yield f"its last sample is {seconds(max(0.0, now - forecast.fitted))} old, {expiry}"
     places = forecast.window(now, forecast.first + len(forecast.values) * forecast.step) or range(0)
     for place in [places[len(places) * quarter // 4] for quarter in range(4)] if places else []:
         ahead = seconds(max(0.0, forecast.first + place * forecast.step - now))

@@ -1,6 +1,7 @@
 """The source forecast: its options, its rounds, and what is told of trouble."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,19 +12,25 @@ import numpy as np
 import pytest
 
 from elasticd.clock import VirtualClock, WallClock
+from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
 from elasticd.errors import ConfigError
 from elasticd.forecasting.request import Question, Reply
 from elasticd.mend import convert
-from elasticd.model import Ref
+from elasticd.model import Decision, Outcome, Ref
 from elasticd.plugins import discover
+from elasticd.policy import Bounds, Policy, Strategy, Target
 from elasticd.sources import Reader, Site
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
 from elasticd.sources.forecast.keeper import FIRST_PAUSE, Keeper
 from elasticd.sources.recording import Recording
-from elasticd.testing import site
-from tests.forecasting.waves import noise
+from elasticd.testing import simulate, site
+from elasticd_plugins.forecast import Ahead
+from elasticd_plugins.hpa import Hpa
+from elasticd_plugins.hpa.options import External
+from tests.forecasting.waves import START, noise
 from tests.sources.pasts import CART, NOW, WEB, Remembered, daily, points, source
 
 KEY, OTHER = str(WEB), str(CART)
@@ -292,6 +299,62 @@ async def test_in_virtual_time_a_read_waits_for_the_fit(tmp_path: Path) -> None:
 async def test_in_virtual_time_only_what_was_played_is_past(tmp_path: Path) -> None:
     async with opened(source(of="week"), VirtualClock(NOW), recording(tmp_path)) as reader:
         assert (await reader.read(NOW - 3 * 86400)).newest == NOW - 3 * 86400
+
+
+class Counts:
+    """Listens to a loop: when was there which wish, and by whose reason."""
+
+    def __init__(self) -> None:
+        self.wishes: list[tuple[float, int, str]] = []
+
+    def decided(self, decision: Decision) -> None:
+        if decision.wish is not None:
+            self.wishes.append((decision.at, decision.wish, decision.reason))
+
+    def acted(self, outcome: Outcome) -> None:
+        pass
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        pass
+
+    def governed(self, keys: object) -> None:
+        pass
+
+
+async def wished(folder: Path, *strategies: Strategy) -> dict[float, int]:
+    """What is wished for at each quarter of an hour of a morning in virtual time, after five days of the daily wave."""
+    cluster = Simulated(
+        nodes=(NodeTable(name="node", count=4, cpu="64", memory="64Gi"),),
+        workloads=(WorkloadTable(name="web", namespace="shop", replicas=5),),
+    )
+    policy = Policy(
+        name="p",
+        replicas=Bounds(50),
+        strategies=strategies,
+        workload=Target("shop", "web"),
+        mode="act",
+        interval=300.0,
+        jitter=0.0,
+        max_age=900.0,
+    )
+    counts, morning = Counts(), START + 5 * 86400.0
+    made = source(of="week", refit=3600, valid=7200, horizon=3600)
+    await simulate(cluster, [policy], 6 * 3600, sources=[recording(folder), made], listeners=[counts], start=morning)
+    return {900.0 * round((at - morning) / 900): wish for at, wish, _ in counts.wishes}
+
+
+async def test_in_a_backtest_the_count_rises_an_hour_before_the_load_and_is_never_less(tmp_path: Path) -> None:
+    live = Hpa(metrics=(External(series="requests", average_value=5),), tolerance=0.0)
+    ahead = Ahead(series="requests_forecast", lead=3600, bound="expected", target=5)
+    reactive, both = await wished(tmp_path, live), await wished(tmp_path, live, ahead)
+    times = sorted(reactive.keys() & both.keys())
+    assert len(times) > 20
+    assert all(both[time] >= reactive[time] for time in times)
+    rising = [time for time in times if 1800 <= time <= 3 * 3600]
+    # Of 50 + 30 sin, at five for each pod; the wave's noise is worth a pod or two.
+    needed = {time: (50 + 30 * math.sin(2 * math.pi * (time + 3600) / 86400)) / 5 for time in rising}
+    assert all(both[time] >= needed[time] - 1.5 for time in rising)
+    assert sum(both[time] - reactive[time] for time in rising) >= len(rising)
 
 
 class Shifted:
