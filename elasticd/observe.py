@@ -29,7 +29,7 @@ def observe(
     """
     pods = snapshot.pods(workload)
     if names is None:
-        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads))
+        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads, *said.forecasts))
     cut = _Cut(policy, workload.ref, pods, at)
     fault = snapshot.selector_fault(workload)
     return Observation(

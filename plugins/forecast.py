@@ -22,15 +22,15 @@ Use = Annotated[float, Meta(ge=0)]
 class Ahead(Strategy, tag="forecast", frozen=True):
     """Replicas for the highest load expected within `lead` seconds, from a source of type forecast.
 
-    It only raises: without a forecast, with one that has expired, that is doubted or that does not reach so far, it has
-    no opinion, and other strategies decide alone. What is wanted now is wanted until the load that it is wanted for has
+    It only raises: without a forecast, with one that has expired or is doubted, it has no opinion, and other strategies
+    decide alone. One that reaches less far than `lead` counts as far as it reaches. What is wanted now is wanted until the load that it is wanted for has
     passed out of the window, so nothing is taken away early. Beside a reactive strategy and a schedule that makes
     max(proactive, reactive, floor), cut at the ceiling.
 
     `model` makes pods of a load: "value", load / target; "mm1" and "mmc", queues in which `mu` requests a second are
     served by each pod and an answer may take `wait` seconds; "linear", the fewest pods of which each uses at most
-    `target`, by a line that was learnt or is given. Source: AHPA (algorithms 5.2), its reading of the forecast shift is
-    reconstructed; Kapacity (5.6) for "linear".
+    `target`, by a line that was learnt or is given. Source: AHPA (Zhou et al., AAAI 2023), whose forecast shift is
+    reconstructed; Kapacity's replica predictor for "linear".
     """
 
     series: Annotated[str, Meta(min_length=1, description="the series of a source of type forecast")]
@@ -129,14 +129,14 @@ def _whole(pods: float) -> int:
 
 def mm1(load: float, mu: float, wait: float) -> int:
     """Pods, each a queue of its own with an equal part of the load, for a mean time of answer of `wait` s:
-    ceil(load / (mu - 1 / wait)). AHPA, for many pods (algorithms 5.2); it provisions far more than M/M/c."""
+    ceil(load / (mu - 1 / wait)). AHPA, for many pods; it provisions far more than M/M/c."""
     return _whole(load / (mu - 1 / wait))
 
 
 @lru_cache(maxsize=1024)
 def mmc(load: float, mu: float, wait: float) -> int:
     """The fewest pods behind one queue for a mean time of answer of `wait` s: C / (c mu - load) + 1 / mu, where C is
-    Erlang's chance to wait. AHPA, for few pods (algorithms 5.2)."""
+    Erlang's chance to wait. AHPA, for few pods."""
     offered = load / mu
     if offered <= 0:
         return 0
@@ -154,8 +154,8 @@ def mmc(load: float, mu: float, wait: float) -> int:
 
 def linear(load: float, slope: float, intercept: float, target: float) -> int | None:
     """The fewest pods of which each uses at most `target`, where one uses slope x its load + intercept; None where it
-    uses more without any. Kapacity tries each count up to twice the highest ever (algorithms 5.6, step 4); of a line
-    the answer is a division."""
+    uses more without any. Kapacity tries each count up to twice the highest ever; of a line the answer is a
+    division."""
     return None if target <= intercept else _whole(slope * load / (target - intercept))
 
 

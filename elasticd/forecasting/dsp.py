@@ -1,7 +1,7 @@
 """Crane's estimators of a periodic series: the highest of past periods, and its strongest frequencies.
 
 Knows one period's forecast from whole periods; knows nothing of how the period was found.
-Source: Crane, pkg/prediction/dsp (algorithms 5.5, steps 4 and 5).
+Source: Crane, pkg/prediction/dsp, and its page on time series forecasting by DSP.
 """
 
 from typing import NamedTuple

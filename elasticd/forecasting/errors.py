@@ -13,14 +13,14 @@ SMALLEST = 0.001
 def amplified(under: float) -> float:
     """What a forecast that is too low by this fraction (0 to 1) counts as: -ln(1 - x) / ln 1.25.
 
-    Source: Crane (algorithms 5.5, step 5): 0.1 is 0.4722, 0.5 is 3.1063.
+    Source: Crane, pkg/prediction/dsp: 0.1 is 0.4722, 0.5 is 3.1063.
     """
     return -math.log1p(-min(under, 1 - 1e-9)) / math.log(1.25)
 
 
 def lopsided(actual: Floats, forecast: Floats) -> float:
     """The mean relative error, what was too low amplified; where an actual value is next to nothing, the mean absolute
-    error instead. Source: Crane (algorithms 5.5, step 5)."""
+    error instead. Source: Crane, pkg/prediction/dsp."""
     if (actual < SMALLEST).any():
         return mean_absolute(actual, forecast)
     off = (forecast - actual) / actual

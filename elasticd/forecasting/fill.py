@@ -44,7 +44,7 @@ def on_grid(times: Floats, values: Floats, step: float) -> Regular:
 def filled(series: Regular, longest: float = HOUR) -> Regular:
     """Gaps filled linearly; one of more than `longest` seconds drops all that is before it.
 
-    Source: Crane, pkg/prediction/dsp (algorithms 5.5, step 1; its `longest` is an hour).
+    Source: Crane, pkg/prediction/dsp (its `longest` is an hour).
     """
     known = np.flatnonzero(~np.isnan(series.values))
     if not len(known):
@@ -57,17 +57,10 @@ def filled(series: Regular, longest: float = HOUR) -> Regular:
     return Regular(series.first + start * series.step, series.step, np.interp(places, places[seen], kept[seen]))
 
 
-def whole_hours(series: Regular) -> Regular:
-    """The newest whole number of hours. Source: Crane (algorithms 5.5, step 1)."""
-    each = max(1, round(HOUR / series.step))
-    over = len(series.values) % each
-    return Regular(series.first + over * series.step, series.step, series.values[over:])
-
-
 def without_outliers(values: Floats, low: float = 0.1, high: float = 99.9) -> Floats:
     """What is below percentile `low` or above `high` takes the value before it, the first one the nearest good one.
 
-    Source: Crane (algorithms 5.5, step 2).
+    Source: Crane, pkg/prediction/dsp.
     """
     if not len(values):
         return values

@@ -2,7 +2,7 @@
 
 Knows the recursion and its three constants. Written out, as the constants are given (level 0.5, slope 0.3) and only the
 damping is fitted: statsmodels would bring pandas for these lines. Source: Gardner and McKenzie 1985; the constants are
-those of AHPA's forecaster (algorithms 5.3).
+those of AHPA's forecaster (alibaba/SREWorks, generalSTL.py).
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """What a pod uses at which load, learnt as a straight line that never falls.
 
-Knows three series of one length; knows nothing of forecasts. Source: Kapacity's linear model and its gate (algorithms
-5.6, steps 2 and 3), by non-negative least squares instead of ElasticNet: there is one input, so nothing is to be
-chosen among. Its second model, of the residuals, is left out.
+Knows three series of one length; knows nothing of forecasts. Source: Kapacity's linear model and its gate
+(algorithm/kapacity/portrait), by non-negative least squares instead of ElasticNet: there is one input, so nothing is
+to be chosen among. Its second model, of the residuals, is left out.
 """
 
 import math

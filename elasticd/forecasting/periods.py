@@ -17,6 +17,7 @@ TOLERANCE = 0.05
 SMOOTHNESS = 1e10
 """Of the trend that is taken off before the autocorrelation is looked at."""
 
+_EXACT = 50
 _SEED = 0
 _SHUFFLES = 100
 
@@ -36,7 +37,7 @@ def trend_of(values: Floats, smoothness: float = SMOOTHNESS) -> Floats:
 
 def autocorrelation(values: Floats) -> Floats:
     """Of the first nine tenths of the lags, each sum divided by its number of pairs, 1 at lag 0; by the periodogram of
-    the series padded to twice its length. Source: ACF_Med (algorithms 5.4 a)."""
+    the series padded to twice its length. Source: ACF_Med of AHPA's forecaster."""
     count = len(values)
     power = np.abs(np.fft.rfft(values, 2 * count)) ** 2 / (2 * count)
     sums = np.fft.irfft(power, 2 * count)[:count] / (count - np.arange(count))
@@ -49,7 +50,7 @@ def acf_period(values: Floats, prior: int | None = None, threshold: float = 0.5)
 
     With a `prior`, only one within 5 % of it counts, and the prior is returned. Peaks are at least `threshold` high
     (0.15 where the author's forecaster runs), stand out by half of that, and with a prior are at least 2/3 of it apart.
-    Source: ACF_Med (algorithms 5.4 a).
+    Source: ACF_Med of AHPA's forecaster (alibaba/SREWorks, periodogram_acf_fun.py).
     """
     if len(values) < 8:
         return None
@@ -71,7 +72,7 @@ def crane_period(values: Floats, day: int, week: int, hour: int) -> int | None:
     of shuffled copies, and the circular autocorrelation has a hill there, higher than at other candidates.
 
     `hour`, `day` and `week` are in samples. The shuffles have a fixed seed, so the answer is always the same.
-    Source: Crane (algorithms 5.5, step 3).
+    Source: Crane, pkg/prediction/dsp.
     """
     whole = week if len(values) >= 2 * week else day
     count = len(values) // whole * whole
@@ -107,12 +108,16 @@ def _is_hill(correlation: Floats, period: int, widest: int) -> bool:
 
 
 def fisher_p(count: int, greatest: float) -> float:
-    """The chance that white noise of `count` samples has a periodogram one bin of which holds this part of the sum.
+    """The chance that white noise of `count` samples has a periodogram one bin of which holds this part of the sum. The
+    two detectors above do without; it is for who judges a spectrum by itself.
 
-    Source: Fisher's g test as in RobustPeriod (algorithms 5.4 b): p = sum over k = 1 to floor(1/g) of
+    Source: Fisher's g test as in RobustPeriod (Wen et al., SIGMOD 2021): p = sum over k = 1 to floor(1/g) of
     (-1)^(k-1) C(a, k) (1 - k g)^(a-1), a = floor((count - 1) / 2).
     """
     bins = (count - 1) // 2
+    alone = bins * (1 - greatest) ** (bins - 1)
+    if bins > _EXACT:  # the sum's terms would cancel to nothing but rounding; this is its limit
+        return -math.expm1(-alone)
     terms = range(1, min(bins, int(1 / greatest)) + 1)
     chance = math.fsum((-1) ** (k - 1) * math.comb(bins, k) * (1 - k * greatest) ** (bins - 1) for k in terms)
     return min(1.0, max(0.0, chance))

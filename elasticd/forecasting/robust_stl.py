@@ -1,7 +1,7 @@
 """RobustSTL: a series taken apart into trend, season and remainder, and put together again for the time to come.
 
 Knows the paper's four steps; knows nothing of what the series is of. Source: Wen et al., RobustSTL, AAAI 2019, and its
-author's forecaster (algorithms 5.3).
+author's forecaster (alibaba/SREWorks, time_series_prediction).
 """
 
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def season_of(values: Floats, period: int, settings: Settings) -> Floats:
 def taken_apart(values: Floats, period: int, settings: Settings = PRODUCT) -> Parts:
     """Trend, season and remainder, in the unit of the series; `period` in samples, of which there must be two.
 
-    One pass: the recombined series equals the series, so that further ones change nothing (algorithms 5.3, step 5).
+    One pass: the recombined series equals the series, so that further ones change nothing.
     """
     flat, mean, deviation = standardised(values) if settings.standardise else (values, 0.0, 1.0)
     quiet = denoised(flat, settings.noise_window, settings.noise_time, settings.noise_intensity)
@@ -92,17 +92,9 @@ def taken_apart(values: Floats, period: int, settings: Settings = PRODUCT) -> Pa
 def continued(parts: Parts, period: int, steps: int) -> Floats:
     """The last period's season again, on a damped trend that goes on from where it is, for so many steps.
 
-    Source: the author's forecaster (algorithms 5.3, Forecast).
+    Source: the author's forecaster (generalSTL.py), but for its interval of twice the remainder's mean
+    deviation: what came true on a held-out period says more (fit).
     """
     last = parts.season[-period:]
     season = last[np.arange(steps) % period]
     return season + damped(parts.trend[-period:], steps)
-
-
-def interval(forecast: Floats, remainder: Floats) -> tuple[Floats, Floats]:
-    """Lower and upper bound: twice the mean absolute deviation of the remainder to either side, never below 0.
-
-    Source: the author's forecaster (algorithms 5.3, Forecast).
-    """
-    width = 2 * float(np.mean(np.abs(remainder - remainder.mean())))
-    return np.maximum(forecast - width, 0.0), forecast + width

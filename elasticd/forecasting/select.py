@@ -1,7 +1,7 @@
 """Which method, on which period, and whether it is to be believed: by what it would have said of the newest part.
 
 Knows the held-out part and the forecasts that cost nothing; knows nothing of how a method works.
-Source: Crane's choice by the last period (algorithms 5.5, step 5); Kapacity's gate (5.6, step 3).
+Source: Crane's choice by the last period (pkg/prediction/dsp), Kapacity's gate on the last day.
 """
 
 from typing import NamedTuple

@@ -10,12 +10,12 @@ from elasticd.forecasting.arrays import Floats
 
 MOST_POINTS = 2_520
 """The program is solved for about so many points at most; more are averaged in groups, as the author does in groups of
-6 or 8 (algorithms 5.3, parameters)."""
+6 or 8."""
 
 
 def relative_trend(values: Floats, period: int, first: float, second: float) -> Floats:
     """The trend, its first value 0: least sum of |seasonal difference - trend's| + `first` x |differences| + `second` x
-    |second differences|. Source: RobustSTL, equation of step 2 (algorithms 5.3), as one program ||P tau - q||_1 over
+    |second differences|. Source: RobustSTL, section on the trend, as one program ||P tau - q||_1 over
     the trend itself, where a row of M has two entries and not a period of ones.
 
     A series of fewer than two periods has none: zeros.

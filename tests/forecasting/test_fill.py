@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.forecasting.fill import Regular, filled, on_grid, whole_hours, without_outliers
+from elasticd.forecasting.fill import Regular, filled, on_grid, without_outliers
 
 NAN, INF = np.nan, np.inf
 
@@ -48,11 +48,6 @@ def test_samples_become_steps(times: list[float], values: list[float], first: fl
 def test_gaps_are_filled_or_cut(values: list[float], longest: float, first: float, expected: list[float]) -> None:
     found = filled(Regular(0.0, 60.0, np.array(values, float)), longest)
     assert (found.first, found.values.tolist()) == (first, expected)
-
-
-def test_the_newest_whole_hours_are_kept() -> None:
-    found = whole_hours(Regular(0.0, 60.0, np.arange(130.0)))
-    assert (found.first, len(found.values), found.last) == (600.0, 120, 129 * 60.0)
 
 
 @pytest.mark.parametrize(
