@@ -2,30 +2,32 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
+from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
-    Change,
     Condition,
     Container,
     Decision,
     Limit,
+    Mark,
     Measure,
     Node,
     Observation,
     Outcome,
-    Past,
     Pod,
     Quality,
     Recommendation,
     Ref,
-    Run,
     Sample,
     Series,
     Workload,
 )
+from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.serving import Serving, request_of, serving
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
@@ -38,6 +40,8 @@ __all__ = [
     "Decision",
     "Derived",
     "Forecast",
+    "Hours",
+    "Instant",
     "Limit",
     "Measure",
     "Meta",
@@ -45,8 +49,10 @@ __all__ = [
     "Observation",
     "Outcome",
     "Past",
+    "Mark",
     "PerPod",
     "Pick",
+    "Point",
     "Pod",
     "Policy",
     "Quality",
@@ -58,6 +64,9 @@ __all__ = [
     "Sample",
     "Seconds",
     "Series",
+    "Spell",
+    "Standing",
+    "Serving",
     "Strategy",
     "Struct",
     "Workload",
@@ -67,6 +76,11 @@ __all__ = [
     "hookimpl",
     "milli",
     "parse_quantity",
+    "request_of",
     "restrain",
+    "serving",
     "stabilize",
+    "standing",
+    "steady",
+    "timeline",
 ]

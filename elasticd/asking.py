@@ -5,12 +5,14 @@ nothing of what they mean.
 """
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from elasticd.model import Failure, Limit, Observation, Past, Recommendation
+from elasticd.memory import Past
+from elasticd.model import Failure, Limit, Observation, Recommendation
 from elasticd.policy import Policy
 from elasticd.words import one_line, shown
 
@@ -34,7 +36,15 @@ class Answers(Protocol):
 
 
 class Asks(Protocol):
-    """The hooks of a policy."""
+    """The hooks of a policy, and what its strategies ask for."""
+
+    @property
+    def priorities(self) -> Mapping[str, int]:
+        """By the names under which they answer."""
+
+    @property
+    def recalls(self) -> float:
+        """The longest that any of them asks for."""
 
     def ask(self, hook: str, arguments: dict[str, Any], off: frozenset[str]) -> Answers:
         """Call all implementations that are not switched off."""
@@ -73,6 +83,7 @@ class Case(Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
+_ranks = msgspec.json.Decoder(dict[str, float]).decode
 
 
 def _read_recommendation(value: Any) -> Recommendation:
@@ -113,8 +124,23 @@ def _read_interval(value: Any) -> float:
     return float(value)
 
 
+def _read_ranks(value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise TypeError("must be a mapping of pods' names to numbers")
+    if not all(isinstance(name, str) for name in value):
+        raise TypeError("must be a mapping of pods' names to numbers")
+    return _ranks(_encode({name: _finite(rank) for name, rank in value.items()}))
+
+
+def _finite(rank: Any) -> float:
+    if isinstance(rank, bool) or not isinstance(rank, int | float) or not isfinite(rank):
+        raise TypeError("must be a mapping of pods' names to finite numbers")
+    return float(rank)
+
+
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "recommend_replicas": _read_recommendation,
     "limit": _read_limit,
     "poll_interval": _read_interval,
+    "rank_pods": _read_ranks,
 }

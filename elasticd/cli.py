@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elasticd import daemon, remote, show
-from elasticd.advice import advise
+from elasticd.advice import advise, examine
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import load_settings
 from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
@@ -31,6 +31,7 @@ from elasticd.model import Decision, Outcome
 from elasticd.options import options
 from elasticd.plugins import Installed, Registry, discover
 from elasticd.record import moment, prometheus_of, seconds, write_recording
+from elasticd.secrets import CredentialError
 from elasticd.sources import Source
 from elasticd.sources.prometheus.history import Steps
 
@@ -204,14 +205,17 @@ def _check(arguments: argparse.Namespace) -> int:
     errors: list[ConfigError] = []
     found: Sequence[Source] | None = None
     advice = False
+    unfit: list[ConfigError] = []
     settings = folder / "elasticd.toml"
     if os.access(settings, os.F_OK):
         try:
             loaded = load_settings(settings, registry)
             folder, found, advice = loaded.policies, loaded.sources, isinstance(loaded.cluster, Kubernetes)
+            unfit = examine(loaded, str(settings))
         except ConfigError as error:
             errors.append(error)
             folder = folder / "policies"
+    errors += [one for one in unfit if not isinstance(one, CredentialError)]
     policies, mistakes = daemon.read_policies(folder, registry, found)
     for problem in (*registry.problems, *errors, *mistakes):
         print(problem)
@@ -219,7 +223,7 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"{folder}: must hold policies (NAME.toml), has none")
     if registry.problems or errors or mistakes or not policies:
         return EXIT_CONFIG
-    for line in advise(policies, found or ()) if advice else ():
+    for line in (*unfit, *(advise(policies, found or ()) if advice else ())):
         print(line)
     print("1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine")
     return 0

@@ -1,7 +1,8 @@
 """How limits and bounds restrain a wish, and which of them says so.
 
-Pure arithmetic of intervals: first the limits that delay intersect, then those that shorten, and the policy's bounds
-come last; so the order of plugins never matters. Knows the HPA's conditions; knows nothing of metrics or time.
+Pure arithmetic of intervals: first the limits of the wish itself intersect, then those that delay, then those that
+shorten, and the policy's bounds come last; so the order of plugins never matters. Knows the HPA's conditions; knows
+nothing of metrics or time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,13 +42,14 @@ def within(count: int, bounds: Bounds) -> int:
 def contradiction(limits: Sequence[Limit], current: int) -> str:
     """Why no count satisfies all limits that must agree, or an empty string.
 
-    Those of one stage must. What shortens has the last word over what delays as long as it lets the count be what it
-    is, as the HPA's rates do; where it asks for another count it must agree with what delays too.
+    Those of one stage must; those of the wish come before all others, and contradict none of them. What shortens has
+    the last word over what delays as long as it lets the count be what it is, as the HPA's rates do; where it asks for
+    another count it must agree with what delays too.
     """
     if _agree(limits):
         return ""
-    delays, paces = _stages(limits)
-    for stage in ([*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces):
+    cuts, delays, paces = _stages(limits)
+    for stage in (cuts, [*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces):
         lowest = [(limit.lowest, limit) for limit in stage if limit.lowest is not None]
         highest = [(limit.highest, limit) for limit in stage if limit.highest is not None]
         if not lowest or not highest or max(low for low, _ in lowest) <= min(high for high, _ in highest):
@@ -67,10 +69,12 @@ def _agree(limits: Sequence[Limit]) -> bool:
     return not lowest or not highest or max(lowest) <= min(highest)
 
 
-def _stages(limits: Sequence[Limit]) -> tuple[list[Limit], list[Limit]]:
-    """What delays, then what shortens: within a stage limits intersect."""
-    delays = [limit for limit in limits if limit.condition == "AbleToScale"]
-    return delays, [limit for limit in limits if limit.condition != "AbleToScale"]
+def _stages(limits: Sequence[Limit]) -> tuple[list[Limit], list[Limit], list[Limit]]:
+    """What cuts the wish, then what delays, then what shortens: within a stage limits intersect."""
+    stages: tuple[list[Limit], list[Limit], list[Limit]] = ([], [], [])
+    for limit in limits:
+        stages[0 if limit.of_wish else 1 if limit.condition == "AbleToScale" else 2].append(limit)
+    return stages
 
 
 def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
@@ -81,20 +85,22 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
     moving = [limit for limit in limits if limit.clamp(wish) != wish]
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)
-    delays, paces = _stages(limits)
-    delayed = _clamp(wish, delays)
+    cuts, delays, paces = _stages(limits)
+    asked = _clamp(wish, cuts)
+    delayed = _clamp(asked, delays)
     paced = _clamp(delayed, paces)
     final = within(paced, bounds)
     # Where what shortens ends at the very bound, the HPA names the bound.
     edge = bounds_limit(bounds, delayed if final == paced and within(delayed, bounds) == final else paced)
     marked = []
     for one in limits:
-        before, after = (wish, delayed) if one.condition == "AbleToScale" else (delayed, paced)
+        delaying = (asked, delayed) if one.condition == "AbleToScale" else (delayed, paced)
+        before, after = (wish, asked) if one.of_wish else delaying
         moved = final == after != before and one.clamp(before) == after
         marked.append(replace(one, bound=True) if moved and not edge.bound else one)
     found = min([limit for limit in marked if limit.bound], key=_order, default=None)
     binding = edge if edge.bound else found
-    return Combined(final, (*marked, edge), _conditions(wish, delayed, final, delays, binding), binding)
+    return Combined(final, (*marked, edge), _conditions(asked, delayed, final, delays, binding), binding)
 
 
 @lru_cache(maxsize=4096)
@@ -118,14 +124,15 @@ def _order(limit: Limit) -> tuple[str, str, str]:
 
 
 def _conditions(
-    wish: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
+    asked: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
 ) -> tuple[Condition, ...]:
-    """HPA: Normalization. ScalingLimited is true when something shortened what was left after the delays."""
+    """HPA: Normalization. ScalingLimited is true when something shortened what was left after the delays, or cut the
+    wish to what it is."""
     able, active, limited = _UNRESTRAINED
-    told = [one for one in delays if one.clamp(wish) == delayed != wish]
+    told = [one for one in delays if one.clamp(asked) == delayed != asked]
     if told:
         delay = min(told, key=_order)
         able = Condition("AbleToScale", True, delay.reason, delay.message)
-    if binding and final != delayed:
+    if binding and (final != delayed or binding.of_wish):
         limited = Condition("ScalingLimited", True, binding.reason, binding.message)
     return (able, active, limited)

@@ -18,7 +18,7 @@ from elasticd.mend import convert
 from elasticd.model import Ref
 from elasticd.outlet import Outlet
 from elasticd.plugins import Installed, Registry, implemented
-from elasticd.policy import Bounds, Policy, Select, Strategy, Target, Trust
+from elasticd.policy import Bounds, Combine, Policy, Select, Strategy, Target, Trust
 from elasticd.secrets import CREDENTIAL
 from elasticd.sources import JOURNAL, Source
 from elasticd.words import one_line, raised, shown
@@ -75,6 +75,7 @@ class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
     jitter: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
     max_age: Annotated[float, Meta(gt=0)] = 120.0
     trust: Trust = field(default_factory=Trust)
+    combine: Combine = "max"
 
     def __post_init__(self) -> None:
         if (self.workload is UNSET) == (self.select is UNSET):
@@ -173,7 +174,7 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     raw = convert(read_toml(path), _PolicyFile, name)
     strategies = _records(raw.strategy, registry, name, "strategy")
     limits = _records(raw.limit, registry, name, "limit")
-    return Policy(
+    policy = Policy(
         name=path.stem,
         replicas=raw.replicas,
         strategies=strategies,
@@ -185,7 +186,23 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         jitter=raw.jitter,
         max_age=raw.max_age,
         trust=raw.trust,
+        combine=raw.combine,
     )
+    for key, records in (("strategy", strategies), ("limit", limits)):
+        for index, record in enumerate(records):
+            _check_under(policy, record, name, f"{key}[{index}]")
+    return policy
+
+
+def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:
+    """Refuse options that do not go with the rest of the policy."""
+    try:
+        problem = record.check(policy)
+        option, _, what = ("", "", "") if problem is None else problem.partition(": ")
+    except Exception as error:
+        raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
+    if problem is not None:
+        raise ConfigError(file, f"{key}.{option}" if what else key, one_line(what or problem))
 
 
 def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: str) -> tuple[Strategy, ...]:
@@ -195,6 +212,8 @@ def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: s
         record = _typed(table, registry.strategies, registry, file, where)
         if problem := _misplaced(implemented(type(record)), key):
             raise ConfigError(file, f"{where}.type", f'{problem} "{table["type"]}"')
+        if key == "limit" and record.priority:
+            raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
         if record in found:
             raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
         _check_reads(record, file, where)
@@ -206,7 +225,7 @@ def _misplaced(hooks: frozenset[str], key: str) -> str:
     """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
     if key == "limit" and ("limit" not in hooks or "recommend_replicas" in hooks):
         return "must be a limit, is the strategy"
-    if key == "strategy" and not hooks & {"recommend_replicas", "poll_interval"}:
+    if key == "strategy" and not hooks & {"recommend_replicas", "poll_interval", "rank_pods"}:
         return "must be a strategy, is the limit"
     return ""
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elasticd.advice import examine
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
@@ -231,6 +232,8 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
     """Run until SIGTERM or SIGINT. Raises ElasticdError with one line for what a person must mend first."""
     registry = discover()
     settings = load_settings(path, registry)
+    for unfit in examine(settings, str(path)):
+        raise unfit
     loaded = _state_of(settings.policies)
     policies, errors = read_policies(settings.policies, registry, settings.sources)
     if errors:

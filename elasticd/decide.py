@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.asking import Case
+from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
 from elasticd.model import (
     Announce,
@@ -19,6 +20,7 @@ from elasticd.model import (
     Decision,
     Failure,
     Limit,
+    Mark,
     Recommendation,
     Ref,
     Scale,
@@ -26,6 +28,8 @@ from elasticd.model import (
     Verdict,
 )
 from elasticd.policy import Policy
+from elasticd.victims import choice, chosen, leftover
+from elasticd.zero import markings, paused
 
 __all__ = ["Case", "decide", "held", "announcements"]
 
@@ -51,7 +55,8 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    found = _bounds_first(case) or _by_strategies(case)
+    found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
+    marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
     action = None
     if found.verdict == "scale":
@@ -80,6 +85,8 @@ def decide(case: Case) -> Decision:
         interval_by=by,
         action=action,
         blind=found.blind,
+        marks=marks,
+        recall=case.hooks.recalls,
     )
 
 
@@ -118,8 +125,8 @@ def _bounds_first(case: Case) -> _Judgement | None:
     if age > VIEW_AGE:
         message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
         return _hold(current, "AbleToScale", "StaleCluster", message)
-    if current == 0 and bounds.min > 0:
-        return _hold(current, "ScalingActive", "ScalingDisabled", "it was scaled to 0 by someone else, which pauses it")
+    if why := paused(observation.workload, bounds):
+        return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:
         return None
@@ -136,12 +143,13 @@ def _by_strategies(case: Case) -> _Judgement:
     if reason:
         return _hold(current, "ScalingActive", reason, message)
     said = case.ask("recommend_replicas")
-    opinions = tuple(replace(value, strategy=name) for name, value in said.values)
+    how, at, priorities = case.policy.combine, case.observation.at, case.hooks.priorities
+    opinions = tuple(replace(value, strategy=name, priority=priorities.get(name, 0)) for name, value in said.values)
     if said.failures and any(failure.plugin not in case.off for failure in said.failures):
         found = _failed(case, "ScalingActive", said.failures)
         return replace(found, recommendations=opinions)
-    doubt = _doubt(case, opinions, said.failures)
-    best = min([one for one in opinions if one.replicas is not None], key=_preference, default=None)
+    best = choose(how, opinions, at)
+    doubt = _doubt(case, unknown(how, opinions, best, at), said.failures)
     if best is None or best.replicas is None or (doubt and best.replicas < current):
         found = _without_knowledge(case, doubt)
     else:
@@ -149,28 +157,39 @@ def _by_strategies(case: Case) -> _Judgement:
     return replace(found, recommendations=opinions, failures=said.failures + found.failures)
 
 
-def _preference(opinion: Recommendation) -> tuple[int, str, str]:
-    """The largest first; among equals by content, because names depend on the order of a policy's tables."""
-    return -(opinion.replicas or 0), opinion.reason, opinion.message
-
-
-def _doubt(case: Case, opinions: Sequence[Recommendation], failures: Sequence[Failure]) -> Recommendation | None:
+def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
     """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
-    unknown = [opinion for opinion in opinions if opinion.replicas is None]
-    unknown += [
+    found = [
         Recommendation(None, "NotTrusted", f"{one.name} is {one.quality.value}: {one.message}")
         for one in case.observation.series.values()
         if one.may_raise and not one.trusted
     ]
-    if unknown:
-        return min(unknown, key=_preference)
+    if silent is not None:
+        found.append(silent)
+    if found:
+        return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=_preference, default=None)
+    return min(off, key=preference, default=None)
+
+
+def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
+    """Which pods go first where the count falls; where it does not, and none is to spare, none need."""
+    seen = case.observation
+    spare = seen.workload.replicas - found.replicas
+    if found.verdict != "scale" or spare <= 0:
+        return found, leftover(seen.workload, seen.pods)
+    said = case.ask("rank_pods")
+    if said.failures:  # the count would fall by the wrong pods
+        return replace(_failed(case, "AbleToScale", said.failures), wish=found.wish), ()
+    priorities = case.hooks.priorities
+    ranks = [rank for _, rank in sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0]))]
+    first = chosen(seen.workload, seen.pods, ranks, spare)
+    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods)
 
 
 def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
-    limits as any wish. The fallback lowers nothing unless it is told to."""
+    limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
@@ -179,14 +198,12 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     blind = 0.0 if since is None else case.observation.at - since
     if trust.replicas is None or blind < trust.after:
         return held
-    wish = trust.replicas if trust.may_lower else max(current, trust.replicas)
+    wish = trust.instead(current)
     if wish == current:
         return held
-    why = Recommendation(
-        wish, "Fallback" if trust.unknown == "fallback" else "Floor", f"{doubt.reason}: {doubt.message}"
-    )
+    why = Recommendation(wish, trust.unknown.capitalize(), f"{doubt.reason}: {doubt.message}")
     found = _limited(case, why, wish, None)
-    if found.replicas < current and not trust.may_lower:  # the HPA's windows of 1.20 can go below what is there
+    if found.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below what is there
         return held
     # It is still not known, and whoever reads the conditions must see it.
     told = tuple(held.conditions[0] if one.type == "ScalingActive" else one for one in found.conditions)

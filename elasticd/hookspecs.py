@@ -4,12 +4,13 @@ All are synchronous, none is firstresult, none a wrapper: the order of plugins n
 An implementation takes the arguments it needs, by name; `now` is `observation.at`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pluggy
 
-from elasticd.model import Decision, Limit, Observation, Outcome, Past, Recommendation, Workload
+from elasticd.memory import Past
+from elasticd.model import Decision, Limit, Observation, Outcome, Recommendation, Workload
 from elasticd.policy import Policy, Strategy
 
 hookspec = pluggy.HookspecMarker("elasticd")
@@ -38,8 +39,18 @@ def recommend_replicas(workload: Workload, observation: Observation, past: Past)
 def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Limit | None:
     """What restrains a wish: an interval and a reason. None: nothing.
 
-    All that delay (condition AbleToScale) intersect and go first, then all that shorten (ScalingLimited), then the
-    policy's bounds; so their order never matters.
+    All that cut the wish itself (`of_wish`) intersect and go first, then all that delay (condition AbleToScale), then
+    all that shorten (ScalingLimited), then the policy's bounds; so their order never matters.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def rank_pods(workload: Workload, observation: Observation, past: Past) -> Mapping[str, float] | None:
+    """Which pods go first when the count falls: a number for each pod's name, the lowest first; 0 for one left out.
+
+    Asked only when it falls. Of several ranks the one of the strategy with the highest priority goes first, and where
+    that tells two pods not apart, the next. None: no opinion.
     """
     raise NotImplementedError
 

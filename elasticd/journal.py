@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from elasticd import past as pasts
 from elasticd.errors import UnavailableError
-from elasticd.model import Decision, Outcome, Past, Ref
+from elasticd.memory import Past
+from elasticd.model import Decision, Outcome, Ref
 
 Record = Decision | Outcome
 Key = tuple[str, Ref]

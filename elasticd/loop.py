@@ -6,9 +6,9 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 import asyncio
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from math import inf
 from typing import Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out
@@ -17,12 +17,13 @@ from elasticd.cluster import Cluster, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
-from elasticd.model import Decision, Failure, Outcome, Readings, Ref, Scale, Series, Workload
+from elasticd.model import Decision, Failure, Outcome, Readings, Ref, Series, Workload
 from elasticd.observe import fingerprint, observe
 from elasticd.past import HORIZON
 from elasticd.policy import Policy
 from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
+from elasticd.seen import Seen
 from elasticd.shelf import PATIENCE, SLACK, Shelf
 from elasticd.sources import Site, Subject
 from elasticd.stock import Stock
@@ -57,13 +58,6 @@ class Listener(Protocol):
         """From now on these workloads are governed, each under its policy's name, and no others."""
 
 
-class _Seen(Struct, frozen=True):
-    """The last observation that was evaluated."""
-
-    mark: tuple[object, ...]
-    at: float
-
-
 class Loop:
     """All policies on one cluster. `tick` is one pass; `run` passes for ever."""
 
@@ -84,7 +78,7 @@ class Loop:
         self._stirred = asyncio.Event()
         self._roll = Roll(())
         self._schedule: Schedule[Key] = Schedule()
-        self._seen: dict[Key, _Seen] = {}
+        self._seen: dict[Key, Seen] = {}
         self._acting: dict[Key, asyncio.Task[None]] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._turn = 0
@@ -273,9 +267,9 @@ class Loop:
         if overlap := roll.ambiguity(ref, observation.pods):
             observation = replace(observation, fault=("AmbiguousSelector", overlap))
         mark, seen = fingerprint(observation), self._seen.get(key)
-        if seen is not None and seen.mark == mark and now - seen.at < _soonest(policy):
+        if seen is not None and seen.stands(mark, policy, now):
             return None
-        self._seen[key] = _Seen(mark, now)
+        self._seen[key] = Seen(mark, now, hooks.next_change(now))
         past = self._journal.past(name, ref, now, workload.replicas)
         return Case(policy, observation, past, hooks, roll.off(name))
 
@@ -344,20 +338,20 @@ class Loop:
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)
-        if decision.action is None:
-            self._again(key, now, decision.interval)
+        if decision.action or (decision.marks and decision.mode == "act"):
+            self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
         else:
-            self._acting[key] = asyncio.create_task(self._act(key, decision, decision.action), name=decision.id)
+            self._again(key, now, decision.interval)
 
-    async def _act(self, key: Key, decision: Decision, action: Scale) -> None:
+    async def _act(self, key: Key, decision: Decision) -> None:
         """Carry out what was decided. The workload is not looked at again before that has ended."""
         try:
-            self._record(await carry_out(self._cluster, self._clock, decision, action))
+            self._record(await carry_out(self._cluster, self._clock, decision))
         finally:
             del self._acting[key]
             now = self._clock.now()
             self._again(key, now, decision.interval)
-            if key in self._missed:  # news that came meanwhile
+            if key in self._missed or self._until(key) <= now:  # news that came meanwhile, or another hour
                 self._missed.discard(key)
                 self._schedule.advance(key, now + REST)
 
@@ -377,8 +371,15 @@ class Loop:
         if policy.jitter:
             # On average a look comes half a quantum before its time: without that, jitter would make more of them.
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)
+        if now < (until := self._until(key)):
+            wait = min(wait, until - now)
         # Never later than asked for; but if a source has something new meanwhile, just behind that.
         self._schedule.set(key, self.stock.next(self._serving(self._roll, policy), now + QUANTUM, now + wait))
+
+    def _until(self, key: Key) -> float:
+        """When the clock alone may change what was last said about the workload."""
+        seen = self._seen.get(key)
+        return inf if seen is None else seen.until
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds; an action that then has no answer is told so."""
@@ -388,9 +389,3 @@ class Loop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _soonest(policy: Policy) -> float:
-    """Seconds after which a workload is judged again though no sample has moved: the policy's own interval, as short as
-    jitter and a shared tick make it."""
-    return policy.interval * (1 - policy.jitter) - 2 * QUANTUM

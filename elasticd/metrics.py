@@ -19,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from elasticd.model import Decision, Outcome, Ref
 from elasticd.shelf import SourceReport
+from elasticd.sources import Counts
 
 _WORKLOAD = ("policy", "namespace", "kind", "name")
 _AGES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 900)
@@ -108,17 +109,20 @@ class _Latest:
 
 
 class _Sources:
-    """Gauges of how the sources fare, as last reported."""
+    """How the sources fare, as last reported."""
 
     def __init__(self) -> None:
         self.reports: Sequence[SourceReport] = ()
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges; called in another thread than the loop's."""
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """The series; called in another thread than the loop's."""
         up = GaugeMetricFamily("elasticd_source_up", "1 where a source's last read was good.", labels=("source",))
         age = GaugeMetricFamily("elasticd_source_age_seconds", "Age of its newest sample.", labels=("source",))
         pace = GaugeMetricFamily(
             "elasticd_source_resolution_seconds", "Time between its renewals, if known.", labels=("source",)
+        )
+        messages = CounterMetricFamily(
+            "elasticd_source_messages", "Messages by what became of them.", labels=("source", "result")
         )
         for one in self.reports:
             up.add_metric((one.name,), float(one.health == "ok"))
@@ -126,7 +130,10 @@ class _Sources:
                 age.add_metric((one.name,), one.age)
             if one.resolution is not None:
                 pace.add_metric((one.name,), one.resolution)
-        yield from (up, age, pace)
+            if isinstance(one.details, Counts):
+                for result, count in one.details.counts().items():
+                    messages.add_metric((one.name, result), count)
+        yield from (up, age, pace, messages)
 
 
 class Metrics:

@@ -80,6 +80,10 @@ class Series(Struct, frozen=True, gc=False):
         return self.trusted or (self.may_raise and bool(self.samples))
 
 
+COST = "controller.kubernetes.io/pod-deletion-cost"
+"""The annotation by which a ReplicaSet is told which pods it can spare best: those with the lowest number."""
+
+
 class Container(Struct, frozen=True, gc=False):
     """A container that counts while the pod runs: an ordinary one, or a sidecar (restartable init container)."""
 
@@ -106,6 +110,8 @@ class Pod(Struct, frozen=True, gc=False):
     deleted: bool = False
     address: str = ""
     """Its IP address; empty before it has one."""
+    annotations: dict[str, str] = {}
+    """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
 
 
 class Node(Struct, frozen=True, gc=False):
@@ -161,13 +167,19 @@ class Measure(Struct, frozen=True, gc=False):
 
 
 class Recommendation(Struct, frozen=True, gc=False):
-    """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink."""
+    """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink.
+
+    After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. `strategy` and `priority`
+    are set by judgement.
+    """
 
     replicas: int | None
     reason: str
     message: str = ""
     measures: tuple[Measure, ...] = ()
     strategy: str = ""
+    expires: float | None = None
+    priority: int = 0
 
 
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
@@ -177,7 +189,9 @@ class Limit(Struct, frozen=True, gc=False):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
-    (stabilization, cooldown), ScalingLimited for what shortens it (rates, bounds).
+    (stabilization, cooldown), ScalingLimited for what shortens it (rates, bounds). `of_wish`: it cuts the wish before
+    either, and what is remembered of the wish, as if nobody had asked for more or less; so windows and rates hold for
+    the way to where it leads, and do not contradict it.
     """
 
     reason: str
@@ -186,6 +200,7 @@ class Limit(Struct, frozen=True, gc=False):
     highest: int | None = None
     condition: ConditionType = "ScalingLimited"
     name: str = ""
+    of_wish: bool = False
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
 
@@ -234,7 +249,24 @@ class Announce(Struct, frozen=True, gc=False, tag="announce"):
     warning: bool = False
 
 
-Action = Scale | Announce
+class Mark(Struct, frozen=True, gc=False, tag="mark"):
+    """Set annotations of a workload, or of one of its pods, or take them away (None), if it still has this uid; and
+    this version, where one is given."""
+
+    workload: Ref
+    uid: str
+    annotations: dict[str, str | None]
+    pod: str = ""
+    reason: str = ""
+    version: str = ""
+
+    def on(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """What they are with it."""
+        merged = {**annotations, **self.annotations}
+        return {key: value for key, value in merged.items() if value is not None}
+
+
+Action = Scale | Announce | Mark
 Verdict = Literal["scale", "keep", "hold"]
 
 
@@ -269,6 +301,20 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     action: Scale | None = None
     blind: bool = False
     """Whether it could not be known what is needed."""
+    marks: tuple[Mark, ...] = ()
+    """What is written before the action, in this order; when one cannot be, the action is not begun."""
+    recall: float = 0.0
+    """Seconds for which what its series came to is remembered."""
+
+    @property
+    def asked(self) -> int | None:
+        """The wish as the limits of the wish itself leave it: what is remembered of it."""
+        if self.wish is None:
+            return None
+        asked = self.wish
+        for limit in self.limits:
+            asked = limit.clamp(asked) if limit.of_wish else asked
+        return asked
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]
@@ -327,55 +373,3 @@ class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
     reason: str = ""
     condition: Condition | None = None
     seconds: float = 0.0
-
-
-class Run(Struct, frozen=True, gc=False, array_like=True):
-    """Equal wishes in a row: the first and the last time the same count was wished for."""
-
-    first: float
-    last: float
-    replicas: int
-
-
-class Change(Struct, frozen=True, gc=False, array_like=True):
-    """A scaling that was carried out."""
-
-    at: float
-    before: int
-    after: int
-
-
-class Past(Struct, frozen=True, gc=False):
-    """What the journal remembers of one workload under one policy; oldest first, an hour as long as the daemon runs.
-    `since` is when the windows were last opened: what was before, or in a gap, is not known.
-
-    Wishes are kept as runs, which loses nothing that a highest or lowest over a window could see.
-    """
-
-    since: float
-    runs: tuple[Run, ...] = ()
-    changes: tuple[Change, ...] = ()
-    interval: float | None = None
-    """The poll interval in force, in seconds; None before the first decision."""
-    until: float = 0.0
-    """When the last decision was made."""
-    blind_since: float | None = None
-    """Since when no decision has known what the workload needs; None: the last one did."""
-
-    def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
-        """The distinct wishes later than a time (or at it, if inclusive), newest first."""
-        found: list[int] = []
-        for run in reversed(self.runs):
-            if run.last < after or (run.last == after and not inclusive):
-                break
-            found.append(run.replicas)
-        return found
-
-    def changes_after(self, after: float) -> list[Change]:
-        """The scalings strictly later than a time, newest first."""
-        found: list[Change] = []
-        for change in reversed(self.changes):
-            if change.at <= after:
-                break
-            found.append(change)
-        return found

@@ -3,9 +3,12 @@
 Pure functions from one Past to the next; knows nothing of files.
 """
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from elasticd.model import Change, Decision, Outcome, Past, Run
+from elasticd.memory import Change, Past, Point, Run
+from elasticd.model import Decision, Outcome, Series
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -30,14 +33,15 @@ def resume(past: Past, at: float, replicas: int) -> Past:
 
 
 def remember(past: Past, decision: Decision) -> Past:
-    """The past after a decision: its raw wish, if it had one, and its poll interval."""
-    runs = past.runs
-    if decision.wish is not None:
+    """The past after a decision: its wish before anything delayed or shortened it, if it had one, and its poll
+    interval."""
+    runs, wish = past.runs, decision.asked
+    if wish is not None:
         last = runs[-1] if runs else None
-        if last is not None and last.replicas == decision.wish:
+        if last is not None and last.replicas == wish:
             runs = (*runs[:-1], Run(last.first, decision.at, last.replicas))
         else:
-            runs = (*runs, Run(decision.at, decision.at, decision.wish))
+            runs = (*runs, Run(decision.at, decision.at, wish))
         cutoff = decision.at - HORIZON
         if runs[0].last < cutoff:
             runs = tuple(run for run in runs if run.last >= cutoff)
@@ -46,12 +50,37 @@ def remember(past: Past, decision: Decision) -> Past:
         since = decision.at if since is None else since
     elif decision.wish is not None:
         since = None
-    return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since)
+    points = _noted(past.points, decision) if decision.recall else {}
+    return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since, points=points)
+
+
+def point_of(series: Series) -> Point:
+    """What a series comes to."""
+    total = sum(sample.value for sample in series.samples)
+    return Point(series.measured, total, len({sample.pod for sample in series.samples if sample.pod}))
+
+
+def timeline(series: Series, past: Past) -> tuple[Point, ...]:
+    """What a series came to, oldest first, and what it comes to now where it has newer samples."""
+    points = past.points.get(series.name, ())
+    return points if points and points[-1].at >= series.measured else (*points, point_of(series))
+
+
+def _noted(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
+    """With what the decision's series came to, where that is new and can be trusted; without what is too old."""
+    cutoff, found = decision.at - decision.recall, dict(points)
+    for one in decision.series:
+        before = found.get(one.name, ())
+        if one.trusted and one.samples and (not before or one.measured > before[-1].at):
+            before = (*before, point_of(one))
+        start = next((index for index, point in enumerate(before) if point.at >= cutoff), len(before))
+        found[one.name] = before[start:]
+    return found
 
 
 def carry(past: Past, outcome: Outcome) -> Past:
     """The past after an outcome: the change, if it was made."""
-    if outcome.result != "done":
+    if outcome.result != "done" or outcome.before == outcome.after:
         return past
     cutoff = outcome.at - HORIZON
     kept = tuple(change for change in past.changes if change.at >= cutoff)

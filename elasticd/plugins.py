@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
+from math import inf
 from types import ModuleType
 from typing import Any
 
@@ -226,14 +227,24 @@ class Hooks:
             if strategy not in distinct:  # a second voice that says the same changes nothing, and pluggy refuses it
                 distinct.append(strategy)
         self.reads = _union(strategy.reads() for strategy in distinct)
+        self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
+        self.priorities: dict[str, int] = {}
+        # Only those that have one of their own: most answers change with what is observed.
+        self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
         manager = _Manager(GROUP)
         manager.add_hookspecs(hookspecs)
         names: dict[str, int] = {}
         for strategy in distinct:
             tag = str(strategy.__struct_config__.tag)
             names[tag] = names.get(tag, 0) + 1
-            manager.register(strategy, tag if names[tag] == 1 else f"{tag}#{names[tag]}")
+            name = tag if names[tag] == 1 else f"{tag}#{names[tag]}"
+            manager.register(strategy, name)
+            self.priorities[name] = strategy.priority
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
+
+    def next_change(self, at: float) -> float:
+        """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
+        return min((found for change in self._changes if (found := change(at)) > at), default=inf)
 
     def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
         """Call every implementation of a hook but those switched off. Answers of None are left out."""

@@ -3,6 +3,7 @@
 Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
 """
 
+from math import inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -20,13 +21,37 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember.
     """
 
+    priority: Annotated[int, Meta(description='the highest wins where the policy has combine = "priority"')] = 0
+
     def reads(self) -> tuple[str, ...] | None:
         """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""
+        return None
+
+    def recalls(self) -> float:
+        """Seconds for which `past.points` must hold what the series it reads came to; 0: it looks at none of them."""
+        return 0.0
+
+    def next_change(self, at: float) -> float:
+        """The next time at which its answer may be another though nothing has moved but the clock, in seconds since the
+        epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
+        return inf
+
+    def check(self, policy: "Policy") -> str | None:
+        """What is wrong with it under this policy, as "option: must ..., is ..."; None: nothing.
+
+        For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
+        """
         return None
 
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
         return None
+
+
+Combine = Annotated[
+    Literal["max", "priority", "mean"],
+    Meta(description="of several recommendations: the largest; that of the highest priority; the mean, rounded up"),
+]
 
 
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,24 +110,37 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...], Meta(description="series of which no sample means 0, where the source answered")
     ] = ()
     unknown: Annotated[
-        Literal["hold", "up-only", "floor", "fallback"],
+        Literal["hold", "up-only", "floor", "ceiling", "fallback"],
         Meta(
             description="hold: change nothing; up-only: what samples are left may raise the count; "
-            "when it has lasted `after`, floor: at least `replicas`; fallback: `replicas`"
+            "when it has lasted `after`, floor: at least `replicas`; ceiling: at most; fallback: `replicas`"
         ),
     ] = "hold"
-    replicas: Annotated[Count | None, Meta(description="for floor and fallback")] = None
-    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before the floor or fallback")] = 180.0
+    replicas: Annotated[Count | None, Meta(description="for floor, ceiling and fallback")] = None
+    after: Annotated[float, Meta(ge=0, description="seconds without knowledge before any of these")] = 180.0
     may_lower: Annotated[bool, Meta(description="let the fallback lower the count")] = False
 
     def __post_init__(self) -> None:
-        counted = self.unknown in ("floor", "fallback")
+        counted = self.unknown in ("floor", "ceiling", "fallback")
         if counted and self.replicas is None:
             raise ValueError(f'replicas: must be given for unknown = "{self.unknown}", is missing')
         if not counted and self.replicas is not None:
             raise ValueError(f'replicas: must be left out for unknown = "{self.unknown}", is {self.replicas}')
         if self.may_lower and self.unknown != "fallback":
             raise ValueError(f'may_lower: must be left out for unknown = "{self.unknown}", is true')
+
+    @property
+    def lowers(self) -> bool:
+        """Whether a count may fall for lack of knowledge."""
+        return self.may_lower or self.unknown == "ceiling"
+
+    def instead(self, current: int) -> int:
+        """The count to go to when nothing has been known for `after` seconds."""
+        if self.replicas is None:
+            return current
+        if self.may_lower:
+            return self.replicas
+        return min(current, self.replicas) if self.unknown == "ceiling" else max(current, self.replicas)
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -119,6 +157,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     jitter: float = 0.1
     max_age: float = 120.0
     trust: Trust = Trust()
+    combine: Combine = "max"
 
     def governs(self, workload: Workload) -> bool:
         """Whether this policy decides about the workload."""

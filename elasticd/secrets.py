@@ -10,6 +10,12 @@ from pathlib import Path
 from elasticd.errors import ConfigError
 
 CREDENTIAL = "credential:"
+
+
+class CredentialError(ConfigError):
+    """A credential that systemd would pass cannot be looked at: systemd has not started this process."""
+
+
 _LARGEST = 1 << 20
 
 
@@ -19,7 +25,9 @@ def secret_path(place: str) -> Path:
         return Path(place)
     folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
     if not folder:
-        raise ConfigError("", place, "must be passed by systemd (LoadCredential=), CREDENTIALS_DIRECTORY is not set")
+        raise CredentialError(
+            "", place, "must be passed by systemd (LoadCredential=), CREDENTIALS_DIRECTORY is not set"
+        )
     return Path(folder) / place.removeprefix(CREDENTIAL)
 
 

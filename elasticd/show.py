@@ -182,9 +182,12 @@ def _failures(decision: Decision) -> Table:
 
 
 def _action(decision: Decision, outcome: Outcome | None) -> str:
-    if decision.action is None:
+    action = decision.action
+    steps = [f"mark {mark.pod or mark.workload} ({mark.reason})" for mark in decision.marks]
+    steps += [f"scale {action.before} -> {action.after}"] if action else []
+    if not steps:
         return "none"
-    told = f"scale {decision.action.before} -> {decision.action.after}"
+    told = ", ".join(steps)
     return f"{told}: {answer(outcome)}" if outcome else f"{told}: no answer is recorded"
 
 

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from elasticd.model import Change, Limit, Observation, Past
+from elasticd.memory import Change, Past
+from elasticd.model import Limit, Observation
 
 Pick = Literal["Max", "Min", "Disabled"]
 

@@ -5,7 +5,7 @@ Knows samples, requests and the interval in force; wishes for no count.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Meta, Observation, Past, Pod, Seconds, Strategy, hookimpl
+from elasticd.api import Meta, Observation, Past, Seconds, Strategy, hookimpl, request_of
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 
@@ -74,27 +74,13 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         both = [
             (used[pod.name], request)
             for pod in observation.pods
-            if pod.name in used and (request := _request(pod, self.series)) > 0
+            if pod.name in used and (request := request_of(pod, self.series)) > 0
         ]
         if not both:
             return None
         if self.mode == "paper":
             return sum(use / request for use, request in both)
         return sum(use for use, _ in both) / sum(request for _, request in both)
-
-
-def _request(pod: Pod, resource: str) -> float:
-    """What the pod asks for, in base units; 0 when it, or one of its containers, does not say."""
-    whole = pod.requests.get(resource)
-    if whole is not None:
-        return whole
-    total = 0.0
-    for container in pod.containers:
-        request = container.requests.get(resource)
-        if request is None:
-            return 0.0
-        total += request
-    return total
 
 
 @hookimpl

@@ -13,7 +13,7 @@ import random
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.kube.prometheus_server import PrometheusServer
 from tests.kube.reports import named_nodes
 from tests.kube.running import running
 from tests.kube.test_daemon import workload
+from tests.tasks import end
 
 WORKLOADS, CHANGES, NAMESPACE = 10, 250, "latency"
 SOURCES = """
@@ -151,11 +152,7 @@ async def tasks(*work: Awaitable[None]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for one in running_:
-            one.cancel()
-        for one in running_:
-            with suppress(asyncio.CancelledError):
-                await one
+        await end(*running_)
 
 
 async def measure(made: Lab, folder: Path, source: str, interval: float, changes: int) -> list[float]:

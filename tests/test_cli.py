@@ -295,6 +295,43 @@ def test_check_advises_where_looking_often_brings_nothing(capsys: pytest.Capture
     assert advice.startswith("web.toml: interval: to look every 0.2 s brings nothing: resource-metrics usually has")
 
 
+MQTT = """
+[cluster]
+type = "kubernetes"
+[[source]]
+type = "mqtt"
+username = "elasticd"
+password_file = "{password}"
+topic = [{{ topic = "sensors/{{namespace}}/{{pod}}/cpu", series = "cpu", subject = "pod" }}]
+"""
+
+
+def test_check_looks_at_the_files_that_sources_need(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    settings = daemons.write(tmp_path, web=daemons.policy())
+    settings.write_text(MQTT.format(password="password"))
+    code, out, _ = called(capsys, "check", tmp_path)
+    told = f"{settings}: source[0]: {tmp_path}/password: must be readable, is not: No such file or directory\n"
+    assert (code, out) == (78, told)
+    (tmp_path / "password").write_text("secret\n")
+    (tmp_path / "password").chmod(0o644)
+    code, out, _ = called(capsys, "check", tmp_path)
+    assert (code, out.startswith(f"{settings}: source[0]: {tmp_path}/password: must not be readable")) == (78, True)
+    (tmp_path / "password").chmod(0o600)
+    assert called(capsys, "check", tmp_path)[0] == 0
+
+
+def test_check_leaves_credentials_that_systemd_would_pass_to_systemd(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    settings = daemons.write(tmp_path, web=daemons.policy())
+    settings.write_text(MQTT.format(password="credential:mqtt"))
+    code, out, _ = called(capsys, "check", tmp_path)
+    told, *_, fine = out.splitlines()
+    assert (code, fine) == (0, "1 policy is fine")
+    assert told.startswith(f"{settings}: source[0]: credential:mqtt: must be passed by systemd")
+
+
 def test_check_knows_the_sources_that_policies_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     daemons.write(tmp_path, web=daemons.policy() + '[trust]\nsources = ["resource-metric"]\n')
     code, out, _ = called(capsys, "check", tmp_path)

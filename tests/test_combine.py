@@ -1,4 +1,4 @@
-"""Two stages and the bounds: which count they leave of a wish, what binds, and when limits contradict each other."""
+"""Three stages and the bounds: which count they leave of a wish, what binds, and when limits contradict each other."""
 
 from collections.abc import Sequence
 
@@ -18,6 +18,10 @@ def delay(lowest: int | None, highest: int | None, reason: str = "Delay") -> Lim
 
 def pace(lowest: int | None, highest: int | None, reason: str = "Pace") -> Limit:
     return Limit(reason, "", lowest, highest, "ScalingLimited", reason.lower())
+
+
+def cut(lowest: int | None, highest: int | None, reason: str = "Cut") -> Limit:
+    return Limit(reason, "", lowest, highest, "ScalingLimited", reason.lower(), of_wish=True)
 
 
 def reasons(found: Combined) -> tuple[str, str]:
@@ -49,6 +53,14 @@ READY, WITHIN, MANY, FEW = "ReadyForNewScale", "DesiredWithinRange", "TooManyRep
         pytest.param(50, [pace(None, 2)], (3, 40), (3, READY, FEW), FEW, id="from-above-max-to-below-min"),
         pytest.param(9, [delay(None, 6), pace(None, 6)], (1, 99), (6, "Delay", WITHIN), "Delay", id="both-stages-tie"),
         pytest.param(7, [delay(None, 5), pace(9, None)], (1, 5), (5, "Delay", WITHIN), MANY, id="max-undoes-a-rate"),
+        pytest.param(9, [cut(None, 4)], (1, 99), (4, READY, "Cut"), "Cut", id="the-wish-is-cut"),
+        pytest.param(1, [cut(4, None)], (1, 99), (4, READY, "Cut"), "Cut", id="or-raised"),
+        pytest.param(9, [cut(None, 4), delay(8, None)], (1, 99), (8, "Delay", WITHIN), "Delay", id="a-cut-is-delayed"),
+        pytest.param(9, [cut(None, 4), pace(6, None)], (1, 99), (6, READY, "Pace"), "Pace", id="a-cut-is-paced"),
+        pytest.param(1, [cut(8, None), pace(None, 6)], (1, 99), (6, READY, "Pace"), "Pace", id="so-is-a-raise"),
+        pytest.param(9, [cut(None, 7), delay(None, 5)], (1, 99), (5, "Delay", WITHIN), "Delay", id="delayed-beyond"),
+        pytest.param(9, [cut(None, 4)], (6, 99), (6, READY, FEW), FEW, id="min-is-above-a-cut"),
+        pytest.param(9, [cut(None, 7, "B"), cut(1, 4, "A")], (1, 99), (4, READY, "A"), "A", id="two-cuts"),
         pytest.param(5, [delay(4, 6), pace(3, 7)], (1, 99), (5, READY, WITHIN), None, id="nothing-to-do"),
         pytest.param(5, [], (1, 99), (5, READY, WITHIN), None, id="no-limits"),
         pytest.param(9, [delay(None, 7, "A"), delay(1, 6, "B")], (1, 99), (6, "B", WITHIN), "B", id="two-delays"),
@@ -83,6 +95,9 @@ def test_what_delays_goes_before_what_shortens_and_that_before_the_bounds(
                      "a asks for at least 9, down for at most 5", id="among-equals-by-reason"),
         pytest.param([pace(9, None, "P"), pace(None, 8, "Q"), delay(7, None, "D"), delay(None, 6, "E")],
                      "p asks for at least 9, e for at most 6", id="the-first-stage-is-told-with-what-joins-it"),
+        pytest.param([cut(6, None, "A"), cut(None, 5, "B")], "a asks for at least 6, b for at most 5", id="cuts"),
+        pytest.param([cut(None, 3), delay(5, None)], "", id="a-cut-and-a-delay"),
+        pytest.param([cut(9, None), pace(None, 5)], "", id="a-cut-and-a-rate"),
         pytest.param([], "", id="none"),
     ],
 )  # fmt: skip
@@ -96,34 +111,36 @@ def test_limits_contradict_each_other_within_a_stage_or_where_the_second_wants_a
 COUNTS = st.integers(0, 14)
 CONDITIONS: list[ConditionType] = ["AbleToScale", "ScalingLimited"]
 ENDS = st.none() | COUNTS
-DRAWN = st.builds(Limit, st.sampled_from("abc"), st.just(""), ENDS, ENDS, st.sampled_from(CONDITIONS)).filter(
-    lambda limit: limit.lowest is None or limit.highest is None or limit.lowest <= limit.highest
-)
+DRAWN = st.builds(
+    Limit, st.sampled_from("abc"), st.just(""), ENDS, ENDS, st.sampled_from(CONDITIONS), st.just(""), st.booleans()
+).filter(lambda limit: limit.lowest is None or limit.highest is None or limit.lowest <= limit.highest)
 LIMITS = st.lists(DRAWN, max_size=5).map(
     lambda drawn: [replace(limit, name=f"limit-{index}") for index, limit in enumerate(drawn)]
 )
 BOUNDS = st.builds(lambda least, more: Bounds(max(1, least + more), least), st.integers(0, 10), st.integers(0, 10))
 
 
-def brought_into(wish: int, limits: Sequence[Limit], condition: ConditionType) -> int:
-    """The wish brought into what all limits of a stage have in common."""
-    stage = [limit for limit in limits if limit.condition == condition]
+def brought_into(wish: int, limits: Sequence[Limit], condition: ConditionType | None) -> int:
+    """The wish brought into what all limits of a stage have in common; None: those of the wish itself."""
+    stage = [limit for limit in limits if (None if limit.of_wish else limit.condition) == condition]
     wish = min([wish, *(limit.highest for limit in stage if limit.highest is not None)])
     return max([wish, *(limit.lowest for limit in stage if limit.lowest is not None)])
 
 
 @given(COUNTS, LIMITS, BOUNDS)
-def test_the_count_is_the_wish_after_delays_then_rates_then_bounds(
+def test_the_count_is_the_wish_after_cuts_then_delays_then_rates_then_bounds(
     wish: int, limits: list[Limit], bounds: Bounds
 ) -> None:
     assume(not contradiction(limits, 5))
-    delayed = brought_into(wish, limits, "AbleToScale")
+    asked = brought_into(wish, limits, None)
+    delayed = brought_into(asked, limits, "AbleToScale")
     paced = brought_into(delayed, limits, "ScalingLimited")
     found = combine(wish, limits, bounds)
     assert found.replicas == within(paced, bounds)
     able, limited = reasons(found)
-    assert (able == READY) == (delayed == wish)
-    assert (limited == WITHIN) == (found.replicas == delayed)
+    assert (able == READY) == (delayed == asked)
+    cut_to_it = found.binding is not None and found.binding.of_wish
+    assert (limited == WITHIN) == (found.replicas == delayed and not cut_to_it)
 
 
 @given(COUNTS, LIMITS, BOUNDS, st.data())
@@ -173,7 +190,7 @@ def test_without_all_that_binds_the_count_is_another_unless_a_later_stage_ends_t
     free = combine(wish, rest, Bounds(2**31 - 1, 0) if found.limits[-1].bound else bounds)
     if free.replicas == found.replicas:
         assert free.binding
-        assert marked[0].condition == "AbleToScale" or marked[0].name == "bounds"
+        assert marked[0].condition == "AbleToScale" or marked[0].of_wish or marked[0].name == "bounds"
 
 
 @given(COUNTS, LIMITS, BOUNDS)

@@ -6,6 +6,7 @@ import os
 import re
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.config import _anchored, load_policies, load_policy, load_settings, policy_files, read_toml
 from elasticd.errors import ConfigError
 from elasticd.plugins import Registry, discover
-from elasticd.policy import Bounds, Select, Target
+from elasticd.policy import Bounds, Policy, Select, Target
+from elasticd.testing import registry as registry_of
 
 REGISTRY = discover()
 KNOWN = ", ".join(sorted(REGISTRY.strategies))
@@ -55,6 +57,41 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert (found.mode, found.interval) == ("act", 5.0)
     assert found.select == Select(("a", "b"), {"tier": "web"})
     assert found.limits[0].after_up == 7
+
+
+class Picky(Strategy, tag="picky", frozen=True):
+    """Does not go with some policies."""
+
+    says: str = ""
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    def check(self, policy: Policy) -> str | None:
+        if self.says == "raise":
+            raise KeyError("bounds")
+        return f"{self.says}, max is {policy.replicas.max}" if self.says else None
+
+    @hookimpl
+    def recommend_replicas(self) -> Recommendation:
+        return Recommendation(1, "Picky")
+
+
+@pytest.mark.parametrize(
+    ("says", "line"),
+    [
+        ("says: must be other", "strategy[0].says: must be other, max is 5"),
+        ("must be other", "strategy[0]: must be other, max is 5"),
+        ("two: lines\\nare one", "strategy[0].two: lines are one, max is 5"),
+        ("raise", "strategy[0]: must be something its type can check, raised KeyError: 'bounds'"),
+    ],
+)
+def test_what_does_not_go_with_the_rest_of_the_policy_is_refused(tmp_path: Path, says: str, line: str) -> None:
+    plugin = ModuleType("picky")
+    vars(plugin)["register_strategies"] = hookimpl(lambda: [Picky])
+    text = WORKLOAD + BOUNDS + f'[[strategy]]\ntype = "picky"\nsays = "{says}"\n'
+    assert problem_of(tmp_path, text, registry_of(plugin)) == f"web.toml: {line}"
+    assert policy(tmp_path, text.replace(says, ""), registry=registry_of(plugin)).strategies == (Picky(),)
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from elasticd.config import Settings, load_policies, load_policy, load_settings
 from elasticd.mqtt.broker import Tls
+from elasticd.options import options
 from elasticd.outlet import Outlet
 from elasticd.plugins import Registry, discover
 from tests.kube.rights import FOLDER as KUSTOMIZE
@@ -21,7 +22,18 @@ from tests.kube.rights import shipped
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 SETTINGS = CONFIG / "elasticd.toml"
-EXAMPLES = ["forecast", "hpa", "hpa-baseline", "hpa-external", "limits"]
+EXAMPLES = [
+    "burst",
+    "double-threshold",
+    "event",
+    "forecast",
+    "hpa",
+    "hpa-baseline",
+    "hpa-external",
+    "limits",
+    "schedule",
+    "step-tolerance",
+]
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +114,37 @@ def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
     assert missing(policy, table | {"name": "hpa", "select": None}) == []
 
 
+@pytest.mark.parametrize("name", ["burst", "double-threshold", "step-tolerance"])
+def test_an_example_of_one_strategy_names_every_option_of_it_that_means_something_there(
+    name: str, registry: Registry
+) -> None:
+    path = CONFIG / "policies" / f"{name}.toml"
+    (table,) = tomli.loads(path.read_text())["strategy"]
+    (strategy,) = load_policy(path, registry).strategies
+    assert (table["type"], strategy.__struct_config__.tag) == (name, name)
+    elsewhere = {"priority"} | ({"target"} if name == "double-threshold" else set())  # one strategy; mode "paper"
+    assert set(missing(strategy, table)) == elsewhere
+
+
 def test_limits_example_has_every_limit(registry: Registry) -> None:
     policy = load_policy(CONFIG / "policies" / "limits.toml", registry)
     limits = {name for name, one in registry.strategies.items() if one.plugin == "limits"}
     assert {str(limit.__struct_config__.tag) for limit in policy.limits} == limits
+
+
+def test_schedule_example_has_every_limit_that_knows_the_calendar(registry: Registry) -> None:
+    policy = load_policy(CONFIG / "policies" / "schedule.toml", registry)
+    limits = {name for name, one in registry.strategies.items() if one.plugin == "timed-limits"}
+    assert {str(limit.__struct_config__.tag) for limit in policy.limits} == limits
+
+
+def test_schedule_example_shows_every_key_of_its_strategy(registry: Registry) -> None:
+    table = tomli.loads((CONFIG / "policies" / "schedule.toml").read_text())
+    (shown,) = [one for one in table["strategy"] if one["type"] == "schedule"]
+    known = {option.name for option in options(registry.strategies["schedule"].type)}
+    keys = {f"{name}[].{key}" for name in ("windows", "instants") for entry in shown[name] for key in entry}
+    assert known - {"windows", "instants", "default", "priority"} - keys == {"instants[].except"}
+    assert "default" in shown
 
 
 def in_cluster(registry: Registry) -> Settings:

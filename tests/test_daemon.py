@@ -16,7 +16,8 @@ import pytest
 from elasticd.daemon import _PluginListener, read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
-from elasticd.model import Past, Ref
+from elasticd.memory import Past
+from elasticd.model import Ref
 from elasticd.plugins import Registry
 from tests import daemons
 from tests.daemons import daemon, policy, run, until, write

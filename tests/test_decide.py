@@ -17,6 +17,7 @@ from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy, Target, Trust
 from elasticd.testing import observation
+from elasticd.zero import ZERO
 
 
 class Wants(Strategy, tag="wants", frozen=True):
@@ -82,6 +83,13 @@ def case(
     return Case(policy, shown, begin(shown.at, current), Hooks((*voices, *limits)), off)
 
 
+def slept(answer: int = 8, current: int = 0, bounds: tuple[int, int] = (0, 10)) -> Case:
+    """A workload that the policy has put to 0."""
+    judged = case([Wants(answer=answer)], current=current, bounds=bounds)
+    workload = replace(judged.observation.workload, annotations={ZERO: "p"})
+    return replace(judged, observation=replace(judged.observation, workload=workload))
+
+
 def verdict(decision: Decision) -> tuple[str, int, str]:
     return decision.verdict, decision.replicas, decision.reason
 
@@ -97,6 +105,7 @@ def unknown(trust: Trust, current: int, blind: float | None, limits: Sequence[St
 FLOOR = Trust(unknown="floor", replicas=7, after=0)
 FALLBACK = Trust(unknown="fallback", replicas=7, after=180)
 LOWER = Trust(unknown="fallback", replicas=2, after=180, may_lower=True)
+CEILING = Trust(unknown="ceiling", replicas=2, after=180)
 BROKEN = Wants(wrong=RuntimeError("no data"))
 UNKNOWN = Also(answer=Recommendation(None, "NoMetrics", "the source is down"))
 OLD: dict[str, Any] = {"confirmed": observation().at - 121}
@@ -131,8 +140,13 @@ FAULT: dict[str, Any] = {"fault": ("InvalidSelector", "bad selector")}
             id="zero-is-a-persons-pause",
         ),
         pytest.param(
-            case([Wants(answer=8)], current=0, bounds=(0, 10)), ("scale", 8, "Wanted"), None, id="zero-with-min-0-wakes"
+            case([Wants(answer=8)], current=0, bounds=(0, 10)),
+            ("hold", 0, "ScaledToZeroByHand"),
+            {"ScalingActive": (False, "ScaledToZeroByHand")},
+            id="a-person-s-zero-stays-with-min-0-too",
         ),
+        pytest.param(slept(bounds=(0, 10)), ("scale", 8, "Wanted"), None, id="zero-by-decision-wakes"),
+        pytest.param(slept(bounds=(3, 10)), ("scale", 3, "TooFewReplicas"), {}, id="or-goes-to-a-min-that-was-raised"),
         pytest.param(
             case([BROKEN], [Forbids(answer=Limit("No", highest=5, lowest=5))], current=12, **FAULT),
             ("scale", 10, "TooManyReplicas"),
@@ -749,6 +763,9 @@ def test_failures_are_kept_with_what_was_said() -> None:
         pytest.param(FALLBACK, 9, 9999.0, ("hold", 9, "NoMetrics"), id="the-fallback-lowers-nothing"),
         pytest.param(LOWER, 5, 180.0, ("scale", 2, "Fallback"), id="unless-it-may"),
         pytest.param(LOWER, 5, 10.0, ("hold", 5, "NoMetrics"), id="but-not-too-soon"),
+        pytest.param(CEILING, 5, 10.0, ("hold", 5, "NoMetrics"), id="nor-does-a-ceiling"),
+        pytest.param(CEILING, 5, 180.0, ("scale", 2, "Ceiling"), id="above-the-ceiling"),
+        pytest.param(CEILING, 1, 180.0, ("hold", 1, "NoMetrics"), id="below-the-ceiling"),
         pytest.param(
             Trust(unknown="floor", replicas=99, after=0), 5, None, ("scale", 10, "Floor"), id="bounds-are-last"
         ),

@@ -9,7 +9,7 @@ import pytest
 
 from elasticd import hookspecs
 from elasticd.asking import Case
-from elasticd.model import Past
+from elasticd.memory import Past
 from elasticd.plugins import HOOKS, Answers, Hooks
 from elasticd.policy import Bounds, Policy
 from elasticd.testing import observation
@@ -44,7 +44,8 @@ def test_no_hook_is_firstresult_or_historic(hook: str) -> None:
 
 
 def test_the_hooks_are_those_of_the_design_in_the_order_they_are_called() -> None:
-    assert HOOKS[:5] == ("register_strategies", "register_sources", "recommend_replicas", "limit", "poll_interval")
+    assert HOOKS[:4] == ("register_strategies", "register_sources", "recommend_replicas", "limit")
+    assert HOOKS[4:6] == ("rank_pods", "poll_interval")
     assert HOOKS[-2:] == ("decided", "acted")
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.errors import UnavailableError
 from elasticd.journal import Journal, Record, read, read_back
+from elasticd.memory import Past
 from elasticd.model import (
     Condition,
     Decision,
@@ -20,7 +21,6 @@ from elasticd.model import (
     Limit,
     Measure,
     Outcome,
-    Past,
     Quality,
     Recommendation,
     Ref,

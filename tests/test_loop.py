@@ -335,6 +335,58 @@ async def test_a_sample_that_has_not_moved_is_not_judged_twice_within_the_policy
     assert gaps(play.times())[-3:] == [1, 1, 1]
 
 
+class Bell(Strategy, tag="bell", frozen=True):
+    """So many replicas more at 12.5 s and each 20 s after that; nothing moves but the clock."""
+
+    first: float = 12.5
+
+    def next_change(self, at: float) -> float:
+        return self.first + 20 * max(0, (at - self.first) // 20 + 1)
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        return Recommendation(3 + max(0, int((observation.at - self.first) // 20 + 1)), "Rung")
+
+
+@pytest.mark.parametrize("interval", [5.0, 30.0, 600.0])
+async def test_what_changes_by_the_clock_alone_is_judged_at_that_time(interval: float) -> None:
+    play = Play(policy("p", Bell(), interval=interval, jitter=0.1), web=3)
+    play.meter.stuck_at = 0.0
+    await play.to(60)
+    assert [(round(one.at, 1), one.after) for one in play.outcomes] == [(12.5, 4), (32.5, 5), (52.5, 6)]
+    assert {one.interval for one in play.made} == {interval}
+    rare = max(0.0, 60 / interval * 1.3)
+    assert len(play.made) <= 3 + 3 + 3 + rare  # first looks, edges, looks after a change, and those of the interval
+
+
+async def test_a_time_that_passes_while_an_action_is_under_way_is_not_slept_over() -> None:
+    play = Play(policy("p", Bell(first=2.0), interval=600.0), web=3)
+    await play.to(1)
+
+    async def slowly(action: Action) -> Answer:
+        await play.clock.sleep_until(play.clock.now() + 21)
+        play.cluster.on_act = None
+        return await play.cluster.act(action)
+
+    play.cluster.on_act = slowly
+    await play.to(30)
+    assert [(one.decision.partition("@")[2], one.after) for one in play.outcomes] == [("2.000", 4), ("23.500", 5)]
+
+
+async def test_a_strategy_whose_clock_fails_holds_its_own_policy() -> None:
+    class Broken(Strategy, tag="broken", frozen=True):
+        """Cannot say when."""
+
+        def next_change(self, at: float) -> float:
+            raise RuntimeError("no clock")
+
+    broken, fine = policy("p", Broken()), policy("q", Want(), workload=Target("shop", "db"))
+    play = await Play(broken, fine, web=3, db=7).to(5)
+    assert play.last("p").reason == "PluginFailed"
+    assert "no clock" in play.last("p").message
+    assert play.last("q").replicas == 7
+
+
 async def test_so_is_a_workload_that_was_changed_by_someone_else_judged_at_once() -> None:
     play = Play(policy("p", Want(), Pace(), interval=10.0), web=9)
     play.meter.stuck_at = 0.0

@@ -15,6 +15,7 @@ from elasticd.journal import Journal
 from elasticd.metrics import Metrics
 from elasticd.model import Failure, Limit, Quality, Recommendation, Ref, Series
 from elasticd.shelf import SourceReport
+from elasticd.sources.mqtt.reader import Described
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 
@@ -76,6 +77,16 @@ def test_sources_and_what_their_series_are_worth_are_shown() -> None:
     ):
         assert line in shown.splitlines()
     assert 'age_seconds{source="dead"}' not in shown
+
+
+def test_what_became_of_a_sources_messages_is_counted() -> None:
+    counted = Described(True, 0.0, 0, 9, 6, {"json": 1, "topic": 2}, 1, 2, 3, 4, 5)
+    report = SourceReport("sensors", "mqtt", "ok", None, None, 1, 0, 0.1, 4, ("cpu",), counted)
+    shown = text(Metrics(), sources=(report, replace(report, name="other", details={"shed": 1}))).splitlines()
+    expected = {"received": 9, "decoded": 6, "refused": 3, "duplicates": 1, "late": 2, "shed": 3, "missed": 4}
+    for result, count in expected.items():
+        assert f'elasticd_source_messages_total{{result="{result}",source="sensors"}} {count}.0' in shown
+    assert not [line for line in shown if "messages" in line and "other" in line]
 
 
 def test_no_series_says_when_another_was_created() -> None:

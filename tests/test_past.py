@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.model import Change, Decision, Outcome, Past, Ref, Result, Run
-from elasticd.past import GAP, HORIZON, begin, carry, remember, resume
+from elasticd.memory import Change, Past, Point, Run
+from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Series
+from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
 
 REF = Ref("shop", "Deployment", "web")
 
@@ -45,9 +46,60 @@ def test_equal_wishes_in_a_row_are_one_run() -> None:
     assert past.runs == (Run(0, 20, 3), Run(30, 50, 5), Run(60, 60, 3))
 
 
+def test_of_a_wish_is_remembered_what_the_limits_of_the_wish_leave_of_it() -> None:
+    limits = (Limit("Rate", "", None, 5), Limit("Ceiling", "", 2, 7, of_wish=True), Limit("Least", "", 6, of_wish=True))
+    past = begin(0.0, 3)
+    for at, wish in ((10.0, 20), (20.0, 7), (30.0, 1)):
+        made = replace(decision(at, wish), limits=limits)
+        assert made.wish == wish
+        past = remember(past, made)
+    assert past.runs == (Run(0, 0, 3), Run(10, 20, 7), Run(30, 30, 6))
+    assert replace(decision(40.0, None), limits=limits).asked is None
+
+
 def test_a_decision_without_a_wish_leaves_only_its_time_and_interval() -> None:
     past = remember(begin(0.0, 3), decision(10.0, None, interval=1.0))
     assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0)
+
+
+def series(measured: float, *values: float, quality: Quality = Quality.FRESH, pods: bool = True) -> Series:
+    samples = tuple(Sample(value, measured, measured, pod=f"p{i}" * pods) for i, value in enumerate(values))
+    return Series("cpu", "s", quality, samples, "", measured)
+
+
+def recalled(*found: Series, recall: float = 60.0) -> tuple[Point, ...]:
+    past = begin(0.0, 3)
+    for one in found:
+        past = remember(past, replace(decision(one.measured + 1, 3), series=(one,), recall=recall))
+    return past.points.get("cpu", ())
+
+
+@pytest.mark.parametrize(
+    ("found", "points"),
+    [
+        pytest.param([series(5, 1.0, 2.0)], [Point(5, 3.0, 2)], id="the sum and the pods"),
+        pytest.param([series(5, 4.0, pods=False)], [Point(5, 4.0, 0)], id="of the workload as a whole"),
+        pytest.param([series(5, 1.0), series(15, 2.0)], [Point(5, 1.0, 1), Point(15, 2.0, 1)], id="oldest first"),
+        pytest.param([series(5, 1.0), series(5, 1.0)], [Point(5, 1.0, 1)], id="a sample is noted once"),
+        pytest.param([series(5, 1.0), series(4, 9.0)], [Point(5, 1.0, 1)], id="what comes late is not noted"),
+        pytest.param([series(5, 1.0, quality=Quality.STALE)], [], id="what is not trusted is not noted"),
+        pytest.param([series(5)], [], id="nothing is no zero"),
+        pytest.param([series(5, 1.0), series(65, 2.0)], [Point(65, 2.0, 1)], id="what is too old is forgotten"),
+        pytest.param([series(6, 1.0), series(65, 2.0)], [Point(6, 1.0, 1), Point(65, 2.0, 1)], id="just in time"),
+    ],
+)
+def test_what_series_came_to_is_remembered_for_as_long_as_a_strategy_recalls(
+    found: list[Series], points: list[Point]
+) -> None:
+    assert list(recalled(*found)) == points
+
+
+def test_nothing_of_series_is_remembered_for_strategies_that_recall_nothing() -> None:
+    assert recalled(series(5, 1.0), recall=0.0) == ()
+
+
+def test_an_outcome_that_changed_no_count_is_no_change() -> None:
+    assert carry(begin(0.0, 3), outcome(10.0, 3, 3)) == begin(0.0, 3)
 
 
 def test_remembering_leaves_the_past_before_it_as_it_was() -> None:
@@ -134,3 +186,18 @@ def test_changes_are_read_newest_first_and_strictly_later() -> None:
 def test_changes_that_no_window_can_see_are_dropped() -> None:
     past = carry(carry(begin(0.0, 3), outcome(0.0, 3, 5)), outcome(HORIZON + 1, 5, 4))
     assert past.changes == (Change(HORIZON + 1, 5, 4),)
+
+
+@pytest.mark.parametrize(
+    ("now", "points"),
+    [
+        pytest.param(series(20.0, 1, 2), [(10, 3, 2), (20, 3, 2)], id="newer"),
+        pytest.param(series(10.0, 1, 2), [(10, 3, 2)], id="remembered already"),
+        pytest.param(series(5.0, 9), [(10, 3, 2)], id="older"),
+        pytest.param(series(20.0, 4, pods=False), [(10, 3, 2), (20, 4, 0)], id="of the workload as a whole"),
+        pytest.param(replace(series(20.0, 7), name="memory"), [(20, 7, 1)], id="of which nothing is remembered"),
+    ],
+)
+def test_the_timeline_ends_with_what_a_series_comes_to_now(now: Series, points: list[tuple[float, float, int]]) -> None:
+    past = replace(begin(0.0, 3), points={"cpu": (Point(10, 3, 2),)})
+    assert timeline(now, past) == tuple(Point(*point) for point in points)

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,8 @@ import msgspec
 import pytest
 
 from elasticd.api import Limit, Policy, Recommendation, Strategy, field, hookimpl
-from elasticd.model import Failure, Past
+from elasticd.memory import Past
+from elasticd.model import Failure
 from elasticd.plugins import HOOKS, Hooks, Registry, discover, implemented
 from elasticd.policy import Bounds
 from elasticd.sources import Source
@@ -159,7 +161,8 @@ PROBLEMS = [
     ),
     pytest.param(
         bringing(Fixed()),
-        "register_strategies: must return types derived from elasticd.api.Strategy, returned Fixed(replicas=1)",
+        "register_strategies: must return types derived from elasticd.api.Strategy, "
+        "returned Fixed(replicas=1, priority=0)",
         id="a-record-instead-of-its-type",
     ),
     pytest.param(
@@ -423,3 +426,18 @@ def test_hook_acted_is_checked_like_any_other() -> None:
     registry = Registry()
     registry.add("one", module(acted=hookimpl(lambda result: None)))
     assert registry.problems == ['plugin one: acted: argument "result" is not one of outcome']
+
+
+class Clocked(Strategy, tag="clocked", frozen=True):
+    """Says something else at one time."""
+
+    when: float = 100.0
+
+    def next_change(self, at: float) -> float:
+        return self.when
+
+
+def test_the_next_change_by_the_clock_is_the_soonest_that_lies_ahead() -> None:
+    hooks = Hooks([Clocked(when=100.0), Clocked(when=50.0), Clocked(when=inf)])
+    assert [hooks.next_change(at) for at in (0.0, 49.9, 50.0, 100.0)] == [50.0, 50.0, 100.0, inf]
+    assert Hooks([]).next_change(0.0) == inf

@@ -1,11 +1,13 @@
 """Policies: bounds that make sense, and whom a policy governs."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.model import Ref, Workload
-from elasticd.policy import Bounds, Policy, Select, Strategy, Target
+from elasticd.policy import Bounds, Policy, Select, Strategy, Target, Trust
 
 WEB = Workload(Ref("shop", "Deployment", "web"), "uid", "1", 1, labels={"tier": "web", "team": "a"})
 
@@ -68,3 +70,37 @@ def test_a_policy_without_either_governs_nobody() -> None:
 
 def test_a_strategy_reads_everything_unless_it_says() -> None:
     assert Strategy().reads() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "current", "count"),
+    [
+        pytest.param({"unknown": "hold"}, 5, 5, id="hold"),
+        pytest.param({"unknown": "floor", "replicas": 3}, 5, 5, id="above-the-floor"),
+        pytest.param({"unknown": "floor", "replicas": 3}, 1, 3, id="below-the-floor"),
+        pytest.param({"unknown": "ceiling", "replicas": 3}, 5, 3, id="above-the-ceiling"),
+        pytest.param({"unknown": "ceiling", "replicas": 3}, 1, 1, id="below-the-ceiling"),
+        pytest.param({"unknown": "fallback", "replicas": 3}, 5, 5, id="a-fallback-lowers-nothing"),
+        pytest.param({"unknown": "fallback", "replicas": 3}, 1, 3, id="and-raises"),
+        pytest.param({"unknown": "fallback", "replicas": 3, "may_lower": True}, 5, 3, id="unless-it-may"),
+    ],
+)
+def test_where_a_count_goes_for_lack_of_knowledge(options: dict[str, Any], current: int, count: int) -> None:
+    trust = Trust(**options)
+    assert trust.instead(current) == count
+    assert trust.lowers or trust.instead(current) >= current
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"unknown": "ceiling"}, 'replicas: must be given for unknown = "ceiling", is missing'),
+        (
+            {"unknown": "ceiling", "replicas": 3, "may_lower": True},
+            'may_lower: must be left out for unknown = "ceiling", is true',
+        ),
+    ],
+)
+def test_a_ceiling_has_a_count_and_lowers_anyway(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{problem}$"):
+        Trust(**options)

@@ -4,6 +4,7 @@ import itertools
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -84,17 +85,37 @@ BUNDLED = {name: one.type for name, one in discover().strategies.items()}
 
 
 def with_defaults(name: str) -> Strategy:
+    hours = {"start": "0 8 * * *", "duration": 43200}
     needed: dict[str, dict[str, Any]] = {
         "forecast": {"series": "requests_forecast", "target": 100.0},
-        "rate": {"up": ({"type": "Pods", "value": 4, "period": 15},)},
+        "rate": {"up": [{"type": "Pods", "value": 4, "period": 15}]},
+        "schedule": {"windows": [{**hours, "replicas": 2}], "default": 1},
+        "blackout": {"windows": [hours]},
+        "scheduled-bounds": {"windows": [{**hours, "max": 2}]},
+        "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
     }
-    made: Strategy = BUNDLED[name](**needed.get(name, {}))
+    made: Strategy = msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
     return made
 
 
-@pytest.mark.parametrize("name", sorted(set(BUNDLED) - {"rate"}))
+@pytest.mark.parametrize("name", sorted(BUNDLED))
 def test_every_bundled_strategy_does_nothing_that_no_strategy_may(name: str) -> None:
     assert check_strategy(with_defaults(name)) == []
+
+
+class Fixed(Strategy, tag="fixed", frozen=True):
+    """One replica, whatever there is to know."""
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    @hookimpl
+    def recommend_replicas(self) -> Recommendation:
+        return Recommendation(1, "Fixed")
+
+
+def test_what_looks_at_nothing_may_shrink_without_knowing_anything() -> None:
+    assert check_strategy(Fixed()) == []
 
 
 def test_a_good_strategy_passes() -> None:

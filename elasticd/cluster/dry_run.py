@@ -1,12 +1,12 @@
 """A cluster that is looked at and never touched: what would have been done is remembered instead.
 
-Knows which counts were asked for, on any other cluster; knows nothing of what that cluster is.
+Knows which counts and marks were asked for, on any other cluster; knows nothing of what that cluster is.
 
-Only spec.replicas is pretended. The pods stay those that exist, whichever way the count goes: only they have
-metrics, and together they carry the whole load. The HPA's rule counts load by pods, so it asks for the same
-count again. Were surplus pods hidden, their load would vanish with them, and a dry run would shrink to the
-minimum step by step; invented pods would be pods without metrics to every rule. The price: what multiplies
-the count that was asked for, instead of counting pods, sees the old load on the new count.
+Only spec.replicas and a workload's annotations are pretended. The pods stay those that exist, whichever way the count
+goes: only they have metrics, and together they carry the whole load. The HPA's rule counts load by pods, so it asks for
+the same count again. Were surplus pods hidden, their load would vanish with them, and a dry run would shrink to the
+minimum step by step; invented pods would be pods without metrics to every rule. The price: what multiplies the count
+that was asked for, instead of counting pods, sees the old load on the new count.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,21 +16,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Workload
+from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Workload
 
 MESSAGE = "dry run: not sent"
 
 
 class _Wanted(Struct, frozen=True, gc=False):
-    """The count that would have been set, and the workload and real count it would have been set on."""
+    """The count and marks that would have been set, and the workload and real count they would have been set on."""
 
     uid: str
     real: int
     replicas: int
+    annotations: dict[str, str]
 
 
 class DryRunSnapshot:
-    """A snapshot with the counts that would have been set."""
+    """A snapshot with the counts and marks that would have been set."""
 
     def __init__(self, real: Snapshot, wanted: Mapping[Ref, _Wanted]) -> None:
         self.real, self._wanted = real, wanted
@@ -77,7 +78,9 @@ class DryRunSnapshot:
 
     def _pretend(self, workload: Workload) -> Workload:
         wanted = self._wanted.get(workload.ref)
-        return workload if wanted is None else replace(workload, replicas=wanted.replicas)
+        if wanted is None:
+            return workload
+        return replace(workload, replicas=wanted.replicas, annotations=wanted.annotations)
 
 
 class DryRun:
@@ -129,20 +132,27 @@ class DryRun:
         return self._inner.pulls(take)
 
     async def act(self, action: Action) -> Answer:
-        """Remember it as done, if it still fits what was last seen and has been pretended since."""
-        if isinstance(action, Announce):
+        """Remember a scale or a workload's mark as done, if it still fits what was last seen and has been pretended
+        since."""
+        if isinstance(action, Announce) or (isinstance(action, Mark) and action.pod):
             return Answer("done", 0, MESSAGE)
         real = self._seen.real.workload(action.workload) if self._seen else None
         if real is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
-        wanted = self._wanted.get(action.workload)
-        replicas = wanted.replicas if wanted else real.replicas
-        judged, present = (action.uid, action.version, action.before), (real.uid, real.version, replicas)
+        wanted = self._wanted.get(action.workload) or _Wanted(real.uid, real.replicas, real.replicas, real.annotations)
+        if isinstance(action, Mark):
+            if action.uid != real.uid:
+                return Answer("conflict", 0, f"dry run: {action.workload} was made anew", "NotFound")
+            return self._want(action.workload, replace(wanted, annotations=action.on(wanted.annotations)))
+        judged, present = (action.uid, action.version, action.before), (real.uid, real.version, wanted.replicas)
         if judged != present:
             moved = f"dry run: uid, version and replicas were {judged}, are {present}"
             return Answer("conflict", 0, moved, "Conflict")
+        return self._want(action.workload, replace(wanted, replicas=action.after))
+
+    def _want(self, ref: Ref, wanted: _Wanted) -> Answer:
         # A new mapping: the snapshots that were handed out stay as they are.
-        self._wanted = {**self._wanted, action.workload: _Wanted(real.uid, real.replicas, action.after)}
+        self._wanted = {**self._wanted, ref: wanted}
         return Answer("done", 0, MESSAGE)
 
 

@@ -1,74 +1,96 @@
 """One connection to a broker, made to read fast.
 
 Knows aiomqtt and paho-mqtt, whose costs a message dominate; knows nothing of what messages say. What it overrides
-of aiomqtt is not public: checked with aiomqtt 2.5.1 and paho-mqtt 2.2.0, and tests/mqtt/test_link.py checks that the
-names are still there. Where a release moves them, aiomqtt's own way takes over, which is slower and loses nothing.
+of them is not public: checked with aiomqtt 2.5.1 and paho-mqtt 2.2.0, and tests/mqtt/test_link.py checks that the
+names are still there.
 
-At 10,000 QoS 1 messages a second aiomqtt's own way costs 52 us of CPU a message, of which its queue and its
-iterator (a task and a wait for each message) are 17; reading on, as long as there are messages, instead of
-returning to the event loop after each, and writing acknowledgements in one go saves 9 with MQTT 5 and 18 with 3.1.1.
-What is left is paho's parser (26 us with MQTT 5, whose properties alone cost 9; 17 with 3.1.1). Its locks and its
-logging cost nothing that can be measured.
+More may be published than can be decoded, and what is not read in time the broker drops, the newest first, and
+tells nobody. So reading comes before decoding, and must cost little: bytes are taken off the socket in large pieces,
+the messages in them are handed on and acknowledged, and paho-mqtt gets the other packets, one by one. Whoever takes
+the messages lets go of the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench_mqtt.py` prints
+what that costs.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import aiomqtt
 import paho.mqtt.client as paho
 
+from elasticd.mqtt.packets import PUBACK, Message, acknowledgement, packets
+
 SLICE = 0.005
-"""Seconds of reading after which it is another's turn."""
+"""Seconds of reading after which it is another's turn, and of decoding."""
+
+BRIEF = 0.001
+"""Seconds of decoding after a full slice of reading: more is waiting to be read, and what is read can be let go."""
 
 PAUSE = 0.0025
 """Seconds without reading after a full slice, which may be followed by as much decoding: of the loop's time a flood
 gets four fifths at most, and the rest is for others."""
 
+PIECE = 1 << 14
+"""Bytes that are read at once: some hundred small messages, so that a slice is not much longer than it should be."""
+
 CONNECT = 5.0
 """Seconds for the broker to answer; paho's own for TCP and TLS is the same."""
 
 
-class Message(NamedTuple):
-    """What was published. `retained`: the broker kept it from before. `again`: it may have been here already."""
+class Taker(Protocol):
+    """Who deals with messages. Nothing of it may raise."""
 
-    topic: str
-    payload: bytes
-    retained: bool
-    again: bool
-    received: float
+    @property
+    def room(self) -> bool:
+        """Whether it can take one more; while not, the broker must wait."""
+
+    def put(self, message: Message) -> None:
+        """Take a message, for later."""
+
+    def work(self, seconds: float) -> bool:
+        """Deal with what was taken, for so long at most; whether nothing is left."""
+
+
+class Nobody:
+    """Takes what no one has asked for."""
+
+    room = True
+
+    def put(self, message: Message) -> None:
+        """Forget it."""
+
+    def work(self, seconds: float) -> bool:
+        """There is nothing to do."""
+        return True
 
 
 class Link(aiomqtt.Client):
-    """A client that hands each message on at once, and says when a slice of reading has ended.
+    """A client that hands each message on at once, and lets the taker work when a slice of reading has ended.
 
-    `take` must not raise. A QoS 1 message is acknowledged when `take` has returned: paho queues the acknowledgement
-    after the callback, and it leaves at the end of the slice.
+    A QoS 1 message is acknowledged when it was put: the acknowledgements leave at the end of the slice.
     """
 
-    def __init__(
-        self,
-        take: Callable[[Message], None] | None = None,
-        rested: Callable[[], bool] | None = None,
-        now: Callable[[], float] = time.time,
-        **told: Any,
-    ) -> None:
-        """`rested`: called when a slice has ended; whether all that was taken has been dealt with."""
+    def __init__(self, taker: Taker | None = None, now: Callable[[], float] = time.time, **told: Any) -> None:
         super().__init__(timeout=CONNECT, **told)
-        self._taking, self._rested, self._now = take, rested, now
-        self._taken = 0
+        self._taker, self._now = taker or Nobody(), now
         self._resuming: asyncio.TimerHandle | None = None
+        self._receive: Callable[[int], bytes] = self._client._sock_recv  # noqa: SLF001 - knows how TLS says "not now"
+        self._client._sock_recv = self._give  # type: ignore[method-assign]  # noqa: SLF001
+        self._version_5 = told.get("protocol") is aiomqtt.ProtocolVersion.V5
+        self._read = bytearray()
+        """What has been read, and not yet taken."""
+        self._given = b""
+        """What paho-mqtt is to read."""
+        self._ended = False
 
     def _on_message(self, client: paho.Client, userdata: Any, message: paho.MQTTMessage) -> None:
-        self._taken += 1
-        if self._taking is None:
-            return
+        """Those that paho-mqtt has read, which are none as a rule."""
         try:
             topic = message.topic
         except UnicodeDecodeError:
-            topic = ""  # no topic has this name, so it is refused, and counted, as any other stranger's
-        self._taking(Message(topic, bytes(message.payload), message.retain, message.dup, self._now()))
+            topic = ""
+        self._taker.put(Message(topic, bytes(message.payload), message.retain, message.dup, self._now()))
 
     def _on_disconnect(
         self, client: paho.Client, userdata: Any, flags: Any, reason_code: Any, properties: Any = None
@@ -87,12 +109,12 @@ class Link(aiomqtt.Client):
         self._loop.call_soon_threadsafe(begin)  # paho connects in a thread
 
     def _readable(self, client: paho.Client, sock: Any, descriptor: int) -> None:
-        """Read until there is nothing more, or the slice is over; then acknowledge all of it."""
+        """Read and acknowledge until there is nothing more, or the slice is over; then let the taker work."""
         try:
-            more = self._slice(client)
+            more = self._slice(client, sock)
             if client.want_write():
                 client.loop_write()
-            if self._rested is not None and not self._rested():
+            if not self._taker.work(BRIEF if more and self._taker.room else SLICE):
                 more = True
             if more and client.socket() is sock:
                 self._loop.remove_reader(descriptor)
@@ -100,20 +122,61 @@ class Link(aiomqtt.Client):
         except Exception as error:
             self._broken(error)
 
-    def _slice(self, client: paho.Client) -> bool:
+    def _slice(self, client: paho.Client, sock: Any) -> bool:
         """Whether there may be more to read."""
         end = time.monotonic() + SLICE
-        while (sock := client.socket()) is not None:
-            before = self._taken
-            if client.loop_read() != paho.MQTT_ERR_SUCCESS:
-                return False
-            # loop_read does not say whether it has read: a message does. TLS may hold what the socket no longer shows.
-            pending = getattr(sock, "pending", None)
-            if self._taken == before and not (pending is not None and client.socket() is sock and pending()):
-                return False
+        while self._take(client) and client.socket() is sock:
             if time.monotonic() >= end:
                 return True
-        return False
+            try:
+                piece = self._receive(PIECE)
+            except BlockingIOError:
+                return False
+            except OSError:
+                piece = b""
+            if not piece:
+                self._ended = True
+                client.loop_read()  # which then says that the connection is lost
+                return False
+            self._read += piece
+            client._last_bytes_received = paho.time_func()  # noqa: SLF001 - or it would ask whether the broker is there
+        return client.socket() is sock
+
+    def _take(self, client: paho.Client) -> bool:
+        """Hand on the packets that have been read; False where there is no room for them all."""
+        taker, done, whole = self._taker, 0, True
+        acknowledged = list[bytes]()
+        for end, message, identifier in packets(self._read, self._version_5, self._now()):
+            if not taker.room:
+                whole = False
+                break
+            if message is None:
+                self._acknowledge(client, acknowledged)
+                self._given = bytes(self._read[done:end])
+                client.loop_read()
+                if client.socket() is None:
+                    return False
+            else:
+                taker.put(message)
+                if identifier is not None:
+                    acknowledged.append(acknowledgement(identifier))
+            done = end
+        self._acknowledge(client, acknowledged)
+        del self._read[:done]
+        return whole
+
+    def _acknowledge(self, client: paho.Client, acknowledged: list[bytes]) -> None:
+        """Queue the acknowledgements, as if they were one packet, and forget them."""
+        if acknowledged:
+            client._packet_queue(PUBACK, b"".join(acknowledged), 0, 0)  # noqa: SLF001 - there is no other way
+            acknowledged.clear()
+
+    def _give(self, bufsize: int) -> bytes:
+        """What paho-mqtt reads, in the place of its socket: one packet at a time, or the end."""
+        if not self._given and not self._ended:
+            raise BlockingIOError
+        given, self._given = self._given[:bufsize], self._given[bufsize:]
+        return given
 
     def _resume(self, client: paho.Client, sock: Any, descriptor: int) -> None:
         self._resuming = None
@@ -142,6 +205,15 @@ class Link(aiomqtt.Client):
     def _broken(self, error: Exception) -> None:
         if not self._disconnected.done():
             self._disconnected.set_exception(error)
+
+    async def _wait_for(self, fut: Awaitable[Any], timeout: float | None) -> Any:  # noqa: ASYNC109 - it is aiomqtt's
+        """As aiomqtt's own, which before Python 3.12 swallows a cancellation that comes together with the answer:
+        whoever is cancelled then would stay connected for ever."""
+        try:
+            async with asyncio.timeout(CONNECT if timeout is None else timeout):
+                return await fut
+        except TimeoutError:
+            raise aiomqtt.MqttError("Operation timed out") from None
 
     async def lost(self) -> None:
         """Wait until the connection is lost; raises MqttError then, whose cause is the reason."""

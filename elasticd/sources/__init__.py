@@ -38,6 +38,14 @@ class Describes(Protocol):
         """Whatever JSON can hold: a record of a connection, of what was counted or refused."""
 
 
+@runtime_checkable
+class Counts(Protocol):
+    """What a reader describes, where it has numbers that Prometheus should have too."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Messages by what became of them, since the source was opened: they only grow."""
+
+
 class Span(NamedTuple):
     """A time of the past, ends included: seconds since the epoch, and how many seconds apart samples are wanted."""
 
@@ -123,6 +131,10 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     def memory(self, site: Site) -> AbstractAsyncContextManager[Memory]:
         """Its past, for as long as the daemon runs, if it `remembers`."""
         raise NotImplementedError
+
+    def examine(self) -> None:
+        """Look at what only a person can mend, before anything is begun: a file that is not there, or not closed to
+        others. Raises ConfigError, whose file and key may be left empty."""
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Connect, for as long as the daemon runs. A source that is down is told in the readings, and never keeps the

@@ -87,6 +87,12 @@ class HttpSource(Source, frozen=True):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"header: must each be given once, {twice[0]} is given twice")
 
+    def examine(self) -> None:
+        """Whether its secrets and certificates are fit."""
+        _Secrets(self)
+        if _is_https(self.url):
+            _tls(self)
+
 
 def _is_https(url: str) -> bool:
     """Whether it is; raises ValueError for what is no server's URL, without showing a password in it."""
@@ -266,7 +272,7 @@ class Http:
 
     async def _connect(self, stamp: tuple[object, ...]) -> None:
         options = self._options
-        secure = await asyncio.to_thread(_tls, options) if options.url.startswith("https:") else True
+        secure = await asyncio.to_thread(_tls, options) if _is_https(options.url) else True
         fresh = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=secure, limit=options.at_once),
             cookie_jar=aiohttp.DummyCookieJar(),

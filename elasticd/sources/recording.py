@@ -63,6 +63,14 @@ class Recording(Source, frozen=True, tag="recording"):
         """The series that are played; only the file knows them when all are."""
         return self.series or None
 
+    def examine(self) -> None:
+        """Whether the file is there; what is in it is read when it is opened."""
+        try:
+            with Path(self.file).open("rb"):
+                pass
+        except OSError as error:
+            raise ConfigError("", "file", f"must be readable, is not: {error.strerror} ({self.file})") from None
+
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Read the file; for as long as that takes, others go on."""
         return self._open(site)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
-from elasticd.model import Announce, Ref, Scale, Workload
+from elasticd.model import Announce, Mark, Ref, Scale, Workload
 from tests.cluster.test_simulated_kit import KINDS, START, WEB, Play, scale_to, web
 
 
@@ -153,3 +153,31 @@ async def test_a_dry_run_leads_when_the_cluster_under_it_does() -> None:
     assert cluster.leading
     dry.real.cluster.leading = False
     assert not cluster.leading
+
+
+async def test_marks_on_a_workload_are_seen_as_done_and_those_on_pods_are_not_sent() -> None:
+    dry = Dry()
+    uid = (await dry.look(10)).uid
+    assert (await dry.cluster.act(Mark(WEB, uid, {"a": "1", "b": "2"}))).message == "dry run: not sent"
+    assert await dry.scale(20, 0) == "done"
+    await dry.cluster.act(Mark(WEB, uid, {"b": None}))
+    seen = await dry.look(30)
+    assert (seen.replicas, seen.annotations) == (0, {"a": "1"})
+    assert (await dry.real.workload(30)).annotations == {}
+    assert (await dry.cluster.act(Mark(WEB, "uid", {"a": "1"}, "web-1"))).result == "done"
+    gone = Mark(Ref("default", "Deployment", "gone"), "u", {"a": "1"})
+    assert (await dry.cluster.act(gone)).reason == "NotFound"
+
+
+async def test_a_mark_is_pretended_no_longer_when_somebody_really_changed_the_count() -> None:
+    dry = Dry()
+    await dry.cluster.act(Mark(WEB, (await dry.look(10)).uid, {"a": "1"}))
+    await dry.real.scale(20, 0)
+    assert (await dry.look(20)).annotations == {}
+
+
+async def test_a_mark_on_what_was_made_anew_is_not_pretended() -> None:
+    dry = Dry()
+    await dry.look(10)
+    answer = await dry.cluster.act(Mark(WEB, "another", {"a": "1"}))
+    assert (answer.result, answer.reason) == ("conflict", "NotFound")

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.cluster import Cluster
-from elasticd.model import Announce, Ref, Scale
+from elasticd.model import COST, Announce, Mark, Ref, Scale
 from tests.cluster.test_simulated_kit import KINDS, START, WEB, Play, scale_to, web
 
 
@@ -126,3 +126,45 @@ async def test_time_does_not_go_back_for_a_late_question() -> None:
     late = await play.cluster.observe(START, KINDS)
     assert late.confirmed == late.confirmed_for(WEB) == START + 50
     assert [pod.ready for workload in late.workloads() for pod in late.pods(workload)] == [True]
+
+
+async def test_a_mark_is_seen_on_the_pod_and_the_pod_that_costs_least_goes_first() -> None:
+    play = Play(web(replicas=3))
+    first, *_ = (await play.pods(30)).values()
+    marked = Mark(WEB, first.uid, {COST: "-1", "elasticd.io/victim-of": "p"}, first.name)
+    assert (await play.cluster.act(marked)).result == "done"
+    assert (await play.pods(31))[first.name].annotations == {COST: "-1", "elasticd.io/victim-of": "p"}
+    await play.scale(32, 2)
+    assert first.name not in [name for name, pod in (await play.pods(40)).items() if not pod.deleted]
+
+
+async def test_a_mark_is_taken_away_and_leaves_what_was_seen_before_as_it_was() -> None:
+    play = Play(web(replicas=1))
+    (pod,) = (await play.pods(30)).values()
+    await play.cluster.act(Mark(WEB, pod.uid, {"a": "1", "b": "2"}, pod.name))
+    (marked,) = (await play.pods(31)).values()
+    await play.cluster.act(Mark(WEB, pod.uid, {"a": None}, pod.name))
+    (after,) = (await play.pods(32)).values()
+    assert (pod.annotations, marked.annotations, after.annotations) == ({}, {"a": "1", "b": "2"}, {"b": "2"})
+
+
+async def test_a_mark_on_the_workload_leaves_its_version() -> None:
+    play = Play(web())
+    before = await play.workload(1)
+    assert (await play.cluster.act(Mark(WEB, before.uid, {"a": "1"}))).result == "done"
+    assert await play.workload(2) == replace(before, annotations={"a": "1"})
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param(Mark(WEB, "other", {"a": "1"}), id="another workload of that name"),
+        pytest.param(Mark(WEB, "other", {"a": "1"}, "web-000001"), id="another pod of that name"),
+        pytest.param(Mark(WEB, "other", {"a": "1"}, "none"), id="no such pod"),
+    ],
+)
+async def test_a_mark_on_what_is_gone_is_a_conflict(mark: Mark) -> None:
+    play = Play(web(replicas=1))
+    await play.look(30)
+    answer = await play.cluster.act(mark)
+    assert (answer.result, answer.reason) == ("conflict", "NotFound")

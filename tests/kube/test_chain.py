@@ -18,6 +18,7 @@ from tests.kube.prometheus_server import PrometheusServer
 from tests.kube.rights import shipped_rights
 from tests.kube.running import Running, running
 from tests.kube.test_daemon import scaled, workload
+from tests.tasks import end
 
 CANARY = "canary-81c2"
 CHAIN = ("sensors", "prometheus", "resource-metrics")
@@ -129,18 +130,12 @@ async def playing(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Pla
         prometheus = await stack.enter_async_context(PrometheusServer(folder / "prometheus"))
         sensors = Sensors(kube, namespace, broker, prometheus)
         telling = asyncio.create_task(sensors.run())
-        stack.push_async_callback(_end, telling)
+        stack.push_async_callback(end, telling)
         more = SOURCES.format(mqtt=broker.port, prometheus=prometheus.url)
         policies = {"web": POLICY.format(namespace=namespace)}
         daemon = await stack.enter_async_context(running(folder / "one", rights.kubeconfig, namespace, policies, more))
         await wait_until(daemon.leads, what="the daemon leads")
         yield Play(kube, namespace, broker, prometheus, sensors, daemon)
-
-
-async def _end(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 async def test_a_chain_of_sources_survives_each_dying_in_turn_and_coming_back(

@@ -77,7 +77,7 @@ async def scaled(kube: Kube, namespace: str, replicas: int, kind: str = "Deploym
 
     async def there() -> bool:
         scale = await kube.client.get(f"/apis/apps/v1/namespaces/{namespace}/{PLURALS[kind]}/web/scale")
-        return bool(scale["spec"]["replicas"] == replicas)
+        return bool(scale["spec"].get("replicas", 0) == replicas)  # 0 is left out
 
     await wait_until(there, within=within, what=f"{kind} web is scaled to {replicas}")
 

@@ -87,6 +87,14 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
         yield running
 
 
+async def publish_numbers(broker: Broker, rate: int, seconds: float, subjects: int) -> int:
+    """Numbers to so many workloads in turn, from a process of its own; how many they were."""
+    script = Path(__file__).with_name("publisher.py")
+    words = [str(word) for word in (script, broker.port, rate, seconds, 1, 0, subjects)]
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
+    return int(json.loads((await process.communicate())[0])["sent"])
+
+
 def said(value: float, number: int, at: float | None = None) -> dict[str, float]:
     return {"v": value, "t": time.time() if at is None else at, "n": number}
 
@@ -349,8 +357,11 @@ async def test_what_is_delivered_again_is_counted_once(
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            self._client.manual_ack_set(not links)
             links.append(self)
+
+        def _acknowledge(self, client: Any, acknowledged: list[bytes]) -> None:
+            if self is not links[0]:
+                super()._acknowledge(client, acknowledged)
 
     monkeypatch.setattr(readers, "Link", Deaf)
     options: dict[str, Any] = {"protocol": protocol, "client_id": "elasticd-1", "session_expiry": 600}
@@ -426,16 +437,53 @@ async def test_of_a_flood_memory_stays_bounded_and_the_loop_goes_on(broker: Brok
 
 
 async def test_while_the_daemon_is_busy_for_a_second_no_message_is_lost(broker: Broker) -> None:
-    script = Path(__file__).with_name("publisher.py")
-    words = [str(script), str(broker.port), "5000", "2", "1", "0"]
     async with listening(broker, topic(payload="value", time="at", sequence="n")) as source:
-        process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
+        publishing = asyncio.create_task(publish_numbers(broker, 5000, 2, 1000))
         await until(lambda: source.reader.describe().received > 1000)
         time.sleep(1)  # noqa: ASYNC251 - to keep the loop from everything else is the point
-        sent = json.loads((await process.communicate())[0])["sent"]
-        await until(lambda: source.reader.describe().received >= sent)
+        sent = await publishing
+        await until(lambda: source.reader.describe().decoded >= sent)
         described = source.reader.describe()
         assert (sent, described.received, described.late, described.duplicates) == (10_000, sent, 0, 0)
+
+
+async def test_of_a_flood_of_small_messages_the_older_of_each_topic_are_shed_and_counted(tmp_path: Path) -> None:
+    """Each message feeds forty series, so that a tenth of them can be decoded."""
+    topics = [topic(series=f"load-{number}", payload="value", time="at", sequence="n") for number in range(40)]
+    async with (
+        Broker(tmp_path, [*OPEN, "sys_interval 1"]) as broker,
+        listening(broker, *topics, queue=1000) as source,
+        broker.client() as watcher,
+    ):
+        sent = await publish_numbers(broker, 10_000, 3, 100)
+        await until(lambda: source.reader.describe().received == sent, 30)
+        await until(lambda: not source.reader._inbox, 30)
+        described = source.reader.describe()
+        assert described.shed > sent // 10
+        assert described.decoded + described.shed == sent
+        readings = await source.read()
+        for series in ("load-0", "load-39"):
+            values = {key: one.value for key, (one,) in readings.workloads[series].items()}
+            assert values == {f"shop/Deployment/w{number % 100}": number for number in range(sent - 100, sent)}
+        await watcher.subscribe("$SYS/broker/publish/messages/dropped")
+        async for message in watcher.messages:
+            assert int(message.payload) == 0
+            break
+
+
+async def test_what_a_broker_drops_is_missed_where_numbers_are_consecutive(tmp_path: Path) -> None:
+    one = topic(payload="value", sequence="n", consecutive=True)
+    async with (
+        Broker(tmp_path, [*OPEN, "max_queued_messages 10", "max_inflight_messages 1"]) as broker,
+        listening(broker, one, protocol="3.1.1") as source,
+    ):
+        sent = await publish_numbers(broker, 20_000, 0.5, 1)
+        await broker.publish("sensors/shop/w0/load", {"value": sent, "n": sent})
+        await until(lambda: source.value("shop/Deployment/w0") == sent)
+        described = source.reader.describe()
+        assert described.missed > 0
+        assert described.shed == 0
+        assert described.received + described.missed >= sent  # what came before the first is not known
 
 
 async def test_a_broker_that_never_answers_is_given_up_and_told(tmp_path: Path) -> None:

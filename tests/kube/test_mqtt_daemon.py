@@ -1,7 +1,10 @@
 """The whole daemon between a sensor and whoever listens to its outlet, on a genuine Mosquitto."""
 
 import asyncio
+import json
+import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -67,6 +70,56 @@ async def test_what_a_sensor_says_scales_a_workload_and_is_told(tmp_path: Path) 
             await until(lambda: heard["elasticd/status"] == [b"online", b"offline"])
         hearing.cancel()
         await asyncio.gather(hearing, return_exceptions=True)
+
+
+FLOODED = """
+[[source.topic]]
+topic = "sensors/{namespace}/{workload}/load"
+series = "SERIES"
+subject = "workload"
+payload = "value"
+time = "at"
+sequence = "n"
+"""
+
+
+async def test_of_a_flood_the_newest_reading_is_what_a_strategy_sees_and_the_rest_is_counted(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("publisher.py")
+    settings = daemons.write(tmp_path, web=daemons.policy().replace('name = "web"', 'name = "w7"'))
+    simulated, _, _ = settings.read_text().replace('name = "web"', 'name = "w7"').partition("series = ")
+    names = ["queue", *(f"series-{number}" for number in range(40))]
+    async with Broker(tmp_path, OPEN) as broker:
+        source = f'[[source]]\ntype = "mqtt"\nhost = "127.0.0.1"\nport = {broker.port}\nqueue = 1000\n'
+        settings.write_text(simulated + source + "".join(FLOODED.replace("SERIES", name) for name in names))
+        with daemons.daemon(tmp_path) as daemon:
+            await until(lambda: daemon.decision()["verdict"] == "hold", 20)
+            words = [str(word) for word in (script, broker.port, 10_000, 3, 1, 0, 100)]
+            process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
+            sent = json.loads((await process.communicate())[0])["sent"]
+            last = next(number for number in range(sent - 1, 0, -1) if number % 100 == 7)
+            await until(lambda: _seen(daemon) == last, 30)
+            assert daemon.decision()["current"] == 8
+            await until(lambda: _dealt_with(daemon) == sent)
+            counted = _counted(daemon)
+    assert counted["shed"] > 0
+    assert counted["received"] == sent
+    assert counted["refused"] == counted["late"] == counted["duplicates"] == 0
+
+
+def _seen(daemon: daemons.Daemon) -> float:
+    """The number that the last decision was made by."""
+    return float(sum(value for one in daemon.decision()["series"] for value, *_ in one.get("samples", ())))
+
+
+def _counted(daemon: daemons.Daemon) -> dict[str, float]:
+    """What became of the messages, as its metrics say."""
+    found = re.findall(r'elasticd_source_messages_total{result="(\w+)",source="mqtt"} (\S+)', daemon.get("/metrics"))
+    return {result: float(count) for result, count in found}
+
+
+def _dealt_with(daemon: daemons.Daemon) -> float:
+    counted = _counted(daemon)
+    return counted["decoded"] + counted["shed"]
 
 
 def _now(length: int) -> bytes:

@@ -1,9 +1,12 @@
 """Workloads, pods and samples in few words, and whole decisions about them, to test strategies with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 
 from elasticd import testing
 from elasticd.api import (
@@ -14,6 +17,7 @@ from elasticd.api import (
     Observation,
     Past,
     Pod,
+    Point,
     Quality,
     Recommendation,
     Ref,
@@ -24,6 +28,8 @@ from elasticd.api import (
     Workload,
     hookimpl,
 )
+from elasticd.config import load_policy
+from elasticd.errors import ConfigError
 
 NOW = 1_000_000.0
 OLD = NOW - 3600
@@ -65,9 +71,10 @@ def series(
     message: str = "",
     *,
     may_raise: bool = False,
+    measured: float = NOW - 10,
 ) -> Series:
-    """A series from a test."""
-    return Series(name, "test", quality, tuple(samples), message, may_raise=may_raise)
+    """A series from a test, its newest sample of that time."""
+    return Series(name, "test", quality, tuple(samples), message, measured, may_raise=may_raise)
 
 
 def seen(
@@ -98,11 +105,18 @@ def before(
     wishes: Sequence[tuple[float, int]] = (),
     changes: Sequence[tuple[float, int, int]] = (),
     interval: float | None = None,
+    *,
+    points: Mapping[str, Sequence[tuple[float, float, int]]] | None = None,
+    age: float = NOW - OLD,
 ) -> Past:
-    """A past of (age in seconds, count) wishes and (age, before, after) scalings, oldest first."""
+    """A past of (age in seconds, count) wishes, (age, before, after) scalings and (age, total, pods) points by series,
+    oldest first; begun `age` seconds ago."""
     runs = tuple(Run(NOW - age, NOW - age, count) for age, count in wishes)
     carried_out = tuple(Change(NOW - age, start, end) for age, start, end in changes)
-    return Past(OLD, runs, carried_out, interval)
+    came_to = {
+        name: tuple(Point(NOW - at, total, count) for at, total, count in told) for name, told in (points or {}).items()
+    }
+    return Past(NOW - age, runs, carried_out, interval, points=came_to)
 
 
 EMPTY = before()
@@ -112,6 +126,17 @@ S = TypeVar("S", bound=Strategy)
 def decode(kind: type[S], **options: Any) -> S:
     """A strategy as it comes from its TOML table."""
     return msgspec.convert({"type": kind.__struct_config__.tag, **options}, kind)
+
+
+def refusal(folder: Path, plugin: ModuleType, table: str, *, least: int = 1) -> str:
+    """The one line by which a policy with this strategy is refused, without the file's name."""
+    path = folder / "web.toml"
+    head = 'workload = { namespace = "shop", name = "web" }\n'
+    path.write_text(f"{head}replicas = {{ min = {least}, max = 9 }}\n[[strategy]]\n{table}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_policy(path, testing.registry(plugin))
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
 
 
 class Wants(Strategy, tag="wants", frozen=True):

@@ -15,7 +15,7 @@ from elasticd.clock import VirtualClock
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.model import Pod, Readings, Ref, Workload
-from elasticd.sources import Reader
+from elasticd.sources import Reader, endpoints
 from elasticd.sources.endpoints import Endpoints, register_sources, sample_size
 from elasticd.testing import site
 from tests.clusters import Scripted, Shown
@@ -56,6 +56,12 @@ class Pods:
         return {"type": "endpoints", "port": self.port, "select": select, "series": series, **options}
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take its time; tests of slowness say how much there is."""
+    monkeypatch.setattr(endpoints, "PATIENCE", 30.0)
+
+
 @pytest.fixture
 async def pods() -> AsyncIterator[Pods]:
     """They are at 127.0.0.1 to 127.0.0.9."""
@@ -81,7 +87,8 @@ def pod(number: int = 1, **changes: Any) -> Pod:
 @asynccontextmanager
 async def over(pods: Pods, *placed: Pod, **options: Any) -> AsyncIterator[tuple[Reader, VirtualClock, list[Pod]]]:
     """A reader over these pods of the workload; the list may be changed."""
-    source, clock, present = msgspec.convert(pods.table(**options), Endpoints), VirtualClock(NOW), list(placed)
+    source = msgspec.convert(pods.table(**{"timeout": 30, **options}), Endpoints)
+    clock, present = VirtualClock(NOW), list(placed)
 
     class Live(Shown):
         def pods(self, workload: Workload) -> tuple[Pod, ...]:

@@ -26,6 +26,9 @@ CANARY = "canary-7f3a"
 LOAD = Topic(topic="sensors/{namespace}/{workload}/load", series="load", subject="workload")
 
 
+CONSECUTIVE = '{ topic = "{node}", series = "a", subject = "node", payload = "v", sequence = "n", consecutive = true }'
+
+
 def names(record: type[Any]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(record)}
 
@@ -56,6 +59,10 @@ def test_it_offers_the_series_of_its_topics() -> None:
         ('protocol = "4"', 'source[0].protocol: must be one of 3.1.1, 5, is "4"'),
         ('tls = { cert_file = "a" }', "source[0].tls.key_file: must be given with cert_file, is empty"),
         ('share = "a/b"', "source[0].share: "),
+        (
+            f'share = "a"\ntopic = [{CONSECUTIVE}]',
+            "source[0].share: must be empty where a topic is consecutive, is not",
+        ),
         ("port = 70000", "source[0].port: must be <= 65535, is 70000"),
         ("topic = []", "source[0].topic: must not be empty, is []"),
         ("[[source.topic]]", "source[0].topic[0].topic: must be given, is missing"),

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticd.mqtt.link import Message
-from elasticd.sources.mqtt import inbox as inboxes
+from elasticd.mqtt.packets import Message
 from elasticd.sources.mqtt import intake as intakes
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
@@ -173,27 +172,21 @@ def test_names_of_items_remembered_are_bounded_too() -> None:
     assert (heard.table.size, heard.intake.verdicts["subjects"]) == (10, 25)
 
 
-def test_of_too_many_messages_the_newest_of_each_topic_stay() -> None:
-    inbox = Inbox(10)
-    for index in range(11):
-        inbox.put(Message(f"t{index % 2}", str(index).encode(), retained=False, again=False, received=NOW))
-    left = [inbox.get(), inbox.get(), inbox.get()]
-    assert [one and one.payload for one in left] == [b"9", b"10", None]
-    assert (inbox.shed, len(inbox)) == (9, 0)
+def test_of_messages_that_come_faster_than_they_are_decoded_each_is_decoded_or_counted_as_shed() -> None:
+    heard = Listened(topic(), queue=100)
+    for number in range(1000):
+        heard.intake.put(Message(f"sensors/shop/w{number % 10}/load", b"%d" % number, False, False, NOW))
+        assert heard.intake.room
+        if number % 7 == 0:
+            heard.intake.take(heard.inbox.get() or pytest.fail("something waits"))
+    while not heard.intake.work():
+        pass
+    assert heard.values() == {f"shop/Deployment/w{number % 10}": number for number in range(990, 1000)}
+    assert heard.inbox.shed > 0
+    assert heard.intake.received == 1000 == heard.intake.decoded + heard.inbox.shed
 
 
-def test_of_too_many_topics_the_newest_stay() -> None:
-    inbox = Inbox(10)
-    for index in range(1000):
-        inbox.put(Message(f"t{index}", b"", retained=False, again=False, received=NOW))
-        assert len(inbox) <= 10
-    assert inbox.shed + len(inbox) == 1000
-
-
-def test_large_messages_that_wait_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inboxes, "MOST_BYTES", 100)
-    inbox = Inbox(1000)
-    for index in range(50):
-        inbox.put(Message(f"t{index}", b"x" * 30, retained=False, again=False, received=NOW))
-        assert inbox._bytes == 30 * len(inbox) <= 100
-    assert inbox.shed + len(inbox) == 50
+def test_what_is_too_large_is_neither_decoded_nor_shed() -> None:
+    heard = Listened(topic())
+    heard.hear(WEB, b"1" * 1001)
+    assert (heard.intake.received, heard.intake.decoded, heard.inbox.shed) == (1, 0, 0)

@@ -193,3 +193,44 @@ def test_a_sample_of_a_pod_names_the_pod() -> None:
     slot = made.slot("pod", "load")
     made.take(slot, "shop/web-1", reading(window=15.0))
     assert (sample(slot, "shop/web-1").pod, sample(slot, "shop/web-1").window) == ("web-1", 15.0)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "missed"),
+    [
+        pytest.param((1, 2, 3), 0, id="none is missing"),
+        pytest.param((1, 5), 3, id="a gap"),
+        pytest.param((1, 3, 7), 4, id="two gaps"),
+        pytest.param((7,), 0, id="the first that is heard"),
+        pytest.param((5, 5), 0, id="again"),
+        pytest.param((1, 4, 2, 3), 2, id="stragglers are late, and were missed"),
+        pytest.param((1, None, 9), 0, id="of a reading without a number nobody knows"),
+        pytest.param((9, 1), 0, id="a straggler only"),
+    ],
+)
+def test_what_consecutive_numbers_skip_is_missed(sequences: tuple[int | None, ...], missed: int) -> None:
+    made, slot = table()
+    for sequence in sequences:
+        made.take(slot, KEY, reading(1, sequence=sequence, consecutive=True))
+    assert made.missed == missed
+
+
+def test_a_sender_that_counts_anew_has_skipped_nothing() -> None:
+    made, slot = table()
+    made.take(slot, KEY, reading(1, sequence=9, consecutive=True))
+    assert made.take(slot, KEY, reading(1, sequence=0, consecutive=True, received=NOW + 61)) == "new"
+    assert made.missed == 0
+
+
+def test_numbers_that_need_not_be_consecutive_skip_nothing() -> None:
+    made, slot = table()
+    for sequence in (1, 9):
+        made.take(slot, KEY, reading(1, sequence=sequence))
+    assert made.missed == 0
+
+
+def test_each_subject_counts_for_itself() -> None:
+    made, slot = table()
+    for key, sequence in (("shop/Deployment/a", 1), ("shop/Deployment/b", 7), ("shop/Deployment/a", 3)):
+        made.take(slot, key, reading(1, sequence=sequence, consecutive=True))
+    assert made.missed == 1

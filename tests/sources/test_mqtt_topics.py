@@ -92,6 +92,11 @@ def test_names_that_kubernetes_does_not_allow_are_refused(name: str) -> None:
         ({"payload": "a..b"}, "payload: must be a path like"),
         ({"payload": "v", "time": "a["}, "time: must be a path like"),
         ({"names": {"pod": "name"}}, "items: must be given with names"),
+        ({"consecutive": True}, "consecutive: must be true only with sequence, is true"),
+        (
+            {"consecutive": True, "payload": "v", "sequence": "n", "items": "i"},
+            "consecutive: must be true only without items, is true",
+        ),
         ({"payload": "v", "items": "i", "names": {"pot": "name"}}, "names: must name only"),
     ],
 )

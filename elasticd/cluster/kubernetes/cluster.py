@@ -19,6 +19,7 @@ from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods, follow_pulls
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
+from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.metrics import Metrics
 from elasticd.cluster.kubernetes.pulls import PullSink
 from elasticd.cluster.kubernetes.scale import Scaler
@@ -26,7 +27,7 @@ from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
-from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Scale, Workload
+from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Scale, Workload
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -115,6 +116,7 @@ class KubernetesCluster:
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
+        self._marker = Marker(session, means.discovery, parts.budget)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
@@ -216,6 +218,11 @@ class KubernetesCluster:
                 answer = await self._scaler.scale(action, lambda: self.leading)
                 self._events.after_scale(action, answer)
                 return answer
+            case Mark():
+                answer = await self._marker.mark(action, lambda: self.leading)
+                if answer.result == "done" and not action.pod:
+                    self._note(action)
+                return answer
             case Announce():
                 return await self._events.announce(action)
 
@@ -225,6 +232,13 @@ class KubernetesCluster:
         if known is not None and known.uid == action.uid:
             version = scale.metadata.resource_version or known.version
             self.workloads.put(msgspec.structs.replace(known, replicas=scale.replicas, version=version), listed=False)
+
+    def _note(self, mark: Mark) -> None:
+        """Know of our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
+        known = self.workloads.get(mark.workload)
+        if known is not None and known.uid == mark.uid:
+            noted = msgspec.structs.replace(known, annotations=mark.on(known.annotations))
+            self.workloads.put(noted, listed=False)
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""

@@ -20,8 +20,10 @@ from elasticd.cluster.kubernetes.wire import (
     WireScale,
     WireWorkload,
 )
+from elasticd.model import COST
 from elasticd.units import parse_quantity
 
+_OURS = "elasticd.io/"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -92,6 +94,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         ready_changed=moved.timestamp() + offset if moved else 0.0,
         deleted=meta.deletion_timestamp is not None,
         address=status.pod_ip,
+        annotations=_looked_at(meta.annotations),
     )
 
 
@@ -106,6 +109,13 @@ def to_node(node: WireNode) -> model.Node:
         labels=_labels(node.metadata.labels),
         allocatable=_amounts(node.status.allocatable),
     )
+
+
+def _looked_at(annotations: Labels) -> dict[str, str]:
+    """Those of a pod that judgement looks at; nearly always none."""
+    if not annotations:
+        return {}
+    return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key == COST}
 
 
 def _annotations(annotations: Labels) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
-from elasticd.cluster.simulated.pods import SimulatedWorkload
+from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
-from elasticd.model import Action, Announce, Answer, Node, Pod, Readings, Ref, Sample, Scale, Workload
+from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Sample, Scale, Workload
 
 ANNOUNCEMENTS = 1000
 
@@ -146,11 +146,26 @@ class SimulatedCluster:
         workload = self._world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
+        if isinstance(action, Mark):
+            return self._mark(action, workload)
         if action.after < 0:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
         if moved := _moved(action, workload):
             return Answer("conflict", 409, moved, "Conflict")
         self._world.scale(workload, action.after)
+        return Answer("done", 200)
+
+    def _mark(self, mark: Mark, workload: SimulatedWorkload) -> Answer:
+        """Write annotations on the workload or its pod; like any but a change of spec, it leaves the version."""
+        marked = workload.pods.get(mark.pod) if mark.pod else workload
+        if marked is None or marked.uid != mark.uid:
+            return Answer("conflict", 404, f"there is no {mark.pod or mark.workload} of uid {mark.uid}", "NotFound")
+        if mark.version and mark.version != str(workload.generation):
+            return Answer("conflict", 409, f"version was {mark.version}, is {workload.generation}", "Conflict")
+        marked.annotations = mark.on(marked.annotations)
+        if isinstance(marked, SimulatedPod):
+            marked.seen = None
+        self._world.changed[workload] = None
         return Answer("done", 200)
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import Need
 from elasticd.cluster.simulated.options import ContainerTable, SeriesTable, WorkloadTable, amount
-from elasticd.model import Container, Pod, Ref, Workload
+from elasticd.model import COST, Container, Pod, Ref, Workload
 from elasticd.units import milli
 
 Serving = tuple[tuple[str, str], ...]
@@ -41,6 +41,7 @@ class SimulatedPod(Struct, eq=False):
     ready: bool | None = None
     ready_changed: float = 0.0
     deleted: bool = False
+    annotations: dict[str, str] = field(default_factory=dict)
     seen: Pod | None = None
 
     @property
@@ -63,6 +64,7 @@ class SimulatedPod(Struct, eq=False):
                 ready=self.ready,
                 ready_changed=self.ready_changed,
                 deleted=self.deleted,
+                annotations=dict(self.annotations),
             )
         return self.seen
 
@@ -84,6 +86,7 @@ class SimulatedWorkload(Struct, eq=False):
     """The bytes a ready pod uses."""
     parts: Parts
     series: tuple[tuple[SeriesTable, Curve], ...]
+    annotations: dict[str, str] = field(default_factory=dict)
     generation: int = 1
     serial: int = 0
     pods: dict[str, SimulatedPod] = field(default_factory=dict)
@@ -147,6 +150,7 @@ class SimulatedWorkload(Struct, eq=False):
             status_replicas=len(self.live()),
             selector=f"app={self.ref.name}",
             labels=self.table.labels,
+            annotations=dict(self.annotations),
         )
 
 
@@ -200,6 +204,7 @@ def _container(table: WorkloadTable, part: ContainerTable) -> Container:
     return Container(part.name, {"cpu": cpu, "memory": memory})
 
 
-def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, float, int]:
-    """A ReplicaSet's order (unbound, pending, unready, shortest ready, newest), without its count by node."""
-    return (pod.node != "", pod.running, pod.ready is True, -pod.ready_changed, -pod.serial)
+def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, int, float, int]:
+    """A ReplicaSet's order (unbound, pending, unready, cheapest, shortest ready, newest), without its count by node."""
+    cost = int(pod.annotations.get(COST, "0"))
+    return (pod.node != "", pod.running, pod.ready is True, cost, -pod.ready_changed, -pod.serial)

@@ -48,10 +48,12 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
         600.0
     )
     subjects: Annotated[int, Meta(ge=1, le=1_000_000, description="readings that are kept, at most")] = 50_000
-    queue: Annotated[int, Meta(ge=10, le=1_000_000, description="messages that wait to be decoded, at most")] = 10_000
+    queue: Annotated[int, Meta(ge=10, le=1_000_000, description="messages that wait to be decoded, at most")] = 20_000
 
     def __post_init__(self) -> None:
         _ = self.broker  # checks what does not go together
+        if self.share and any(topic.consecutive for topic in self.topic):
+            raise ValueError("share: must be empty where a topic is consecutive, is not")  # a group skips by its nature
 
     def offers(self) -> tuple[str, ...]:
         """The series of its topics."""
@@ -61,6 +63,10 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     def broker(self) -> Subscribed:
         """Which broker."""
         return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
+
+    def examine(self) -> None:
+        """Whether its secrets and certificates are fit."""
+        self.broker.examine()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Begin to connect: a broker that is down is told in the readings."""

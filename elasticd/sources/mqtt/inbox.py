@@ -2,13 +2,14 @@
 
 Knows that a newer message of a topic makes an older one needless; knows nothing of what they say.
 
-With small messages it is empty at the end of every slice, for decoding costs less than receiving; large batches may
-come faster than they are decoded.
+While there are few, all wait in their order. When half of the room is taken, further ones wait behind them by topic,
+each in the place of an older one of its topic. Those in front are decoded whatever comes, so that no topic waits for
+longer than it takes to decode all that may wait, however often it is told anew.
 """
 
 from collections import deque
 
-from elasticd.mqtt.link import Message
+from elasticd.mqtt.packets import Message
 
 MOST_BYTES = 64 << 20
 
@@ -19,36 +20,44 @@ class Inbox:
     def __init__(self, most: int) -> None:
         self._most = most
         self._waiting: deque[Message] = deque()
+        self._newest: dict[str, Message] = {}
+        """By topic, in the order in which they came; all came after those in front."""
         self._bytes = 0
         self.shed = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._newest)
+
+    @property
+    def room(self) -> bool:
+        """Whether one more may come without any topic losing its newest message."""
+        return len(self._waiting) + len(self._newest) < self._most and self._bytes < MOST_BYTES
 
     def put(self, message: Message) -> None:
         """Let a message wait."""
-        self._waiting.append(message)
         self._bytes += len(message.payload)
-        if len(self._waiting) > self._most or self._bytes > MOST_BYTES:
-            self._shed()
+        if not self._newest and len(self._waiting) * 2 < self._most and self._bytes * 2 < MOST_BYTES:
+            self._waiting.append(message)
+            return
+        if (older := self._newest.pop(message.topic, None)) is not None:
+            self._let_go(older)
+        self._newest[message.topic] = message
+        while len(self) > self._most or (self._bytes > MOST_BYTES and len(self) > 1):
+            self._let_go(self._next())  # whoever puts without looking for room loses the oldest
 
     def get(self) -> Message | None:
         """The next message; None when none waits."""
-        if not self._waiting:
+        if not self:
             return None
-        message = self._waiting.popleft()
+        message = self._next()
         self._bytes -= len(message.payload)
         return message
 
-    def _shed(self) -> None:
-        """Keep the newest message of each topic; if that is not enough, the newest topics. Half of the room is then
-        free, so that this is not done for each message."""
-        before, kept = len(self._waiting), dict[str, Message]()
-        room, space = self._most // 2, MOST_BYTES // 2
-        for message in reversed(self._waiting):
-            if message.topic not in kept and room and space >= len(message.payload):
-                kept[message.topic] = message
-                room, space = room - 1, space - len(message.payload)
-        self._waiting = deque(reversed(kept.values()))
-        self._bytes = sum(len(message.payload) for message in self._waiting)
-        self.shed += before - len(self._waiting)
+    def _next(self) -> Message:
+        if not self._waiting:
+            self._waiting, self._newest = deque(self._newest.values()), {}
+        return self._waiting.popleft()
+
+    def _let_go(self, message: Message) -> None:
+        self._bytes -= len(message.payload)
+        self.shed += 1

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from elasticd.mqtt.link import SLICE, Message
+from elasticd.mqtt.link import SLICE
+from elasticd.mqtt.packets import Message
 from elasticd.sources import Subject
 from elasticd.sources.mqtt import payload as forms
 from elasticd.sources.mqtt.inbox import Inbox
@@ -66,7 +67,7 @@ class Intake:
         self._named = 0
         """How many names of items are remembered with the routes."""
         self._batches: deque[_Batch] = deque()
-        self.received = 0
+        self.received = self.decoded = 0
         self.refused: Counter[str] = Counter()
         self.verdicts: Counter[str] = Counter()
 
@@ -78,9 +79,14 @@ class Intake:
         else:
             self._inbox.put(message)
 
-    def work(self) -> bool:
-        """Decode what waits, for a slice of time; whether nothing waits any more."""
-        end = time.monotonic() + SLICE
+    @property
+    def room(self) -> bool:
+        """Whether more may be put. What is left with the broker is not lost yet."""
+        return self._inbox.room
+
+    def work(self, seconds: float = SLICE) -> bool:
+        """Decode what waits, for so long at most; whether nothing waits any more."""
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._batches:
                 self._part_of(self._batches[0])
@@ -92,6 +98,7 @@ class Intake:
 
     def take(self, message: Message) -> None:
         """Decode a message: whatever it holds, it harms no other."""
+        self.decoded += 1
         try:
             routes = self._routes.get(message.topic) or self._find(message.topic)
         except RefusedError as reason:
@@ -199,7 +206,8 @@ def _item(topic: Topic, item: Any, document: Any, told: Reading, offset: float) 
         at = forms.time_of(_either(item, document, paths["time"])) + offset
     if topic.sequence:
         sequence = forms.sequence_of(_either(item, document, paths["sequence"]))
-    return Reading(value, at, sequence, told.received, told.retained, told.again, told.window)
+    known = (told.received, told.retained, told.again, told.window)
+    return Reading(value, at, sequence, *known, topic.consecutive)
 
 
 def _either(item: Any, document: Any, steps: forms.Steps) -> Any:

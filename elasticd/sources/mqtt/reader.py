@@ -4,7 +4,7 @@ Knows the order of connecting and subscribing; how a message becomes a reading i
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -29,19 +29,28 @@ SWEEP = 1.0
 
 
 class Described(Struct, frozen=True):
-    """How the connection and the readings are. `since` is when it was connected, in seconds since the epoch; `refused`
-    counts by reason; `shed` are messages that came faster than they could be decoded, and were replaced by newer."""
+    """How the connection and the readings are. `since` is when it was connected, in seconds since the epoch. Of the
+    messages `received`, those that do not wait were either `decoded`, or `shed`: they came faster than they could be
+    decoded, and were replaced by newer; or they were too large. `refused` counts by reason; `missed` the numbers that
+    consecutive sequences have skipped, by whomever they were lost."""
 
     connected: bool
     since: float
     reconnects: int
     received: int
+    decoded: int
     refused: dict[str, int]
     duplicates: int
     late: int
     shed: int
+    missed: int
     subjects: int
     trouble: str = ""
+
+    def counts(self) -> Mapping[str, int]:
+        """For the daemon's metrics."""
+        names = ("received", "decoded", "duplicates", "late", "shed", "missed")
+        return {name: getattr(self, name) for name in names} | {"refused": sum(self.refused.values())}
 
 
 class Bounds(Struct, frozen=True):
@@ -79,7 +88,7 @@ class Listening:
         self._views = tuple(self._table.views(subject) for subject in ("pod", "workload", "node"))
 
     def _link(self, told: dict[str, Any]) -> Link:
-        return Link(self.intake.put, self.intake.work, self._clock.now, **told)
+        return Link(self.intake, self._clock.now, **told)
 
     async def _listen(self, link: Link) -> None:
         """Subscribe, and stay. What is denied is asked for again: rights may be mended."""
@@ -155,10 +164,12 @@ class Listening:
             since=keeper.since,
             reconnects=max(0, keeper.connections - 1),
             received=intake.received,
+            decoded=intake.decoded,
             refused=dict(refused),
             duplicates=intake.verdicts["duplicate"],
             late=intake.verdicts["late"],
             shed=self._inbox.shed,
+            missed=self._table.missed,
             subjects=self._table.size,
             trouble=keeper.trouble or "; ".join(self._denied.values()),
         )

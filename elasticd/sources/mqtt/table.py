@@ -31,6 +31,8 @@ class Reading(NamedTuple):
     again: bool
     """It may be delivered for the second time (MQTT's DUP flag)."""
     window: float = 0.0
+    consecutive: bool = False
+    """Whether the sequence grows by one from each reading of a subject to its next."""
 
 
 class _Known:
@@ -65,7 +67,7 @@ class Table:
     def __init__(self, subjects: int, ttl: float, skew: float) -> None:
         self.most, self._ttl, self._skew = subjects, ttl, skew
         self._slots: dict[tuple[Subject, str], Slot] = {}
-        self.size = 0
+        self.size = self.missed = 0
 
     def slot(self, subject: Subject, series: str) -> Slot:
         """Where a series is kept."""
@@ -97,6 +99,7 @@ class Table:
             verdict = self._back(known, reading) if known.gone is not None else self._compare(known.reading, reading)
             if verdict != "new":
                 return verdict
+            self.missed += _skipped(known.reading, reading)
             del slot.known[key]
             if known.sender != sender:
                 self._part(slot, key, known.sender)
@@ -183,3 +186,10 @@ class Table:
             keys.discard(key)
             if not keys:
                 del slot.senders[sender]
+
+
+def _skipped(known: Reading, reading: Reading) -> int:
+    """How many readings there were between two of a subject, where that can be told."""
+    if not reading.consecutive or reading.sequence is None or known.sequence is None:
+        return 0
+    return max(0, reading.sequence - known.sequence - 1)

@@ -65,6 +65,9 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
     sequence: Annotated[
         str, Meta(max_length=200, description="path of the message's number in its sender's sequence; empty: none")
     ] = ""
+    consecutive: Annotated[
+        bool, Meta(description="whether each subject's sequence grows by 1 a message: what it skips counts as missed")
+    ] = False
     items: Annotated[
         str, Meta(max_length=200, description="path of an array or object of readings in one payload; empty: none")
     ] = ""
@@ -95,6 +98,9 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
     def _check_paths(self) -> None:
         if self.payload == "number" and (self.time or self.sequence or self.items):
             raise ValueError('payload: must be a path where time, sequence or items is one, is "number"')
+        if self.consecutive and (not self.sequence or self.items):
+            missing = "without items" if self.sequence else "with sequence"
+            raise ValueError(f"consecutive: must be true only {missing}, is true")
         if self.names and not self.items:
             raise ValueError("items: must be given with names, is empty")
         paths = {"payload": self.payload, "time": self.time, "sequence": self.sequence, "items": self.items}

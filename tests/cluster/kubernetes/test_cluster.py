@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.clock import WallClock
 from elasticd.cluster import Cluster, Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.errors import ConfigError, UnavailableError
-from elasticd.model import Announce, Answer, Ref, Scale
+from elasticd.model import Announce, Answer, Mark, Ref, Scale
 from tests.cluster.kubernetes.fake import (
     APPS,
     DEPLOYMENTS,
@@ -207,6 +208,19 @@ async def test_own_write_is_known_before_the_watch_tells_of_it(api: FakeApi, ope
         assert (workload.replicas, workload.version) == (6, "9")
         await until(lambda: api.asked("POST", EVENTS))
     assert api.asked("POST", EVENTS)[0].body["reason"] == "SuccessfulRescale"
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_own_mark_is_known_before_the_watch_tells_of_it(api: FakeApi, open_cluster: Open) -> None:
+    api.on("PATCH", "/apis/apps/v1/namespaces/shop/deployments/web", {})
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        before = snapshot.workload(REF)
+        assert before is not None
+        assert (await cluster.act(Mark(REF, before.uid, {"a": "1"}))).result == "done"
+        assert snapshot.workload(REF) == replace(before, annotations={**before.annotations, "a": "1"})
+        assert (await cluster.act(Mark(REF, "another", {"b": "1"}))).result == "done"
+        assert "b" not in snapshot.workload(REF).annotations  # type: ignore[union-attr]
 
 
 async def test_event_that_is_older_than_our_write_is_not_believed(

@@ -1,0 +1,218 @@
+"""Calendars: hours and instants by cron expressions, each in its own time zone, and what of them is in force at a time.
+
+Knows what a person may write and what it means; knows nothing of replicas, limits or the present. What holds depends on
+the time asked about alone, so whoever slept over an instant finds it in force all the same.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from datetime import date, datetime
+from functools import lru_cache, wraps
+from math import inf
+from typing import Annotated, Generic, NamedTuple, TypeVar
+from zoneinfo import available_timezones
+
+from cronsim import CronSimError
+from msgspec import Meta, Struct, field
+
+from elasticd.cron import Occurrence, Times, zone_of
+from elasticd.errors import nearest
+from elasticd.words import shown
+
+_FIELDS = "must have five fields (minute, hour, day, month, day of week), or the second as a sixth before them"
+
+Cron = Annotated[str, Meta(description="cron expression: minute, hour, day, month, day of week; 0 and 7 are Sunday")]
+
+
+class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every entry of a calendar says of its dates."""
+
+    zone: Annotated[str, Meta(description="IANA time zone, such as Europe/Berlin")] = "UTC"
+    excluded: Annotated[
+        tuple[str, ...],
+        Meta(description="dates on which it does not begin, in its zone: 2026-12-24, or 2026-12-24/2027-01-06"),
+    ] = field(name="except", default=())
+    name: Annotated[str, Meta(description="what explanations call it")] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse zones and dates that there are not."""
+        try:
+            zone_of(self.zone)
+        except (LookupError, ValueError, OSError):
+            near = nearest(self.zone, sorted(available_timezones()))
+            raise ValueError(f"zone: must be an IANA time zone, is {shown(self.zone)}{near}") from None
+        for text in self.excluded:
+            _dates(text)
+
+    def stamp(self, at: float) -> str:
+        """A time as the entry's wall clock reads it: "Mon 2026-03-30 08:00 CEST"."""
+        there = datetime.fromtimestamp(at, zone_of(self.zone))
+        return f"{there:%a %Y-%m-%d %H:%M:%S}".removesuffix(":00") + f" {there:%Z}"
+
+    def _times(self, cron: str) -> Times:
+        return Times(cron, self.zone, tuple(_dates(text) for text in self.excluded))
+
+    def _check(self, key: str, cron: str) -> None:
+        """Refuse an expression that is none, or that never comes."""
+        fields = cron.split()
+        if len(fields) not in {5, 6}:
+            raise ValueError(f"{key}: {_FIELDS}, is {shown(cron)}")
+        if len(fields) == 6 and not fields[0].isdecimal():
+            raise ValueError(f"{key}: must have one number for its second, is {shown(cron)}")
+        try:
+            found = Times(cron, self.zone).next(0.0)
+        except CronSimError as error:
+            what = str(error).removeprefix("Bad ")
+            raise ValueError(f"{key}: must have a valid {what}, is {shown(cron)}") from None
+        if found == inf:
+            raise ValueError(f"{key}: must come at some time, is {shown(cron)}")
+
+
+@lru_cache(maxsize=4096)
+def _dates(text: str) -> tuple[date, date]:
+    """A date or a range of dates, both ends included."""
+    first, _, last = text.partition("/")
+    try:
+        found = date.fromisoformat(first), date.fromisoformat(last or first)
+    except ValueError:
+        wanted = "dates such as 2026-12-24, or ranges such as 2026-12-24/2027-01-06"
+        raise ValueError(f"except: must be {wanted}, is {shown(text)}") from None
+    if found[0].year < 1970 or found[1].year > 2999:
+        raise ValueError(f"except: must be dates from 1970 to 2999, is {shown(text)}")
+    if found[0] > found[1]:
+        raise ValueError(f"except: must be a range whose first date is not after its last, is {shown(text)}")
+    return found
+
+
+class Span(NamedTuple):
+    """Whether hours are in force, since when and until when, or else until when not; `steady`: no answer before that
+    time is another one. Seconds since the epoch; `until` is infinite where nothing follows."""
+
+    inside: bool
+    since: float
+    until: float
+    steady: float
+
+
+class Hours(Dated, frozen=True):
+    """From each time of one cron expression to the next of another, or for so many seconds.
+
+    It ends before it begins where both come at one time, so hours may follow upon each other without a gap; those whose
+    start and end are both skipped by the clock are not in force on that day.
+    """
+
+    start: Cron
+    end: Cron | None = None
+    duration: Annotated[float, Meta(gt=0, description="seconds, instead of an end")] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse expressions that are none, and hours without one end, or that never end."""
+        super().__post_init__()
+        self._check("start", self.start)
+        if self.end is None and self.duration is None:
+            raise ValueError("end: must be given unless duration is, is missing")
+        if self.end is None:
+            return
+        if self.duration is not None:
+            raise ValueError(f"duration: must be left out where there is an end, is {self.duration:g}")
+        self._check("end", self.end)
+        if self.end.split() == self.start.split():
+            raise ValueError(f"end: must be another than start, is {shown(self.end)}")
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it is made of."""
+        until = f"for {self.duration:g} s" if self.end is None else f"to {self.end}"
+        return self.name or f"{self.start} {until}"
+
+    def span(self, at: float) -> Span:
+        """Whether it is in force at a time."""
+        starts = self._times(self.start)
+        began = starts.latest(at)
+        comes = starts.next(at)
+        if began is not None and at < (ends := self._ends(began)):
+            return Span(True, began.at, ends, min(ends, comes))
+        return Span(False, -inf, comes, comes)
+
+    def _ends(self, began: Occurrence) -> float:
+        if self.end is None:
+            return began.at + (self.duration or 0.0)
+        found = Times(self.end, self.zone).following(began)
+        return inf if found is None else found.at
+
+
+class Instant(Dated, frozen=True):
+    """Each time of a cron expression."""
+
+    at: Cron
+
+    def __post_init__(self) -> None:
+        """Refuse what is no expression."""
+        super().__post_init__()
+        self._check("at", self.at)
+
+    @property
+    def label(self) -> str:
+        """Its name, or its expression."""
+        return self.name or self.at
+
+    def latest(self, at: float) -> float:
+        """When it last came, at or before a time; minus infinity: not in 50 years."""
+        found = self._times(self.at).latest(at)
+        return -inf if found is None else found.at
+
+    def following(self, at: float) -> float:
+        """When it comes next, after a time; infinity: not in 50 years."""
+        return self._times(self.at).next(at)
+
+
+H = TypeVar("H", bound=Hours)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Standing(NamedTuple, Generic[H]):
+    """Hours, and whether they are in force."""
+
+    hours: H
+    span: Span
+
+    @property
+    def told(self) -> str:
+        """Which, since when, until when."""
+        hours, span = self
+        until = f" until {hours.stamp(span.until)}" if span.until < inf else ""
+        return f"{hours.label} since {hours.stamp(span.since)}{until}"
+
+
+class Spell(NamedTuple, Generic[V]):
+    """What holds from one time to another, the latter not included."""
+
+    since: float
+    until: float
+    value: V
+
+
+def standing(hours: Sequence[H], at: float) -> Spell[list[Standing[H]]]:
+    """All these hours with whether they are in force, and until when that stays so."""
+    found = [Standing(one, one.span(at)) for one in hours]
+    return Spell(at, min((one.span.steady for one in found), default=inf), found)
+
+
+def steady(find: Callable[[K, float], Spell[V]]) -> Callable[[K, float], Spell[V]]:
+    """The same, which keeps the last spell of each key: what changes a few times a day is not computed at each look."""
+
+    @lru_cache(maxsize=4096)
+    def kept(_: K) -> list[Spell[V]]:
+        return []
+
+    @wraps(find)
+    def found(key: K, at: float) -> Spell[V]:
+        last = kept(key)
+        for spell in last:
+            if spell.since <= at < spell.until:
+                return spell
+        fresh = find(key, at)
+        last[:] = [fresh]
+        return fresh
+
+    return found

@@ -1,0 +1,126 @@
+"""When a cron expression comes, in a time zone, through the days on which clocks change.
+
+Knows cron, zones and excluded dates; knows nothing of what is done at those times, or of the present.
+
+cronsim steps through the readings of a wall clock; how a reading becomes a time is said here, as Debian's cron(8) does
+it. Where clocks go forward, a fixed time that is skipped comes at the moment of the change. Where they go back, a fixed
+time that is read twice comes at the first reading. Expressions whose minute or hour begins with "*" follow the clock.
+"""
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from math import floor, inf
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+from msgspec import Struct
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - what a wall clock reads has no zone
+_END = datetime(9999, 12, 31)  # noqa: DTZ001
+_DAY = 86400.0
+_SECOND = timedelta(seconds=1)
+
+
+class Occurrence(NamedTuple):
+    """A time (seconds since the epoch) and what the wall clock was meant to read then; ordered by both."""
+
+    at: float
+    wall: datetime
+
+
+class Times(Struct, frozen=True):
+    """When a cron expression comes in a zone, but for excluded dates, both ends of each range included."""
+
+    cron: str
+    zone: str
+    excluded: tuple[tuple[date, date], ...] = ()
+
+    def latest(self, at: float) -> Occurrence | None:
+        """The last occurrence at or before a time; None: there is none in 50 years."""
+        here, slack = self._around(at)
+        found: Occurrence | None = None
+        for wall in self._walls(here + slack + _SECOND, -1):
+            sooner = [one for one in self._occurrences(wall) if one.at <= at]
+            found = max(sooner if found is None else [found, *sooner], default=None)
+            if found is not None and wall <= here - slack:
+                break
+        return found
+
+    def next(self, at: float) -> float:
+        """When it comes next, after a time; infinity: not in 50 years."""
+        found = self.following(Occurrence(at, _END))
+        return inf if found is None else found.at
+
+    def following(self, after: Occurrence) -> Occurrence | None:
+        """The first occurrence behind another; None: there is none in 50 years."""
+        here, slack = self._around(after.at)
+        found: Occurrence | None = None
+        for wall in self._walls(here - slack - _SECOND, 1):
+            later = [one for one in self._occurrences(wall) if one > after]
+            found = min(later if found is None else [found, *later], default=None)
+            if found is not None and wall >= here + slack:
+                break
+        return found
+
+    def _around(self, at: float) -> tuple[datetime, timedelta]:
+        """The wall clock at a time, and how far its readings may be out of order near it: by what it is moved."""
+        zone = zone_of(self.zone)
+        slack = abs(_offset(zone, at + _DAY) - _offset(zone, at - _DAY))
+        return _EPOCH + timedelta(seconds=floor(at)) + _offset(zone, at), slack
+
+    def _walls(self, wall: datetime, step: int) -> Iterator[datetime]:
+        """The readings that match, later (1) or earlier (-1) than this; excluded ranges are stepped over at once."""
+        times = CronSim(self.cron, wall, reverse=step < 0)
+        while (found := next(times, None)) is not None:
+            day = found.date()
+            over = next((dates for dates in self.excluded if dates[0] <= day <= dates[1]), None)
+            if over is None:
+                yield found
+            elif step > 0:
+                times = CronSim(self.cron, _midnight(over[1] + timedelta(days=1)) - _SECOND)
+            else:
+                times = CronSim(self.cron, _midnight(over[0]), reverse=True)
+
+    def _occurrences(self, wall: datetime) -> tuple[Occurrence, ...]:
+        """The times at which a reading comes: one, or where clocks change none or two."""
+        zone, seconds = zone_of(self.zone), (wall - _EPOCH).total_seconds()
+        first, second = (wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+        one, other = seconds - first.total_seconds(), seconds - second.total_seconds()
+        if first == second or (first > second and self._fixed):
+            return (Occurrence(one, wall),)
+        if first > second:
+            return Occurrence(one, wall), Occurrence(other, wall)
+        return (Occurrence(_change(zone, other, one), wall),) if self._fixed else ()
+
+    @property
+    def _fixed(self) -> bool:
+        minute, hour = self.cron.split()[-5:-3]
+        return not minute.startswith("*") and not hour.startswith("*")
+
+
+@lru_cache(maxsize=256)
+def zone_of(name: str) -> ZoneInfo:
+    """The zone of that name. Raises LookupError, ValueError or OSError where there is none."""
+    return ZoneInfo(name)
+
+
+def _offset(zone: ZoneInfo, at: float) -> timedelta:
+    return datetime.fromtimestamp(at, zone).utcoffset() or timedelta()
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - a wall clock again
+
+
+def _change(zone: ZoneInfo, before: float, after: float) -> float:
+    """When the clock is changed, to the second, somewhere behind `before` and not behind `after`."""
+    offset = _offset(zone, before)
+    while after - before > 1:
+        middle = (before + after) // 2
+        if _offset(zone, middle) == offset:
+            before = middle
+        else:
+            after = middle
+    return after

@@ -1,0 +1,132 @@
+"""The built-in limits that know the calendar: times without changes, and bounds that change with time.
+
+They use the API like any plugin. Knows windows and what each forbids; knows nothing of series, pods or the policy's own
+bounds, which come last.
+"""
+
+from typing import Annotated, Literal
+
+from elasticd.api import (
+    Count,
+    Hours,
+    Limit,
+    Meta,
+    Observation,
+    Spell,
+    Standing,
+    Strategy,
+    field,
+    hookimpl,
+    standing,
+    steady,
+)
+
+_FORBIDDEN = {"change": "no change", "growth": "no growth", "shrinking": "no shrinking"}
+
+
+class Blackout(Strategy, tag="blackout", frozen=True, cache_hash=True):
+    """No change, no growth or no shrinking while one of the windows is in force.
+
+    Reason BlackoutWindow, in the second stage, so nothing overrules it but the policy's own bounds. A limit beside it
+    that asks for another count than there is contradicts it, and the count is held.
+    """
+
+    windows: Annotated[tuple[Hours, ...], Meta(min_length=1)]
+    forbid: Annotated[Literal["change", "growth", "shrinking"], Meta(description="meanwhile")] = "change"
+
+    def reads(self) -> tuple[str, ...]:
+        """Nothing: it looks at the calendar."""
+        return ()
+
+    def next_change(self, at: float) -> float:
+        """When a window opens or closes."""
+        return _blackout(self, at).until
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit | None:
+        """The current count alone, or it and all on one side, while a window is in force."""
+        message = _blackout(self, observation.at).value
+        if not message:
+            return None
+        current = observation.workload.replicas
+        lowest = None if self.forbid == "growth" else current
+        highest = None if self.forbid == "shrinking" else current
+        return Limit("BlackoutWindow", message, lowest, highest)
+
+
+@steady
+def _blackout(limit: Blackout, at: float) -> Spell[str]:
+    """What is said while one of the windows is in force; else nothing."""
+    found = standing(limit.windows, at)
+    inside = [one for one in found.value if one.span.inside]
+    if not inside:
+        return Spell(at, found.until, "")
+    longest = max(inside, key=lambda one: one.span.until)
+    return Spell(at, found.until, f"{_FORBIDDEN[limit.forbid]}: {longest.told}")
+
+
+class BoundedHours(Hours, frozen=True, kw_only=True):
+    """Bounds for as long as hours are in force."""
+
+    least: Annotated[Count | None, Meta(description="replicas")] = field(name="min", default=None)
+    most: Annotated[Count | None, Meta(description="replicas")] = field(name="max", default=None)
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that bound nothing, or contradict each other."""
+        super().__post_init__()
+        if self.least is None and self.most is None:
+            raise ValueError("min: must be given unless max is, is missing")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"min: must be <= max = {self.most}, is {self.least}")
+
+
+class ScheduledBounds(Strategy, tag="scheduled-bounds", frozen=True, cache_hash=True):
+    """A least count, a greatest, or both, for each window.
+
+    Of several in force the greatest `min` and the least `max` count, and where these contradict each other the `max`.
+    Reason ScheduledBounds, a limit of the wish: what slows a change holds for the way to them. They are no wish: where
+    it is not known what is needed nothing is raised to a `min`, as it is to a floor of the strategy `schedule`. The
+    policy's own bounds come last.
+
+    Source: AHPA, instanceBounds.
+    """
+
+    windows: Annotated[tuple[BoundedHours, ...], Meta(min_length=1)]
+
+    def reads(self) -> tuple[str, ...]:
+        """Nothing: it looks at the calendar."""
+        return ()
+
+    def next_change(self, at: float) -> float:
+        """When a window opens or closes."""
+        return _bounds(self, at).until
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit | None:
+        """The bounds of the windows in force."""
+        return _bounds(self, observation.at).value
+
+
+@steady
+def _bounds(limit: ScheduledBounds, at: float) -> Spell[Limit | None]:
+    """What all windows in force allow."""
+    found = standing(limit.windows, at)
+    inside = [one for one in found.value if one.span.inside]
+    if not inside:
+        return Spell(at, found.until, None)
+    most = min((one.hours.most for one in inside if one.hours.most is not None), default=None)
+    least = max((one.hours.least for one in inside if one.hours.least is not None), default=None)
+    if least is not None and most is not None:
+        least = min(least, most)
+    return Spell(at, found.until, Limit("ScheduledBounds", "; ".join(map(_allowed, inside)), least, most, of_wish=True))
+
+
+def _allowed(one: Standing[BoundedHours]) -> str:
+    least, most = one.hours.least, one.hours.most
+    return f"{0 if least is None else least} to {'any' if most is None else most}: {one.told}"
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The limits that know the calendar."""
+    return [Blackout, ScheduledBounds]

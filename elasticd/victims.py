@@ -1,0 +1,66 @@
+"""Which pods go first when a count falls: the order that strategies want, as deletion costs.
+
+Pure. Knows what a ReplicaSet heeds when it has pods to spare; knows nothing of why a count falls. The costs are written
+before the count, and taken away when no pod is to spare any more, also those that a crash has left behind.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from elasticd.derived import Derived
+from elasticd.model import COST, Mark, Pod, Ref, Workload
+
+VICTIM = "elasticd.io/victim-of"
+"""The policy that has chosen the pod. A cost without it is somebody else's, and left alone."""
+
+HEEDING = frozenset({"Deployment", "ReplicaSet", "CloneSet"})
+"""The kinds whose controllers look at costs. A StatefulSet always spares its highest ordinals."""
+
+_FIRST = -1_000_000
+
+
+def chosen(workload: Workload, pods: Sequence[Pod], ranks: Sequence[Mapping[str, float]], spare: int) -> list[Pod]:
+    """The `spare` pods that go first: those that a ReplicaSet spares anyway, and then by the ranks, the lowest first,
+    where the first of them that tells two pods apart decides. Empty where nobody would heed it."""
+    if workload.ref.kind not in HEEDING or not ranks:
+        return []
+    live = [pod for pod in pods if not pod.deleted and not (COST in pod.annotations and VICTIM not in pod.annotations)]
+    return sorted(live, key=lambda pod: (*_spared(pod), *(rank.get(pod.name, 0.0) for rank in ranks), pod.name))[:spare]
+
+
+def _spared(pod: Pod) -> tuple[bool, bool, bool]:
+    """Kubernetes: without a node before with one, not running before running, not ready before ready; then by cost."""
+    return bool(pod.node), pod.phase == "Running", pod.ready is True
+
+
+def choice(ref: Ref, policy: str, first: Sequence[Pod], pods: Sequence[Pod]) -> tuple[Mark, ...]:
+    """Costs for these pods, and none for others that were chosen before."""
+    wanted = {pod.uid: str(_FIRST + index) for index, pod in enumerate(first)}
+    marks = [
+        Mark(ref, pod.uid, {COST: wanted[pod.uid], VICTIM: policy}, pod.name, f"goes as number {index}")
+        for index, pod in enumerate(first, 1)
+        if pod.annotations.get(COST) != wanted[pod.uid]
+    ]
+    return (*marks, *(_unmark(ref, pod) for pod in _chosen_before(ref, tuple(pods)) if pod.uid not in wanted))
+
+
+def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
+    """Nothing is to spare, so that no pod need go before another."""
+    marked = _chosen_before(workload.ref, pods)
+    if not marked or max(workload.status_replicas, _live(pods)) > workload.replicas:
+        return ()
+    return tuple(_unmark(workload.ref, pod) for pod in marked)
+
+
+def _live(pods: Sequence[Pod]) -> int:
+    return sum(1 for pod in pods if not pod.deleted and pod.phase in ("Pending", "Running"))
+
+
+def _find(_: Ref, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if VICTIM in pod.annotations and not pod.deleted)
+
+
+_chosen_before = Derived(_find)
+
+
+def _unmark(ref: Ref, pod: Pod) -> Mark:
+    return Mark(ref, pod.uid, {COST: None, VICTIM: None}, pod.name, "need not go")

@@ -1,0 +1,241 @@
+"""Burst: follow the mean load of a minute, but a burst of seconds at once, and do not come down before it is over.
+
+Knows what a series came to over two windows and how many pods were ready; knows no requests.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil, floor
+from typing import Annotated, Literal
+
+from elasticd.api import (
+    Limit,
+    Measure,
+    Meta,
+    Observation,
+    Past,
+    Point,
+    Quality,
+    Recommendation,
+    Seconds,
+    Strategy,
+    Struct,
+    Workload,
+    hookimpl,
+    serving,
+    stabilize,
+    timeline,
+)
+
+EXACT = 1e-9
+"""A mean of doubles may lie this much above a whole number of pods."""
+
+Rate = Annotated[float, Meta(gt=1, description="times the ready pods, at once")]
+
+
+class _Readiness(Struct, frozen=True, gc=False):
+    """How many pods were ready when: since when those of now are, sorted, and what was scaled away since."""
+
+    now: int
+    since: tuple[float, ...]
+    removed: tuple[tuple[float, int], ...]
+
+    def survivors(self, at: float) -> int:
+        """Of the pods that are ready now, those that were ready then."""
+        return bisect_right(self.since, at)
+
+    def count(self, point: Point) -> int:
+        """Pods that were ready when this was measured: those heard of, or those known of, at least 1. A pod that was
+        replaced since is not known of, which makes a burst of less: too many pods for a while, never too few."""
+        removed = sum(pods for at, pods in self.removed if at > point.at)
+        return max(1, point.pods, self.survivors(point.at) + removed)
+
+
+class _Buckets(Struct, frozen=True, gc=False):
+    """Seconds that have samples, in order, and what the series came to in each."""
+
+    seconds: list[int]
+    values: list[float]
+
+    def window(self, end: float, width: float) -> list[float]:
+        """Those of the `width` seconds up to `end`; never none where `end` has one."""
+        last = floor(end)
+        return self.values[bisect_right(self.seconds, last - width) : bisect_right(self.seconds, last)]
+
+
+class _Panic(Struct, frozen=True, gc=False):
+    """Since when bursts have followed each other within a stable window."""
+
+    since: float
+
+
+class Burst(Strategy, tag="burst", frozen=True):
+    """So many pods that each has `utilization` of `target`, by the series' mean over `stable_window`; in a burst, by
+    that over `panic_window`, if it is more.
+
+    The series is summed over the pods, or is one number for the workload. It panics when the short window asks for
+    `panic_threshold` times the pods that are ready, until a whole stable window has passed without; meanwhile the wish
+    never falls. At once it asks for at most `max_up_rate` times the ready pods and at least 1 / `max_down_rate` of them
+    (rounded down); where any are needed, for at least `activation_scale`. `scale_down_delay` holds the highest wish of
+    so many seconds.
+
+    Windows are means over buckets of 1 s, up to the newest sample; a second without a sample is left out, not 0.
+    While the stable window is not full (a start, a restart, a gap of half of it), while it has samples of which pods
+    were missing, and while the present sample is of a part of the pods, the wish is not below the count; and with
+    more than one pod it is also that of the short window. A source that measures more seldom than every half stable
+    window therefore never lets it shrink. "weighted" lets newer seconds count more.
+
+    Whether it panics is worked out of the remembered samples and of when pods became ready, so a restart changes
+    nothing. Excess burst capacity is left out: it is for Knative's activator.
+    Source: Knative serving, pkg/autoscaler/scaling/autoscaler.go and pkg/autoscaler/aggregation/bucketing.go.
+    """
+
+    series: str = "concurrency"
+    target: Annotated[float, Meta(gt=0, description="in the series' unit, for each pod")] = 100
+    utilization: Annotated[float, Meta(gt=0, le=1, description="fraction of target that is aimed at")] = 0.7
+    stable_window: Annotated[float, Meta(ge=6, le=3600, description="seconds")] = 60
+    panic_window: Annotated[float, Meta(ge=1, description="seconds")] = 6
+    panic_threshold: Annotated[float, Meta(gt=1, description="times the ready pods")] = 2
+    max_up_rate: Rate = 1000
+    max_down_rate: Rate = 2
+    activation_scale: Annotated[int, Meta(ge=1, description="pods")] = 1
+    scale_down_delay: Annotated[float, Meta(ge=0, le=3600, description="seconds")] = 0
+    aggregation: Literal["mean", "weighted"] = "mean"
+    period: Seconds = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse windows in the wrong order."""
+        if self.panic_window > self.stable_window:
+            raise ValueError(
+                f"panic_window: must be <= stable_window = {self.stable_window:g}, is {self.panic_window:g}"
+            )
+
+    def reads(self) -> tuple[str, ...]:
+        """The one series it looks at."""
+        return (self.series,)
+
+    def recalls(self) -> float:
+        """Two stable windows, for a burst at the beginning of one is told by those before, and a panic window."""
+        return 2 * self.stable_window + self.panic_window
+
+    def fastest(self) -> float:
+        """Its period."""
+        return self.period
+
+    @hookimpl
+    def poll_interval(self) -> float:
+        """`period`, in seconds."""
+        return self.period
+
+    @hookimpl
+    def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """Not below the highest wish of the last `scale_down_delay` seconds."""
+        if not self.scale_down_delay:
+            return None
+        return stabilize(wish, observation, past, up=0, down=self.scale_down_delay)
+
+    @hookimpl
+    def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
+        """What the two windows ask for. None where the series cannot be known."""
+        series = observation.series.get(self.series)
+        if series is None or not series.usable:
+            return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")
+        points, ready = timeline(series, past), _readiness(observation, past)
+        buckets = _buckets(points)
+        end = points[-1].at
+        stable = self._average(buckets.window(end, self.stable_window))
+        short = self._average(buckets.window(end, self.panic_window))
+        panic, gap = self._panic(points, buckets, ready, observation.at), self._gap(points, ready, past, observation.at)
+        largest = max(past.wishes(panic.since, inclusive=True), default=0) if panic else 0
+        panicking = panic is not None or (gap != "" and ready.now > 1)
+        wish = self.desired(stable, short, max(1, ready.now), panicking=panicking, largest=largest)
+        reason = "Burst" if panic else "StableWindow"
+        if gap and wish <= workload.replicas:
+            wish, reason = workload.replicas, "WindowNotFull"
+        told = f"{stable:.4g} over {self.stable_window:g} s, {short:.4g} over {self.panic_window:g} s"
+        if wish < workload.replicas and series.quality is not Quality.FRESH:
+            return Recommendation(None, "PartlyUnknown", f"{series.message}; {told}")
+        aim = self.target * self.utilization
+        measure = Measure(self.series, f"{stable:.4g}", f"{aim:.4g}", wish)
+        return Recommendation(wish, reason, f"{told}; {gap}" if gap else told, (measure,))
+
+    def desired(self, stable: float, short: float, ready: int, *, panicking: bool = False, largest: int = 0) -> int:
+        """The wish by the means of both windows with so many ready pods (at least 1); in a panic not below the largest
+        wish since it began. Source: autoscaler.go, Scale."""
+        by_stable, by_short = self._count(stable, ready), self._count(short, ready)
+        return max(by_stable, by_short, largest) if panicking else by_stable
+
+    def _needed(self, load: float) -> int:
+        """The pods that a load needs at the set point."""
+        return ceil(load / (self.target * self.utilization) - EXACT)
+
+    def _count(self, load: float, ready: int) -> int:
+        needed = self._needed(load)
+        count = min(max(needed, floor(ready / self.max_down_rate)), ceil(self.max_up_rate * ready))
+        return max(count, self.activation_scale) if needed > 0 and self.activation_scale > 1 else count
+
+    def _average(self, values: Sequence[float]) -> float:
+        if self.aggregation == "mean":
+            return sum(values) / len(values)
+        multiplier = smoothing(len(values))
+        # Knative's sum lacks the weights of the seconds before the first: a young window would be taken for less.
+        return weighted(values, multiplier) / (1 - (1 - multiplier) ** len(values))
+
+    def _panic(self, points: Sequence[Point], buckets: _Buckets, ready: _Readiness, now: float) -> _Panic | None:
+        """The panic that is on: each burst prolongs it by a stable window."""
+        fewest = max(1, ready.survivors(points[0].at))
+        if self._needed(max(buckets.values)) < self.panic_threshold * fewest:  # as nearly always: no mean is above it
+            return None
+        since: float | None = None
+        for point in reversed(points):
+            if (now if since is None else since) - point.at > self.stable_window:
+                break
+            short = self._average(buckets.window(point.at, self.panic_window))
+            if self._needed(short) / ready.count(point) >= self.panic_threshold:
+                since = point.at
+        return None if since is None else _Panic(since)
+
+    def _gap(self, points: Sequence[Point], ready: _Readiness, past: Past, now: float) -> str:
+        """Why the stable window cannot be relied on to shrink, or an empty string."""
+        start = points[-1].at - self.stable_window
+        inside = [point for point in points if point.at > start]
+        if now - past.since < self.stable_window or points[0].at > start:
+            return f"watched for less than {self.stable_window:g} s"
+        inside = [points[-len(inside) - 1], *inside]
+        if any(other.at - one.at > self.stable_window / 2 for one, other in pairwise(inside)):
+            return f"without samples for more than {self.stable_window / 2:g} s"
+        fewer = [point for point in inside if 0 < point.pods < ready.now]
+        if any(point.pods < ready.survivors(point.at) for point in fewer):
+            return "some pods had no sample"
+        return ""
+
+
+def weighted(values: Sequence[float], multiplier: float) -> float:
+    """The sum of v (1 - m)^k m, with k = 0 for the newest, which is last. Source: bucketing.go, weighted average."""
+    return sum(value * multiplier * float((1 - multiplier) ** age) for age, value in enumerate(reversed(values)))
+
+
+def smoothing(buckets: int) -> float:
+    """The multiplier that leaves the oldest of so many buckets next to nothing. Source: bucketing.go."""
+    return max(1 - float(0.0001 ** (1 / buckets)), 0.2)
+
+
+def _readiness(observation: Observation, past: Past) -> _Readiness:
+    ready = serving(observation.pods).ready
+    removed = tuple((one.at, one.before - one.after) for one in past.changes if one.after < one.before)
+    return _Readiness(len(ready), tuple(sorted(pod.ready_changed for pod in ready)), removed)
+
+
+def _buckets(points: Sequence[Point]) -> _Buckets:
+    """The mean of each second that has samples."""
+    found: dict[int, list[float]] = {}
+    for point in points:
+        found.setdefault(floor(point.at), []).append(point.total)
+    return _Buckets(list(found), [sum(totals) / len(totals) for totals in found.values()])
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Burst."""
+    return [Burst]

@@ -1,0 +1,303 @@
+"""Double threshold: act when the last few utilisations agree, a little or at once by how fast they grow.
+
+Knows the last utilisations of a workload and what its pods ask for; knows nothing of what was done about them.
+"""
+
+from collections.abc import Sequence
+from math import ceil, floor
+from typing import Annotated, Literal
+
+from elasticd.api import (
+    Limit,
+    Measure,
+    Meta,
+    Observation,
+    Past,
+    Point,
+    Policy,
+    Rate,
+    Rates,
+    Recommendation,
+    Seconds,
+    Series,
+    Strategy,
+    Struct,
+    Workload,
+    hookimpl,
+    request_of,
+    restrain,
+    serving,
+    timeline,
+)
+
+EXACT = 1e-9
+"""200 sin(30 pi/180) is 99.99999999999999 in doubles, and a sum of shares may be as far off the other way."""
+
+GAP = 3.0
+"""Samples further apart than so many of the slowest polls are no neighbours."""
+
+STEP = 5
+"""Seconds in which the paper's containers start or stop, one after another."""
+
+TASK = Rates((Rate("Pods", 1, STEP),))
+
+Percent = Annotated[float, Meta(gt=0, description="percent of the requests")]
+Growth = Annotated[float, Meta(ge=0, description='relative growth per second (0.1 = 10 %); per sample in mode "paper"')]
+
+
+class _Queue(Struct, frozen=True, gc=False):
+    """The last utilisations, oldest first: of all pods together in percent of one pod's request, and of one pod; the
+    growth from each to the next; and of how many pods the last is."""
+
+    whole: tuple[float, ...]
+    each: tuple[float, ...]
+    growth: tuple[float, ...]
+    pods: int
+
+    @property
+    def mean_growth(self) -> float:
+        """The paper's average of the growth rates."""
+        return sum(self.growth) / len(self.growth)
+
+
+class _Pods(Struct, frozen=True, gc=False):
+    """What a ready pod asks for on average, and how many have no sample: of those ready, and of those that start."""
+
+    request: float
+    missing: int
+    starting: int
+
+
+class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
+    """More pods when the last `samples` utilisations are all above `high`, fewer when all are below `low`.
+
+    Utilisation is use / requests of one pod, in percent. Above `high` it wants as many pods as bring it to `high`
+    (rounded up), below `low` as many as bring it to `low` (rounded down, at least 1), else what there is. Three bands
+    each way: jitter (not all samples agree, or one grew the other way by more than `rise`, 0.028 if left out, or
+    `fall`) holds; regular provides for the present load; fast (all growths above `surge`, or all below -`plunge`) for
+    the load `ahead` seconds on at the mean growth, at most twice and at least half of the present one, and not above
+    `high` now. A constant load cannot make it flip: with the policy's min = n (at least 1), `low` must be at most
+    high * n / (n + 1).
+
+    Growth is relative, per second, of the pods' sum or of their mean, whichever is nearer to 0, and 0 where they
+    disagree: so neither a pod that came nor a sample that is missing looks like load. After 0 it is 0. Samples further
+    apart than three slowest polls are no neighbours; until the queue is full the count stays. Pods without a sample
+    count as idle when others ask for more, and as fully used when they ask for less; those that start count as idle,
+    except that what they already use is in the sums, where the past cannot tell them apart.
+
+    It asks for polls every `slow` s, `medium` s above `low` and `fast` s above `high`; the interval in force stays
+    where the load is not known.
+
+    In mode "paper" thresholds and count are of the sum of the pods' utilisations; growth is per sample; all samples
+    above `low` that grow by more than `rise` (left out: 0) want sum / `target` pods; all above `high` that grow by more
+    than `surge` want that and the mean growth more; all growths below -`fall`, and below -`plunge`, shrink likewise;
+    a level load changes nothing, however high; pods come and go one each 5 s, and until the last of them has, nothing
+    else is decided. Reading R1 of the paper's example; its thresholds are reconstructed.
+    Source: DHPA (Jiang, Wu 2021), section 3; the two marks: Datadog's WatermarkPodAutoscaler.
+    """
+
+    series: str = "cpu"
+    samples: Annotated[int, Meta(ge=2, le=60, description="utilisations that must agree")] = 3
+    low: Percent = 40
+    high: Percent = 80
+    target: Annotated[float, Meta(gt=0, description='percent of the requests; mode "paper" only')] = 50
+    rise: Growth | None = None
+    surge: Growth = 0.07
+    fall: Growth = 0.028
+    plunge: Growth = 0.07
+    ahead: Annotated[float, Meta(ge=0, le=3600, description="seconds; until a new pod serves")] = 30
+    slow: Seconds = 30.0
+    medium: Seconds = 10.0
+    fast: Seconds = 1.0
+    mode: Literal["product", "paper"] = "product"
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds and intervals in the wrong order."""
+        if self.low >= self.high:
+            raise ValueError(f"low: must be < high = {self.high:g}, is {self.low:g}")
+        if self.surge < self._rise:
+            raise ValueError(f"surge: must be >= rise = {self._rise:g}, is {self.surge:g}")
+        if self.plunge < self.fall:
+            raise ValueError(f"plunge: must be >= fall = {self.fall:g}, is {self.plunge:g}")
+        if self.fast > self.medium:
+            raise ValueError(f"fast: must be <= medium = {self.medium:g}, is {self.fast:g}")
+        if self.medium > self.slow:
+            raise ValueError(f"medium: must be <= slow = {self.slow:g}, is {self.medium:g}")
+
+    @property
+    def _rise(self) -> float:
+        """The growth above which load rises. DHPA: the threshold a, which reading R1 of the example sets to 0."""
+        if self.rise is None:
+            return 0.0 if self.mode == "paper" else 0.028
+        return self.rise
+
+    def check(self, policy: Policy) -> str | None:
+        """Refuse marks so near that one pod more or less crosses both: then a constant load flips the count for ever.
+        Source: the stability note on Datadog's WatermarkPodAutoscaler."""
+        least = max(1, policy.replicas.min)
+        most = self.high * least / (least + 1)
+        if self.mode == "paper" or self.low <= most + EXACT:
+            return None
+        would = floor(most * 100) / 100
+        why = f"high * {least} / {least + 1}, as min = {policy.replicas.min}"
+        return f"low: must be <= {would:g} ({why}), or a constant load would flip the count, is {self.low:g}"
+
+    def reads(self) -> tuple[str, ...]:
+        """The one series it looks at."""
+        return (self.series,)
+
+    def recalls(self) -> float:
+        """As long as a queue of neighbours can be."""
+        return self.samples * GAP * self.slow
+
+    def fastest(self) -> float:
+        """What it asks for when the pods are busiest."""
+        return self.fast
+
+    @hookimpl
+    def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
+        """What the queue asks for; the present count while it is not full. None where the load cannot be known."""
+        series = observation.series.get(self.series)
+        if series is None or not series.usable:
+            return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")
+        pods = self._pods(observation, series)
+        if isinstance(pods, str):
+            return Recommendation(None, "LoadUnknown", pods)
+        queue = self._queue(timeline(series, past), pods.request)
+        current = workload.replicas
+        if len(queue.whole) < self.samples:
+            told = f"{len(queue.whole)} of {self.samples} samples that are at most {GAP * self.slow:g} s apart"
+            return Recommendation(current, "QueueNotFull", told)
+        if self.mode == "paper":
+            task = _task(past, observation.at, current)
+            replicas, reason = self._as_in_the_paper(queue, current) if task is None else (task, "TaskRunning")
+        else:
+            replicas, reason = self._by_marks(queue, pods, current)
+        paper = self.mode == "paper"
+        shown, set_point = (queue.whole, self.target) if paper else (queue.each, self.high)
+        measure = Measure(self.series, f"{shown[-1]:.4g}%", f"{set_point:g}%", replicas)
+        return Recommendation(replicas, reason, self._told(shown, queue.growth), (measure,))
+
+    @hookimpl
+    def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """In mode "paper": one pod each 5 s. DHPA, section 3.3."""
+        return restrain(wish, observation, past, TASK, TASK) if self.mode == "paper" else None
+
+    @hookimpl
+    def poll_interval(self, observation: Observation, past: Past) -> float:
+        """`slow`, `medium` or `fast`, in seconds. DHPA: the base thresholds."""
+        series = observation.series.get(self.series)
+        pods = self._pods(observation, series) if series is not None and series.trusted else ""
+        if series is None or isinstance(pods, str):
+            return self.medium if past.interval is None else past.interval
+        now = self._queue(timeline(series, past)[-1:], pods.request)
+        busy = now.whole[-1] if self.mode == "paper" else now.each[-1]
+        return self.fast if busy > self.high else self.medium if busy > self.low else self.slow
+
+    def _as_in_the_paper(self, queue: _Queue, current: int) -> tuple[int, str]:
+        """DHPA, eqs. (2) to (6), reading R1."""
+        last, soon = queue.whole[-1], queue.whole[-1] * (1 + queue.mean_growth)
+        growth, whole = queue.growth, queue.whole
+        if min(growth) > self._rise and min(whole) > self.low:
+            fast = min(growth) > self.surge and min(whole) > self.high
+            want = ceil((soon if fast else last) / self.target - EXACT)
+            return max(current, want), "LoadSurges" if fast else "LoadRises"
+        if max(growth) < min(0.0, -self.fall):
+            fast = max(growth) < -self.plunge and max(whole) < self.low
+            want = ceil((soon if fast else last) / self.target - EXACT)
+            return min(current, max(1, want)), "LoadPlunges" if fast else "LoadFalls"
+        return current, "Jitter"
+
+    def _by_marks(self, queue: _Queue, pods: _Pods, current: int) -> tuple[int, str]:
+        """The product's bands. Pods that were not heard count as idle for more, as fully used for fewer."""
+        whole, heard = queue.whole[-1], queue.pods + pods.missing
+        most = whole + max(100.0, self.high) * pods.missing
+        over, under = whole / (heard + pods.starting) > self.high, most / heard < self.low
+        steady = queue.each[:-1]
+        if over and min(steady) > self.high:
+            return self._expand(queue, current)
+        if under and max(steady) < self.low:
+            return self._contract(queue, most, current)
+        return current, "Jitter" if over or under else "BetweenMarks"
+
+    def _expand(self, queue: _Queue, current: int) -> tuple[int, str]:
+        if min(queue.growth) < -self.fall:
+            return current, "Jitter"
+        fast = min(queue.growth) > self.surge
+        factor = min(2.0, 1 + queue.mean_growth * self.ahead) if fast else 1.0
+        want = ceil(queue.whole[-1] * factor / self.high - EXACT)
+        return max(current, want), "LoadSurges" if fast else "AboveHighMark"
+
+    def _contract(self, queue: _Queue, most: float, current: int) -> tuple[int, str]:
+        if max(queue.growth) > self._rise:
+            return current, "Jitter"
+        fast = max(queue.growth) < -self.plunge
+        want = max(1, floor(most / self.low + EXACT))
+        if fast:  # what is needed now counts too
+            soon = most * max(0.5, 1 + queue.mean_growth * self.ahead)
+            want = max(1, floor(soon / self.low + EXACT), ceil(most / self.high - EXACT))
+        return min(current, want), "LoadPlunges" if fast else "BelowLowMark"
+
+    def _told(self, shown: Sequence[float], growth: Sequence[float]) -> str:
+        per = "sample" if self.mode == "paper" else "s"
+        return f"{', '.join(f'{x:.4g}' for x in shown)} %; growth {', '.join(f'{r:+.3g}' for r in growth)} per {per}"
+
+    def _pods(self, observation: Observation, series: Series) -> _Pods | str:
+        """The pods that count; or why their utilisation cannot be told."""
+        sampled = {sample.pod for sample in series.samples}
+        if not sampled - {""}:
+            return f"{self.series} is not of pods, so it is no part of their requests"
+        found = serving(observation.pods, sampled)
+        if not found.ready:
+            return "no pod is ready"
+        requests = {pod.name: request_of(pod, self.series) for pod in found.ready}
+        if lacking := [name for name, request in requests.items() if not request]:
+            return f"missing request for {self.series} in Pod {lacking[0]}"
+        silent = sum(1 for pod in found.starting if pod.name not in sampled)
+        return _Pods(sum(requests.values()) / len(requests), len(found.missing), silent)
+
+    def _queue(self, points: Sequence[Point], request: float) -> _Queue:
+        """The last neighbours, as utilisations of pods that ask for this much. What is before a gap is left out."""
+        last = [point for point in points[-self.samples :] if point.pods]
+        for index in range(len(last) - 1, 0, -1):
+            if last[index].at - last[index - 1].at > GAP * self.slow:
+                last = last[index:]
+                break
+        growth = tuple(map(self._growth, last, last[1:]))
+        whole = tuple(100 * point.total / request for point in last)
+        each = tuple(100 * point.total / request / point.pods for point in last)
+        return _Queue(whole, each, growth, last[-1].pods if last else 0)
+
+    def _growth(self, one: Point, other: Point) -> float:
+        """How much the load grew from one sample to the next, as a part of the first."""
+        whole = _relative(one.total, other.total)
+        if self.mode == "paper":
+            return whole
+        each = _relative(one.total / one.pods, other.total / other.pods)
+        if whole * each <= 0:
+            return 0.0
+        return min(whole, each, key=abs) / (other.at - one.at)
+
+
+def _task(past: Past, now: float, current: int) -> int | None:
+    """The count at which the scaling that runs will end; None: none does. DHPA: a decision is a task, one pod after
+    another, and nothing else is decided before the last of them has started or stopped."""
+    if not past.changes or not past.runs:
+        return None
+    change, wish = past.changes[-1], past.runs[-1]
+    began = wish.first <= change.at and (wish.replicas - current) * (change.after - change.before) > 0
+    # One that something else restrains ends with the first look at which it has not come on.
+    lasts = STEP + (past.interval or 0.0) if began else STEP
+    if now - change.at > lasts or (not began and now - change.at == lasts):
+        return None
+    return wish.replicas if began else current
+
+
+def _relative(before: float, after: float) -> float:
+    return (after - before) / before if before > 0 else 0.0
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Double threshold."""
+    return [DoubleThreshold]

@@ -1,0 +1,130 @@
+"""Replicas by events that wait: none while nothing does, one for the first, and as many as they need.
+
+Knows when triggers are active, for how long none has been, and what to recommend then; the arithmetic of a trigger is
+in triggers.py, what it says now in signals.py, what was before in quiet.py, the language of the formula in formula.py.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from elasticd.api import (
+    Count,
+    Meta,
+    Observation,
+    Past,
+    Recommendation,
+    Seconds,
+    Strategy,
+    hookimpl,
+)
+
+from .quiet import Span, since, since_by
+from .signals import Reading, Signal, any_active, combine, parts, read, signal, told
+from .triggers import Formula, Trigger, check_triggers
+
+APART = 300.0
+"""Seconds between two readings of a series that may pass before a cooldown begins afresh."""
+
+Wait = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
+
+
+class Event(Strategy, tag="event", frozen=True):
+    """Follow triggers: the most that any asks for while one is active, else `idle` replicas after `cooldown` s.
+
+    A trigger is active above its `activation`, which outranks its set point: at 40 messages, one for 10 and activation
+    50, nobody is needed. While one is active there are at least `least`. `formula` makes one number of all triggers, to
+    which set point and activation then belong. What is not known holds the count; another trigger may raise it.
+
+    The cooldown is counted back over readings that are remembered, and begins `initial_cooldown` s after the workload
+    was first looked at, or again after a gap: what was before is not known. Every way down and up goes through the
+    policy's limits and bounds. Looks are asked for every `period` s, and every `period_at_zero` s while none runs.
+
+    Source: KEDA 2.20, ScaledObject; there the cooldown counts from the last activity, at once where none was ever seen,
+    and sets the idle count from any count. Its fallback is the policy's [trust].
+    """
+
+    triggers: Annotated[tuple[Trigger, ...], Meta(min_length=1)]
+    formula: Formula | None = None
+    least: Annotated[int, Meta(ge=1, description="replicas while a trigger is active, at least")] = 1
+    idle: Annotated[Count, Meta(description="replicas when none has been active for the cooldown")] = 0
+    cooldown: Wait = 300.0
+    initial_cooldown: Wait = 0.0
+    period: Seconds | None = None
+    period_at_zero: Seconds = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        check_triggers(self.triggers, self.formula)
+        if self.idle >= self.least:
+            raise ValueError(f"idle: must be < least = {self.least}, is {self.idle}")
+
+    def reads(self) -> tuple[str, ...]:
+        """The series of its triggers."""
+        return tuple(dict.fromkeys(trigger.series for trigger in self.triggers))
+
+    def recalls(self) -> float:
+        """Its cooldown, and until the reading before."""
+        return self.cooldown + APART if self.cooldown else 0.0
+
+    def fastest(self) -> float:
+        """The shorter of its periods."""
+        return self.period_at_zero if self.period is None else min(self.period, self.period_at_zero)
+
+    @hookimpl
+    def poll_interval(self, observation: Observation) -> float | None:
+        """`period`, in seconds; while none runs `period_at_zero`, for then there is no use to measure a pace by."""
+        return self.period if observation.workload.replicas else self.period_at_zero
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation, past: Past) -> Recommendation:
+        """The most that the triggers ask for, `idle`, or None where it cannot be known."""
+        readings = {trigger.label: read(trigger, observation) for trigger in self.triggers}
+        signals = self._signals(readings, observation)
+        measures = tuple(signal.measure for signal in signals)
+        if self.formula is not None:
+            measures = (*parts(self.triggers, readings), *measures)
+        return Recommendation(*self._judged(signals, observation, past), measures)
+
+    def _judged(self, signals: Sequence[Signal], observation: Observation, past: Past) -> tuple[int | None, str, str]:
+        """The count, a reason and a sentence."""
+        current, active = observation.workload.replicas, any_active(signal.active for signal in signals)
+        if active is None:
+            return None, "TriggerUnknown", next(one.why for one in signals if one.active is None)
+        if active:
+            reason, why = "TriggersActive", told(signals)
+        elif current <= self.idle or (quiet := self._quiet(observation, past)) >= self.cooldown:
+            return self.idle, "TriggersIdle", "no trigger is active"
+        else:
+            reason = "TriggersCooling"
+            why = f"no trigger has been active for {max(0.0, quiet):.0f} s; {self.idle} after {self.cooldown:g} s"
+        wish = max(self.least, *(signal.measure.replicas or 0 for signal in signals))
+        doubt = next((signal.why for signal in signals if not signal.sure), "")
+        if doubt and wish < current:
+            return None, "TriggerUnknown", doubt
+        return wish, reason, why
+
+    def _signals(self, readings: dict[str, Reading], observation: Observation) -> list[Signal]:
+        """One for each trigger, or one of the formula."""
+        if self.formula is not None:
+            return [signal("formula", self.formula, combine(self.formula, readings), observation)]
+        return [signal(one.label, one, readings[one.label], observation) for one in self.triggers]
+
+    def _quiet(self, observation: Observation, past: Past) -> float:
+        """Seconds for which no trigger has been active, as far as is known; only whether it is less than the cooldown
+        is of use."""
+        now, series = observation.at, observation.series
+        span = Span(known=past.since + self.initial_cooldown, enough=now - self.cooldown)
+        read_at = {one.label: series[one.series].measured for one in self.triggers if one.series in series}
+        tracks = {one.label: past.points.get(one.series, ()) for one in self.triggers}
+        if self.formula is not None:
+            found = since_by(self.formula, tracks, max(read_at.values(), default=0.0), span)
+        else:
+            deciding = [one for one in self.triggers if one.decides]
+            found = max(since(one, tracks[one.label], read_at[one.label], span) for one in deciding)
+        return now - max(min(found, now), span.known)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The strategy of this plugin."""
+    return [Event]

@@ -1,0 +1,235 @@
+"""The formula over triggers: a small language, read once into functions.
+
+Knows numbers, names of triggers and nothing else, so that a formula can do no harm. What is not known stays unknown in
+every operation but `??`. Knows nothing of samples, pods or counts.
+
+From the loosest to the tightest, as in KEDA's language, expr:
+
+    c ? a : b        ||        &&        == != < <= > >=        + -        * / %        -a !a        a ?? b
+
+and min, max, abs, ceil, floor. A comparison gives 1 or 0; a condition holds unless it is 0. Of the libraries,
+simpleeval and asteval speak Python and cel-python CEL: none has `??`, and to none is a missing number anything but an
+error.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from elasticd.api import Struct
+
+Values = Mapping[str, float | None]
+"""What each trigger reads; None: not known."""
+
+Node = Callable[[Values], float | None]
+
+LONGEST, DEEPEST = 500, 40
+"""Characters of a formula, and brackets and conditions within each other: what a person can still read."""
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<mark>\?\?|\|\||&&|[<>=!]=|[-+*/%<>!?:(),]))",
+    re.ASCII,
+)
+_STRENGTHS = {"||": 10, "&&": 15, "+": 30, "-": 30, "*": 60, "/": 60, "%": 60, "??": 500}
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_COUNTED: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": operator.mod,
+}  # fmt: skip
+_STRENGTHS |= dict.fromkeys(_COMPARED, 20)
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "min": min, "max": max, "abs": abs, "ceil": math.ceil, "floor": math.floor,
+}  # fmt: skip
+_OF_ONE = ("abs", "ceil", "floor")
+_NOT, _MINUS = 50, 90
+
+
+class _Token(Struct, frozen=True):
+    kind: str
+    text: str
+    column: int
+
+
+class Formula(Struct, frozen=True):
+    """A formula that was read: the names it mentions, and what it gives."""
+
+    names: frozenset[str]
+    of: Node
+
+
+@lru_cache(maxsize=1024)
+def read(text: str) -> Formula:
+    """The formula of a text. Raises ValueError, in one line, for one that is none."""
+    if len(text) > LONGEST:
+        raise ValueError(f"must have at most {LONGEST} characters, has {len(text)}")
+    reader = _Reader(_tokens(text))
+    node = reader.condition()
+    reader.expect("", "end here or go on with an operator")
+    return Formula(frozenset(reader.names), node)
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at, end)
+        if match is None or match.lastgroup is None:
+            start = at + len(text[at:end]) - len(text[at:end].lstrip())
+            raise ValueError(f"must be made of numbers, names and operators, has {text[start]!r} at column {start + 1}")
+        kind = match.lastgroup
+        found.append(_Token(kind, match[kind], match.start(kind) + 1))
+        at = match.end()
+    return [*found, _Token("end", "", end + 1)]
+
+
+class _Reader:
+    """Reads tokens from the left, each operator as far as its strength reaches (Pratt 1973)."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens, self._at, self._depth = tokens, 0, 0
+        self.names: set[str] = set()
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> _Token:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _took(self, mark: str) -> bool:
+        if self._next.kind != "mark" or self._next.text != mark:
+            return False
+        self._at += 1
+        return True
+
+    def expect(self, mark: str, what: str) -> None:
+        """Take this mark, or say what must be there instead of what is. Empty: the end."""
+        if self._next.text != mark:
+            raise self._fault(what)
+        self._at += 1
+
+    def _fault(self, what: str) -> ValueError:
+        found = repr(self._next.text) if self._next.text else "the end"
+        return ValueError(f"must {what} at column {self._next.column}, is {found}")
+
+    def condition(self) -> Node:
+        """`c ? a : b`, or what is tighter."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
+        node = self._operation(1)
+        if self._took("?"):
+            yes = self.condition()
+            self.expect(":", 'have ":"')
+            node = _choice(node, yes, self.condition())
+        self._depth -= 1
+        return node
+
+    def _operation(self, least: int) -> Node:
+        """Operands and operators of at least this strength."""
+        left = self._operand()
+        while (strength := _STRENGTHS.get(self._next.text, 0)) >= least:
+            mark = self._take().text
+            right = self._operation(strength + 1)
+            if mark in _COMPARED and self._next.text in _COMPARED:
+                raise self._fault("have brackets around one of two comparisons")
+            left = _joined(mark, left, right)
+        return left
+
+    def _operand(self) -> Node:
+        token = self._next
+        if token.kind == "number":
+            return _number(self._take())
+        if token.kind == "name":
+            return self._named(self._take())
+        if self._took("("):
+            node = self.condition()
+            self.expect(")", 'have ")"')
+            return node
+        if token.text in ("-", "!"):
+            return self._sign(self._take().text)
+        raise self._fault('have a number, a name, "-", "!" or "("')
+
+    def _sign(self, mark: str) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
+        node = self._operation(_MINUS if mark == "-" else _NOT)
+        self._depth -= 1
+        return _applied(operator.neg if mark == "-" else operator.not_, (node,))
+
+    def _named(self, token: _Token) -> Node:
+        """A trigger, or a function of what stands in brackets behind it."""
+        name = token.text
+        if not self._took("("):
+            self.names.add(name)
+            return lambda values: values.get(name)
+        if name not in _FUNCTIONS:
+            raise ValueError(f"must use {', '.join(_FUNCTIONS)} alone, has {name}( at column {token.column}")
+        operands = [self.condition()]
+        while name not in _OF_ONE and self._took(","):
+            operands.append(self.condition())
+        self.expect(")", 'have ")"' if name in _OF_ONE else 'have "," or ")"')
+        function = _FUNCTIONS[name]
+        return _applied(lambda *given: function(given) if name in ("min", "max") else function(*given), operands)
+
+
+def _number(token: _Token) -> Node:
+    value = float(token.text)
+    if not math.isfinite(value):
+        raise ValueError(f"must have finite numbers, has {token.text} at column {token.column}")
+    return lambda values: value
+
+
+def _choice(condition: Node, yes: Node, no: Node) -> Node:
+    def chosen(values: Values) -> float | None:
+        holds = condition(values)
+        if holds is None:
+            return None
+        return yes(values) if holds else no(values)
+
+    return chosen
+
+
+def _joined(mark: str, left: Node, right: Node) -> Node:
+    if mark == "??":
+        return lambda values: right(values) if (first := left(values)) is None else first
+    if mark in ("&&", "||"):
+        return _both(left, right, stops=mark == "||")
+    return _applied(_COUNTED.get(mark) or _COMPARED[mark], (left, right))
+
+
+def _both(left: Node, right: Node, *, stops: bool) -> Node:
+    """`&&`, and `||` which stops at what holds. The second is looked at only where the first leaves it open."""
+
+    def found(values: Values) -> float | None:
+        first = left(values)
+        if first is None or bool(first) is stops:
+            return None if first is None else float(stops)
+        second = right(values)
+        return None if second is None else float(bool(second))
+
+    return found
+
+
+def _applied(function: Callable[..., float], operands: tuple[Node, ...] | list[Node]) -> Node:
+    """Unknown where an operand is, or where there is no finite result: 1 / 0 is not nothing."""
+
+    def found(values: Values) -> float | None:
+        given = []
+        for operand in operands:
+            value = operand(values)
+            if value is None:
+                return None
+            given.append(value)
+        try:
+            result = float(function(*given))
+        except ArithmeticError:
+            return None
+        return result if math.isfinite(result) else None
+
+    return found

@@ -1,0 +1,54 @@
+"""For how long nothing has been active, counted back over what was read.
+
+Knows remembered readings and when a trigger or formula is active; knows nothing of what is read now but its time.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from elasticd.api import Point, Struct
+
+from .triggers import Formula, Trigger
+
+Tracks = Mapping[str, Sequence[Point]]
+"""What each trigger's series came to, oldest first."""
+
+
+class Span(Struct, frozen=True):
+    """From when readings are looked at, and how far back it is of use, in seconds since the epoch."""
+
+    known: float
+    enough: float
+
+
+def since(trigger: Trigger, track: Sequence[Point], newest: float, span: Span) -> float:
+    """Since when a trigger that was last read at `newest`, and is not active, has not been."""
+    found = newest
+    for point in reversed(track):
+        if found <= span.enough or point.at < span.known or point.total > trigger.activation:
+            break
+        found = min(found, point.at)
+    return found
+
+
+def since_by(over: Formula, tracks: Tracks, newest: float, span: Span) -> float:
+    """The same of a formula. What was read counts until it was read again; where nothing can be read now (`newest` is
+    then long ago), the last that was counts."""
+    found = max([newest, *(track[-1].at for track in tracks.values() if track)])
+    ends = {label: len(track) for label, track in tracks.items()}
+    times = {point.at for track in tracks.values() for point in track if span.known <= point.at < found}
+    for at in sorted(times, reverse=True):
+        if found <= span.enough or _active(over, tracks, ends, at) is not False:
+            break
+        found = at
+    return found
+
+
+def _active(over: Formula, tracks: Tracks, ends: dict[str, int], at: float) -> bool | None:
+    """Whether the formula was active at a time; None: not known. `ends` go back with it."""
+    values: dict[str, float | None] = {}
+    for label, track in tracks.items():
+        while ends[label] and track[ends[label] - 1].at > at:
+            ends[label] -= 1
+        values[label] = track[ends[label] - 1].total if ends[label] else None
+    value = over.of(values)
+    return None if value is None else value > over.activation

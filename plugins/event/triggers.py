@@ -1,0 +1,138 @@
+"""What an event strategy looks at: triggers with their set points, and the formula that may stand over them.
+
+Knows which combinations contradict themselves and the arithmetic of one set point; knows nothing of time.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Annotated
+
+from elasticd.api import Meta, Pod, Struct, Workload
+
+from . import formula
+
+MOST = 2**31 - 1
+"""The greatest count the Kubernetes API can hold."""
+
+SetPoint = Annotated[float, Meta(gt=0, description="in the unit of what is read")]
+
+
+class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A number that is read, when it is active, and how many replicas it asks for."""
+
+    value: SetPoint | None = None
+    average_value: SetPoint | None = None
+    activation: Annotated[float, Meta(ge=0, description="active above this, and not at it")] = 0.0
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says that any are needed."""
+        return True
+
+    @property
+    def target(self) -> str:
+        """The set point, for tables."""
+        if self.value is not None:
+            return f"{self.value:g}"
+        return "" if self.average_value is None else f"{self.average_value:g} (avg)"
+
+    def asks(self, reading: float, workload: Workload, pods: Sequence[Pod]) -> int | None:
+        """How many replicas bring it to its set point. None: a `value` without a ready pod that it could stand for.
+
+        HPA: External, AverageValue (reading / target) and Value (ready pods x reading / target; at 0 without them).
+        """
+        if self.value is None:
+            return _count(reading, self.average_value or 1.0)
+        if workload.replicas == 0:
+            return _count(reading, self.value)
+        ready = sum(1 for pod in pods if pod.phase == "Running" and pod.ready)
+        return _count(reading * ready, self.value) if ready else None
+
+
+def _count(reading: float, share: float) -> int:
+    wanted = max(0.0, reading) / share
+    return MOST if wanted >= MOST else ceil(wanted)
+
+
+class Trigger(Goal, frozen=True):
+    """A series: `value` for all pods together, or `average_value` for each; both of the sum of its samples.
+
+    KEDA's trigger with metricType Value or AverageValue.
+    """
+
+    series: Annotated[str, Meta(min_length=1)]
+    name: Annotated[str, Meta(description="in the formula and in tables; left out, the series' name")] = ""
+    activates: Annotated[bool, Meta(description="false: it says how many, and never whether any")] = True
+
+    def __post_init__(self) -> None:
+        """Refuse a threshold that would do nothing."""
+        if not self.activates and self.activation:
+            raise ValueError(f"activation: must be left out with activates = false, is {self.activation:g}")
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says that any are needed."""
+        return self.activates
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        return self.name or self.series
+
+
+class Formula(Goal, frozen=True):
+    """One number made of all triggers, with a set point and an activation of its own. KEDA's scalingModifiers."""
+
+    expression: Annotated[str, Meta(min_length=1, description="over the triggers' names, as in (orders ?? 8) + mails")]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no formula."""
+        check_goal("", self)
+        try:
+            formula.read(self.expression)
+        except ValueError as error:
+            raise ValueError(f"expression: {error}") from None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The triggers that it mentions."""
+        return formula.read(self.expression).names
+
+    def of(self, values: formula.Values) -> float | None:
+        """What it comes to; None: not known."""
+        return formula.read(self.expression).of(values)
+
+
+def check_goal(where: str, goal: Goal) -> None:
+    """Exactly one set point."""
+    if goal.value is not None and goal.average_value is not None:
+        raise ValueError(f"{where}value: must be left out beside average_value, is {goal.value:g}")
+    if goal.value is None and goal.average_value is None:
+        raise ValueError(f"{where}value: must be given, or average_value, is missing")
+
+
+def check_triggers(triggers: Sequence[Trigger], over: Formula | None) -> None:
+    """Names that tell triggers apart, set points where they count, and none where the formula's does."""
+    labels = [trigger.label for trigger in triggers]
+    for index, trigger in enumerate(triggers):
+        where = f"triggers[{index}]."
+        if labels.index(trigger.label) != index:
+            raise ValueError(f"{where}name: must be given once, is {trigger.label!r} again")
+        if over is None:
+            check_goal(where, trigger)
+        else:
+            _check_part(where, trigger, over)
+    if not any(trigger.activates for trigger in triggers):
+        raise ValueError("triggers[0].activates: must be true of one trigger at least, is false")
+    for name in sorted(over.names - set(labels) if over else ()):
+        raise ValueError(f"formula.expression: must name triggers ({', '.join(labels)}), names {name!r}")
+
+
+def _check_part(where: str, trigger: Trigger, over: Formula) -> None:
+    """What a trigger is set to counts for nothing under a formula."""
+    for key, idle in (("value", None), ("average_value", None), ("activation", 0.0), ("activates", True)):
+        if (found := getattr(trigger, key)) != idle:
+            told = str(found).lower() if isinstance(found, bool) else f"{found:g}"
+            raise ValueError(f"{where}{key}: must be left out, for the formula has its own, is {told}")
+    if trigger.label not in over.names:
+        raise ValueError(f"{where}name: must be in the formula ({over.expression}), is {trigger.label!r}")

@@ -1,0 +1,83 @@
+"""Marks: annotations on what was judged and nothing else, whatever the server answers."""
+
+import pytest
+
+from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.discovery import Discovery
+from elasticd.cluster.kubernetes.marks import Marker
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.model import Answer, Mark, Ref
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
+
+WEB = Ref("shop", "Deployment", "web")
+ON_POD = Mark(WEB, "u", {"a": "1", "b": None}, "web-0")
+ON_WEB = Mark(WEB, "v", {"a": "1"})
+POD = "/api/v1/namespaces/shop/pods/web-0"
+DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"
+
+
+@pytest.fixture
+def marker(session: Session, clock: HurriedClock) -> Marker:
+    return Marker(session, Discovery(session), Budget(clock, 1000, 10))
+
+
+@pytest.mark.parametrize(
+    ("mark", "path", "annotations"),
+    [
+        pytest.param(ON_POD, POD, {"a": "1", "b": None}, id="on a pod"),
+        pytest.param(ON_WEB, DEPLOYMENT, {"a": "1"}, id="on the workload"),
+    ],
+)
+async def test_annotations_are_patched_with_the_uid_as_precondition(
+    api: FakeApi, marker: Marker, mark: Mark, path: str, annotations: dict[str, str | None]
+) -> None:
+    api.on("PATCH", path, {})
+    assert await marker.mark(mark, lambda: True) == Answer("done", 200)
+    (seen,) = api.asked("PATCH", path)
+    assert seen.body == {"metadata": {"uid": mark.uid, "annotations": annotations}}
+    assert seen.headers["Content-Type"] == "application/merge-patch+json"
+
+
+async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeApi, marker: Marker) -> None:
+    api.on("PATCH", DEPLOYMENT, status(409, "Conflict", "the object has been modified"))
+    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: True)
+    (seen,) = api.asked("PATCH", DEPLOYMENT)
+    assert seen.body == {"metadata": {"uid": "v", "annotations": {"a": None}, "resourceVersion": "7"}}
+    assert (answer.result, answer.code, answer.reason) == ("conflict", 409, "Conflict")
+
+
+@pytest.mark.parametrize(
+    ("reply", "result", "reason"),
+    [
+        pytest.param(status(404, "NotFound", "no such pod"), "conflict", "NotFound", id="gone"),
+        pytest.param(status(409, "Conflict", "uid"), "conflict", "NotFound", id="another of that name"),
+        pytest.param(status(403, "Forbidden", "may not"), "failed", "Forbidden", id="may not"),
+        pytest.param(status(500, "InternalError", "oh"), "failed", "ServerError", id="trouble"),
+        pytest.param(drop, "failed", "NoReply", id="no reply"),
+    ],
+)
+async def test_what_cannot_be_marked_is_told(
+    api: FakeApi, marker: Marker, reply: Reply, result: str, reason: str
+) -> None:
+    api.on("PATCH", POD, reply)
+    answer = await marker.mark(ON_POD, lambda: True)
+    assert (answer.result, answer.reason) == (result, reason)
+
+
+async def test_unknown_kind_is_told(marker: Marker) -> None:
+    answer = await marker.mark(Mark(Ref("shop", "DaemonSet", "web"), "v", {"a": "1"}), lambda: True)
+    assert answer.reason == "UnknownKind"
+
+
+async def test_nothing_is_marked_without_the_lead(api: FakeApi, marker: Marker) -> None:
+    assert await marker.mark(ON_POD, lambda: False) == NOT_LEADING
+    assert api.asked("PATCH", POD) == []
+
+
+async def test_marks_are_paid_from_the_budget(api: FakeApi, session: Session, clock: HurriedClock) -> None:
+    api.on("PATCH", POD, {})
+    poor = Marker(session, Discovery(session), Budget(clock, 0.001, 1))
+    assert (await poor.mark(ON_POD, lambda: True)).result == "done"
+    assert (await poor.mark(ON_POD, lambda: True)).reason == "BudgetSpent"
+    assert len(api.asked("PATCH", POD)) == 1

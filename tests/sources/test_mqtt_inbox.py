@@ -1,0 +1,116 @@
+"""Which messages are let go when more come than can be decoded, and that each of them is counted."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticd.mqtt.packets import Message
+from elasticd.sources.mqtt import inbox as inboxes
+from elasticd.sources.mqtt.inbox import Inbox
+from elasticd.testing import NOW
+
+
+def said(topic: object, number: int, size: int = 0) -> Message:
+    return Message(f"t{topic}", str(number).encode().rjust(size), False, False, NOW)
+
+
+def left(inbox: Inbox) -> Iterator[tuple[str, int]]:
+    while (message := inbox.get()) is not None:
+        yield message.topic, int(message.payload)
+
+
+def test_while_there_are_few_all_wait_in_their_order() -> None:
+    inbox = Inbox(10)
+    for number in range(5):
+        inbox.put(said(number % 2, number))
+    assert list(left(inbox)) == [("t0", 0), ("t1", 1), ("t0", 2), ("t1", 3), ("t0", 4)]
+    assert inbox.shed == 0
+
+
+def test_of_too_many_the_oldest_of_each_topic_behind_the_first_half_go() -> None:
+    inbox = Inbox(10)
+    for number in range(25):
+        inbox.put(said(number % 2, number))
+    assert list(left(inbox)) == [*((f"t{number % 2}", number) for number in range(5)), ("t1", 23), ("t0", 24)]
+    assert inbox.shed == 18
+
+
+def test_a_topic_that_is_told_again_and_again_is_decoded_in_its_turn() -> None:
+    inbox, decoded = Inbox(100), set[str]()
+    for number in range(4000):
+        inbox.put(said(number % 40, number))
+        if number % 40 == 0 and (message := inbox.get()) is not None:
+            decoded.add(message.topic)
+    assert len(decoded) == 40
+
+
+def test_it_has_room_until_the_newest_of_a_topic_would_be_lost() -> None:
+    inbox = Inbox(10)
+    for number in range(10):
+        assert inbox.room
+        inbox.put(said(number, number))
+    assert not inbox.room
+    inbox.put(said(10, 10))  # who does not look loses the oldest
+    assert [number for _, number in left(inbox)] == list(range(1, 11))
+    assert (inbox.shed, inbox.room) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("topics", "kept"), [pytest.param(1, 2, id="one topic"), pytest.param(50, 3, id="as many topics as messages")]
+)
+def test_large_messages_that_wait_are_bounded_by_their_bytes(
+    topics: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inboxes, "MOST_BYTES", 100)
+    inbox = Inbox(1000)
+    for number in range(50):
+        inbox.put(said(number % topics, number, 30))
+        assert inbox._bytes == 30 * len(inbox) <= 100
+    assert (inbox.shed, len(inbox)) == (50 - kept, kept)
+    assert list(left(inbox))[-1][1] == 49
+    assert inbox._bytes == 0
+
+
+def test_a_message_that_is_larger_than_all_may_be_waits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inboxes, "MOST_BYTES", 100)
+    inbox = Inbox(10)
+    inbox.put(said(0, 0))
+    inbox.put(said(1, 1, 200))
+    assert (len(inbox), inbox.room, inbox.shed) == (1, False, 1)
+    assert list(left(inbox)) == [("t1", 1)]
+    assert inbox.room
+
+
+@given(st.lists(st.integers(0, 9) | st.none(), max_size=300), st.integers(10, 40))
+def test_whatever_comes_and_goes_nothing_is_lost_uncounted_and_the_newest_of_each_topic_is_decoded(
+    turns: list[int | None], most: int
+) -> None:
+    inbox, newest, got, put = Inbox(most), dict[str, int](), list[tuple[str, int]](), 0
+    for turn in turns:
+        if turn is None:
+            if (message := inbox.get()) is not None:
+                got.append((message.topic, int(message.payload)))
+        elif inbox.room:
+            put += 1
+            inbox.put(said(turn, put))
+            newest[f"t{turn}"] = put
+        assert len(inbox) <= most
+        assert put == len(got) + len(inbox) + inbox.shed
+    got += left(inbox)
+    numbers = [number for _, number in got]
+    assert numbers == sorted(numbers)
+    assert dict(got) == newest
+    assert put == len(got) + inbox.shed
+
+
+@given(st.lists(st.integers(0, 3) | st.none(), max_size=300))
+def test_with_fewer_topics_than_half_of_the_room_there_always_is_some(turns: list[int | None]) -> None:
+    inbox = Inbox(10)
+    for number, turn in enumerate(turns):
+        if turn is None:
+            inbox.get()
+        else:
+            inbox.put(said(turn, number))
+        assert inbox.room
