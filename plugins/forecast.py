@@ -116,7 +116,7 @@ class Ahead(Strategy, tag="forecast", frozen=True):
             reason=self.model,
             message=f"{found.method}{period}{skill}, error {found.error:.3g}",
         )
-        return Recommendation(replicas, "ForecastAbove", message, (measure,))
+        return Recommendation(replicas, "ForecastAbove", message, (measure,), expires=found.expires)
 
 
 _NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "linear": {"target"}}

@@ -205,6 +205,7 @@ def test_it_tells_what_it_expects_when_and_how_that_was_found() -> None:
         "ForecastAbove",
         "180 (95% of it) in 120 s, looking 180 s ahead",
     )
+    assert said.expires == NOW + 600
     (measure,) = said.measures
     assert (measure.metric, measure.current, measure.target, measure.replicas) == ("load", "180", "10", 18)
     assert (measure.reason, measure.message) == ("value", "fft, period 86400 s, skill 0.25, error 1.5")

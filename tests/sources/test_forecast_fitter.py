@@ -63,6 +63,19 @@ async def test_who_is_cancelled_while_closing_leaves_no_process() -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+async def test_who_is_cancelled_while_it_is_killed_leaves_no_process() -> None:
+    async with apart(60.0) as fitter:
+        await fitter.fit(QUESTION)
+        process = fitter._process
+        assert process is not None
+        closing = asyncio.create_task(fitter.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert process.returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize(
     ("text", "patience", "why"),
     [

@@ -95,9 +95,19 @@ class Apart:
                     await asyncio.wait_for(process.wait(), _REAPED)
             return process.returncode
         finally:  # also where the wait is cancelled
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it, and let it be gone: who is cancelled meanwhile is so only after that."""
+    with suppress(ProcessLookupError):
+        process.kill()
+    gone = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.shield(gone)
+    except asyncio.CancelledError:
+        await gone
+        raise
 
 
 def _ended(code: int | None) -> str:
