@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from scipy import optimize
 
 from elasticd.forecasting.arrays import Floats
 from elasticd.forecasting.fit import answer
@@ -38,6 +39,13 @@ def test_the_best_method_is_chosen_by_what_it_would_have_said() -> None:
     by_method = {name: forecast(wave(7), method=name) for name in ("robust-stl", "fft")}
     best = forecast(wave(7))
     assert best == by_method[best.method]
+
+
+def test_a_method_that_finds_no_solution_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = optimize.OptimizeResult(x=None, message="out of iterations")
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: lost)
+    assert forecast(wave(7)).method == "fft"
+    assert "has no period, for robust-stl" in ask(wave(7), method="robust-stl").problem
 
 
 def test_a_week_wins_over_a_day_where_weekends_differ() -> None:

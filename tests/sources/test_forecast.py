@@ -17,11 +17,12 @@ from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
 from elasticd.errors import ConfigError
 from elasticd.forecasting.request import Question, Reply
+from elasticd.journal import Journal
 from elasticd.mend import convert
-from elasticd.model import Decision, Outcome, Ref
+from elasticd.model import Decision, Outcome, Quality, Ref, Sample, Series
 from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Strategy, Target
-from elasticd.sources import Reader, Site
+from elasticd.sources import Describes, Reader, Site
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
 from elasticd.sources.forecast.keeper import FIRST_PAUSE, Keeper
@@ -379,6 +380,24 @@ async def test_in_real_time_a_read_gives_what_is_there_and_another_process_fits(
         assert asyncio.get_running_loop().time() - begun < 0.5
         await asyncio.wait_for(woken.wait(), 30)
         assert (await reader.read(NOW)).forecasts["requests_forecast"][KEY].doubt == ""
+
+
+async def test_the_daemons_own_journal_is_a_past(tmp_path: Path) -> None:
+    journal, load = Journal(tmp_path), daily(3)
+    for at, value in zip(*load, strict=True):
+        samples = (Sample(value, at, at),)
+        decision = Decision(
+            id=f"{at}", at=at, policy="p", workload=WEB, mode="act", current=2, replicas=2, verdict="keep", reason="",
+            message="", series=(Series("requests", "meter", Quality.FRESH, samples),),
+        )  # fmt: skip
+        journal.append(decision)
+    journal.close()
+    now = START + 3 * 86400
+    async with opened(source(), VirtualClock(now), journal=tmp_path) as reader:
+        found = (await reader.read(now)).forecasts["requests_forecast"][KEY]
+        assert isinstance(reader, Describes)
+        assert reader.describe() == {"forecasts": 1, "believed": 1, "fits": 1, "lost": 0, "doubts": {}}
+    assert (found.doubt, found.period) == ("", 86400.0)
 
 
 async def test_without_a_journal_on_disk_there_is_no_past_in_it() -> None:
