@@ -5,14 +5,21 @@ Knows a cluster, and that whatever happens to one action is told and harms no ot
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Create, Mark
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster
 from elasticd.decide import condition_after
-from elasticd.model import Announce, Answer, Decision, Mark, Outcome
+from elasticd.policy import JobSet
+from elasticd.records import Decision, Outcome
 from elasticd.words import raised
+
+STOPPED = "Stopped"
+"""The reason of an outcome that was cancelled."""
 
 
 async def announce(cluster: Cluster, announcement: Announce) -> None:
@@ -21,42 +28,73 @@ async def announce(cluster: Cluster, announcement: Announce) -> None:
         await cluster.act(announcement)
 
 
-async def carry_out(cluster: Cluster, clock: Clock, decision: Decision) -> Outcome:
+async def carry_out_all(
+    cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None
+) -> AsyncIterator[Outcome]:
+    """The action with its marks, then the Jobs to delete; what came of each. After one that was cancelled no more."""
+    last = ""
+    if decision.action or decision.marks:
+        outcome = await carry_out(cluster, clock, decision, job)
+        last = outcome.reason
+        yield outcome
+    for removal in decision.removals:
+        if last != STOPPED:
+            outcome = await _told(clock, decision, partial(cluster.act, removal), (removal.before, removal.after))
+            last = outcome.reason
+            yield replace(outcome, condition=None)
+
+
+async def carry_out(cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None = None) -> Outcome:
+    """Do what it asks for, of a job set from its template."""
+    action = decision.action
+    count = (action.before, action.after) if action else (decision.current, decision.current)
+    outcome = await _told(clock, decision, partial(_do, cluster, decision, job), count)
+    return outcome if action else replace(outcome, condition=None)
+
+
+async def _told(
+    clock: Clock, decision: Decision, work: Callable[[], Awaitable[Answer]], count: tuple[int, int]
+) -> Outcome:
     """Do it, unless the policy only observes; cancelled, the outcome says so and is given all the same."""
     begun, answer = clock.now(), Answer("observed", message="mode = observe")
     if decision.mode == "act":
         try:
-            answer = await _do(cluster, decision)
+            answer = await work()
         except asyncio.CancelledError:
-            answer = Answer("failed", message="elasticd stopped before the answer came", reason="Stopped")
+            answer = Answer("failed", message="elasticd stopped before the answer came", reason=STOPPED)
         except Exception as error:
             answer = Answer("failed", message=raised(error), reason=type(error).__name__)
-    now, action = clock.now(), decision.action
+    now = clock.now()
     return Outcome(
         decision=decision.id,
         at=now,
         policy=decision.policy,
         workload=decision.workload,
         result=answer.result,
-        before=action.before if action else decision.current,
-        after=action.after if action else decision.current,
+        before=count[0],
+        after=count[1] if answer.after is None else answer.after,
         code=answer.code,
         message=answer.message,
         reason=answer.reason,
-        condition=condition_after(answer) if action else None,
+        condition=condition_after(answer),
         seconds=now - begun,
     )
 
 
-async def _do(cluster: Cluster, decision: Decision) -> Answer:
-    """The marks, and then the action: without them the wrong pods would go, or nobody would wake what sleeps."""
-    answer = Answer("done")
+async def _do(cluster: Cluster, decision: Decision, job: JobSet | None) -> Answer:
+    """The marks, and then the action: without them the wrong pods would go, or nobody would wake what sleeps.
+
+    The manifest of a Job is given only now: what it may hold belongs in no record.
+    """
+    answer, action = Answer("done"), decision.action
     for mark in decision.marks:
         answer = await cluster.act(mark)
-        if answer.result != "done" and answer.reason != "NotFound" and not (decision.action and _tidies(mark)):
+        if answer.result != "done" and answer.reason != "NotFound" and not (action and _tidies(mark)):
             why = f" ({mark.reason})" if mark.reason else ""
             return replace(answer, message=f"{mark.pod or mark.workload} could not be marked{why}: {answer.message}")
-    return await cluster.act(decision.action) if decision.action else answer
+    if isinstance(action, Create) and job is not None:
+        action = replace(action, manifest=job.manifest)
+    return await cluster.act(action) if action else answer
 
 
 def _tidies(mark: Mark) -> bool:

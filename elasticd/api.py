@@ -2,6 +2,8 @@
 
 from msgspec import Meta, Struct, field
 
+from elasticd.actions import Mark
+from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
@@ -10,23 +12,22 @@ from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
     Condition,
     Container,
-    Decision,
     Limit,
-    Mark,
     Measure,
     Node,
     Observation,
-    Outcome,
     Pod,
     Quality,
     Recommendation,
     Ref,
+    Room,
     Sample,
     Series,
     Workload,
 )
 from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.records import Decision, Outcome
 from elasticd.serving import Serving, request_of, serving
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
@@ -42,6 +43,7 @@ __all__ = [
     "Forecast",
     "Hours",
     "Instant",
+    "Job",
     "Limit",
     "Measure",
     "Meta",
@@ -60,6 +62,7 @@ __all__ = [
     "Rates",
     "Recommendation",
     "Ref",
+    "Room",
     "Run",
     "Sample",
     "Seconds",

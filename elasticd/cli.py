@@ -27,10 +27,10 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import load_settings
 from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
 from elasticd.journal import read_back
-from elasticd.model import Decision, Outcome
 from elasticd.options import options
 from elasticd.plugins import Installed, Registry, discover
 from elasticd.record import moment, prometheus_of, seconds, write_recording
+from elasticd.records import Decision, Outcome
 from elasticd.secrets import CredentialError
 from elasticd.sources import Source
 from elasticd.sources.prometheus.history import Steps

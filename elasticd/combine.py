@@ -1,8 +1,8 @@
 """How limits and bounds restrain a wish, and which of them says so.
 
 Pure arithmetic of intervals: first the limits of the wish itself intersect, then those that delay, then those that
-shorten, and the policy's bounds come last; so the order of plugins never matters. Knows the HPA's conditions; knows
-nothing of metrics or time.
+shorten, then those that take a change back, and the policy's bounds come last; so the order of plugins never matters.
+Knows the HPA's conditions; knows nothing of metrics or time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,12 +44,15 @@ def contradiction(limits: Sequence[Limit], current: int) -> str:
 
     Those of one stage must; those of the wish come before all others, and contradict none of them. What shortens has
     the last word over what delays as long as it lets the count be what it is, as the HPA's rates do; where it asks for
-    another count it must agree with what delays too.
+    another count it must agree with what delays too. What takes a change back must agree with all but what gives way.
     """
     if _agree(limits):
         return ""
-    cuts, delays, paces = _stages(limits)
-    for stage in (cuts, [*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces):
+    cuts, delays, paces, undoing = _stages(limits)
+    stages = [cuts, [*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces]
+    if undoing:
+        stages.append([limit for limit in limits if not limit.gives_way])
+    for stage in stages:
         lowest = [(limit.lowest, limit) for limit in stage if limit.lowest is not None]
         highest = [(limit.highest, limit) for limit in stage if limit.highest is not None]
         if not lowest or not highest or max(low for low, _ in lowest) <= min(high for high, _ in highest):
@@ -69,11 +72,16 @@ def _agree(limits: Sequence[Limit]) -> bool:
     return not lowest or not highest or max(lowest) <= min(highest)
 
 
-def _stages(limits: Sequence[Limit]) -> tuple[list[Limit], list[Limit], list[Limit]]:
-    """What cuts the wish, then what delays, then what shortens: within a stage limits intersect."""
-    stages: tuple[list[Limit], list[Limit], list[Limit]] = ([], [], [])
+_Stages = tuple[list[Limit], list[Limit], list[Limit], list[Limit]]
+
+
+def _stages(limits: Sequence[Limit]) -> _Stages:
+    """What cuts the wish, what delays, what shortens, what takes back: within a stage limits intersect."""
+    stages: _Stages = ([], [], [], [])
     for limit in limits:
-        stages[0 if limit.of_wish else 1 if limit.condition == "AbleToScale" else 2].append(limit)
+        stages[3 if limit.takes_back else 0 if limit.of_wish else 1 if limit.condition == "AbleToScale" else 2].append(
+            limit
+        )
     return stages
 
 
@@ -82,20 +90,30 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
 
     The limits come unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds.
     """
+    return _combined(wish, tuple(limits), bounds)
+
+
+@lru_cache(maxsize=4096)
+def _combined(wish: int, limits: tuple[Limit, ...], bounds: Bounds) -> Combined:
+    """Kept, as the same limits hold the same wish from look to look, and in many workloads at once."""
     moving = [limit for limit in limits if limit.clamp(wish) != wish]
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)
-    cuts, delays, paces = _stages(limits)
+    cuts, delays, paces, undoing = _stages(limits)
     asked = _clamp(wish, cuts)
     delayed = _clamp(asked, delays)
     paced = _clamp(delayed, paces)
-    final = within(paced, bounds)
+    undone = _clamp(paced, undoing)
+    final = within(undone, bounds)
     # Where what shortens ends at the very bound, the HPA names the bound.
-    edge = bounds_limit(bounds, delayed if final == paced and within(delayed, bounds) == final else paced)
+    edge = bounds_limit(bounds, delayed if final == undone == paced and within(delayed, bounds) == final else undone)
     marked = []
     for one in limits:
-        delaying = (asked, delayed) if one.condition == "AbleToScale" else (delayed, paced)
-        before, after = (wish, asked) if one.of_wish else delaying
+        before, after = (asked, delayed) if one.condition == "AbleToScale" else (delayed, paced)
+        if one.takes_back:
+            before, after = paced, undone
+        elif one.of_wish:
+            before, after = wish, asked
         moved = final == after != before and one.clamp(before) == after
         marked.append(replace(one, bound=True) if moved and not edge.bound else one)
     found = min([limit for limit in marked if limit.bound], key=_order, default=None)

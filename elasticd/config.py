@@ -11,14 +11,16 @@ from typing import Annotated, Any, Literal
 import tomli
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from elasticd.batch import JOB_KIND
 from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
 from elasticd.errors import ConfigError, nearest
 from elasticd.mend import convert
 from elasticd.model import Ref
 from elasticd.outlet import Outlet
 from elasticd.plugins import Installed, Registry, implemented
-from elasticd.policy import Bounds, Combine, Policy, Select, Strategy, Target, Trust
+from elasticd.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
 from elasticd.secrets import CREDENTIAL
 from elasticd.sources import JOURNAL, Source
 from elasticd.words import one_line, raised, shown
@@ -64,40 +66,75 @@ class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
     outlet: dict[str, Any] | None = None
 
 
+class _JobTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [job]. 63 characters are the most that a Job's name may have, of which the hash and number take 20."""
+
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=43)]
+    template: dict[str, Any] | UnsetType = UNSET
+    template_file: str | UnsetType = UNSET
+    successful_history: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    failed_history: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    rollout: Literal["gradual", "default"] = "gradual"
+
+    def __post_init__(self) -> None:
+        if (self.template is UNSET) == (self.template_file is UNSET):
+            which = "neither is" if self.template is UNSET else "both are"
+            raise ValueError(f"template: must be given, or else template_file, {which}")
+
+
 class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
     replicas: Bounds
     strategy: Annotated[list[dict[str, Any]], Meta(min_length=1)]
     limit: list[dict[str, Any]] = []
     workload: Target | UnsetType = UNSET
     select: Select | UnsetType = UNSET
+    job: _JobTable | UnsetType = UNSET
     mode: Literal["act", "observe"] = "observe"
     interval: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
     jitter: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
     max_age: Annotated[float, Meta(gt=0)] = 120.0
     trust: Trust = field(default_factory=Trust)
     combine: Combine = "max"
+    freeze: Freeze = "none"
+    foreign: Foreign = field(default_factory=Foreign)
 
     def __post_init__(self) -> None:
-        if (self.workload is UNSET) == (self.select is UNSET):
-            which = "neither is" if self.workload is UNSET else "both are"
-            raise ValueError(f"workload: must be given, or else [select], {which}")
+        tables = {"[workload]": self.workload, "[select]": self.select, "[job]": self.job}
+        given = [name for name, table in tables.items() if table is not UNSET]
+        if len(given) != 1:
+            which = f"{' and '.join(given)} are" if given else "none of them is"
+            raise ValueError(f"workload: must be given, or else [select] or [job], {which}")
+        for key in ("workload", "select"):
+            table = getattr(self, key)
+            if table is not UNSET and (table.api_version, table.kind) == JOB_KIND:
+                raise ValueError(f"{key}.kind: must have a scale subresource, is Job: [job] is for sets of Jobs")
 
 
 LARGEST = 1 << 20
 """Bytes of a file that a person may have written."""
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file's tables. Raises ConfigError, naming line and column."""
+def read_text(path: Path) -> str:
+    """A file's text. Raises ConfigError for one that is none, or too large to have been written by a person."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             raise ConfigError(str(path), "", f"must be a file of at most {LARGEST >> 20} MB")
-        return tomli.loads(path.read_text(encoding="utf-8-sig"))
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(str(path), "", f"must be readable, is not: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"must be UTF-8, is not at byte {error.start + 1}") from None
+    except ValueError as error:  # a character that no path may have
+        raise ConfigError(one_line(str(path)), "", f"must be a file's path, is not: {error}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables. Raises ConfigError, naming line and column."""
+    text = read_text(path)
+    try:
+        return tomli.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(str(path), "", f"must be TOML: {one_line(str(error))}") from None
 
@@ -171,7 +208,11 @@ def _check_derived(sources: Sequence[Source], file: str) -> None:
 def load_policy(path: Path, registry: Registry) -> Policy:
     """One policy file. Raises ConfigError for the first thing that is wrong with it."""
     name = str(path)
-    raw = convert(read_toml(path), _PolicyFile, name)
+    file = read_toml(path)
+    if "job" in file and isinstance(file.get("replicas"), dict):
+        file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
+    raw = convert(file, _PolicyFile, name)
+    job = None if raw.job is UNSET else _job_set(raw.job, path)
     strategies = _records(raw.strategy, registry, name, "strategy")
     limits = _records(raw.limit, registry, name, "limit")
     policy = Policy(
@@ -179,14 +220,17 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         replicas=raw.replicas,
         strategies=strategies,
         limits=limits,
-        workload=None if raw.workload is UNSET else raw.workload,
+        workload=job.target if job else None if raw.workload is UNSET else raw.workload,
         select=None if raw.select is UNSET else raw.select,
+        job=job,
         mode=raw.mode,
         interval=raw.interval,
         jitter=raw.jitter,
         max_age=raw.max_age,
         trust=raw.trust,
         combine=raw.combine,
+        freeze=raw.freeze,
+        foreign=raw.foreign,
     )
     for key, records in (("strategy", strategies), ("limit", limits)):
         for index, record in enumerate(records):
@@ -203,6 +247,29 @@ def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:
         raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
     if problem is not None:
         raise ConfigError(file, f"{key}.{option}" if what else key, one_line(what or problem))
+
+
+def _job_set(table: _JobTable, path: Path) -> JobSet:
+    """A job set with its template, which may be a file beside the policy's."""
+    file, key, manifest = str(path), "job.template", table.template
+    try:
+        if table.template_file is not UNSET:
+            beside = path.parent / Path(table.template_file).expanduser()
+            text = read_text(beside)
+            file, key = str(beside), ""
+            manifest = parse(text)
+        checked = check(manifest, table.namespace)
+    except TemplateError as error:
+        raise ConfigError(file, ".".join(filter(None, (key, error.key))), error.problem) from None
+    return JobSet(
+        table.namespace,
+        table.name,
+        checked,
+        hash_of(checked),
+        table.successful_history,
+        table.failed_history,
+        table.rollout,
+    )
 
 
 def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: str) -> tuple[Strategy, ...]:
@@ -267,6 +334,11 @@ def policy_files(folder: Path) -> list[Path]:
         raise ConfigError(one_line(str(folder)), "", f"must be a folder's path, is not: {error}") from None
 
 
+def template_files(folder: Path) -> list[Path]:
+    """What may be templates beside the policies: a policy changes when its template does."""
+    return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
+
+
 def load_policies(folder: Path, registry: Registry) -> tuple[list[Policy], list[ConfigError]]:
     """Every policy of a folder, and a ConfigError for every file that is wrong or clashes with another."""
     policies: list[Policy] = []
@@ -296,7 +368,7 @@ def _clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
             selecting.append(policy)
         if other:
             problem = f"must not be one that {other.name}.toml acts on too"
-            key = "workload" if policy.workload else "select"
+            key = "job" if policy.job else "workload" if policy.workload else "select"
             errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
     return errors
 

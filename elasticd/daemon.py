@@ -19,16 +19,16 @@ from elasticd.advice import examine
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
-from elasticd.config import Settings, check_sources, load_policies, load_settings, policy_files
+from elasticd.config import Settings, check_sources, load_policies, load_settings, policy_files, template_files
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
-from elasticd.model import Decision, Outcome
 from elasticd.outlet import Teller
 from elasticd.plugins import Registry, discover
 from elasticd.policy import Policy
+from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
 from elasticd.sources import Source
@@ -298,9 +298,9 @@ def _count(policies: Sequence[Policy]) -> str:
 
 
 def _state_of(folder: Path) -> object:
-    """Changes whenever a policy file does, also where a mounted ConfigMap swaps its links."""
+    """Changes whenever a policy file or a template does, also where a mounted ConfigMap swaps its links."""
     try:
-        stats = [(path.name, path.stat()) for path in policy_files(folder)]
+        stats = [(path.name, path.stat()) for path in (*policy_files(folder), *template_files(folder))]
         return [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
     except (ConfigError, OSError) as error:
         return str(error)

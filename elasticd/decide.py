@@ -9,25 +9,15 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.asking import Case
 from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
-from elasticd.model import (
-    Announce,
-    Answer,
-    Condition,
-    ConditionType,
-    Decision,
-    Failure,
-    Limit,
-    Mark,
-    Recommendation,
-    Ref,
-    Scale,
-    Series,
-    Verdict,
-)
+from elasticd.jobs import grow, keep_running, tidy
+from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
+from elasticd.records import Decision, Verdict
+from elasticd.vetoes import vetoes
 from elasticd.victims import choice, chosen, leftover
 from elasticd.zero import markings, paused
 
@@ -55,15 +45,23 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    found, marks = _with_victims(case, _bounds_first(case) or _by_strategies(case))
-    marks = (*markings(policy.name, workload, found.replicas), *marks)
+    job, name = policy.job, f"{policy.name}:{workload.ref}@{observation.at:.3f}"
+    found = _vetoed(case, _bounds_first(case) or _by_strategies(case))
+    if job is not None:
+        found = _run_on(found, workload.replicas)
+    found, marks = _with_victims(case, found)
+    if job is None:
+        marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
-    action = None
+    action: Scale | Create | None = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
-        action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
+        if job is not None:
+            action = grow(job, workload, found.replicas, why, name)
+        else:
+            action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
     return Decision(
-        id=f"{policy.name}:{workload.ref}@{observation.at:.3f}",
+        id=name,
         at=observation.at,
         policy=policy.name,
         workload=workload.ref,
@@ -87,6 +85,7 @@ def decide(case: Case) -> Decision:
         blind=found.blind,
         marks=marks,
         recall=case.hooks.recalls,
+        removals=tidy(job, workload) if job is not None and _view_age(case) <= VIEW_AGE else (),
     )
 
 
@@ -121,11 +120,14 @@ def _bounds_first(case: Case) -> _Judgement | None:
     """
     observation, bounds = case.observation, case.policy.replicas
     current = observation.workload.replicas
-    age = observation.at - observation.confirmed
+    age = _view_age(case)
     if age > VIEW_AGE:
         message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
         return _hold(current, "AbleToScale", "StaleCluster", message)
-    if why := paused(observation.workload, bounds):
+    jobs = case.policy.job is not None
+    if jobs and current >= bounds.min:  # Jobs beyond max end by themselves
+        return None
+    if not jobs and (why := paused(observation.workload, bounds)):
         return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:
@@ -134,6 +136,26 @@ def _bounds_first(case: Case) -> _Judgement | None:
     limit = bounds_limit(bounds, current)
     message = f"{current} replicas are {side} = {final}"
     return _Judgement("scale", final, limit.reason, message, limits=(limit,))
+
+
+def _view_age(case: Case) -> float:
+    """Seconds since the cluster last proved what is shown of it."""
+    return case.observation.at - case.observation.confirmed
+
+
+def _run_on(found: _Judgement, current: int) -> _Judgement:
+    """What is left of an answer about a job set: Jobs are created, and never ended to become fewer."""
+    floor = keep_running(found.replicas, current)
+    if floor is None:
+        return found
+    return replace(
+        found,
+        verdict="hold",
+        replicas=current,
+        reason=floor.reason,
+        message=floor.message,
+        limits=(*found.limits, floor),
+    )
 
 
 def _by_strategies(case: Case) -> _Judgement:
@@ -157,6 +179,30 @@ def _by_strategies(case: Case) -> _Judgement:
     return replace(found, recommendations=opinions, failures=said.failures + found.failures)
 
 
+def _vetoed(case: Case, found: _Judgement) -> _Judgement:
+    """The same, held where somebody has frozen the workload or scales it too. What the strategies wished for stays, so
+    that it is seen and their windows know it."""
+    standing = vetoes(case.policy, case.observation, case.past)
+    if not standing or found.reason == "StaleCluster":
+        return found
+    current = case.observation.workload.replicas
+    told = [replace(one.limit, bound=one.limit.clamp(found.replicas) != found.replicas) for one in standing]
+    trouble = next((one.limit for one in standing if one.trouble), None)
+    why = trouble or next((one for one in told if one.bound), None)
+    if why is None:
+        return replace(found, limits=(*found.limits, *told))
+    able = Condition("AbleToScale", trouble is None, why.reason, why.message)
+    return replace(
+        found,
+        verdict="hold",
+        replicas=current,
+        reason=why.reason,
+        message=why.message,
+        limits=(*(replace(one, bound=False) for one in found.limits), *told),
+        conditions=(able, *(one for one in found.conditions if one.type != "AbleToScale")),
+    )
+
+
 def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
     """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
     found = [
@@ -169,7 +215,7 @@ def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure
     if found:
         return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=preference, default=None)
+    return min(off, key=preference) if off else None
 
 
 def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
@@ -215,7 +261,7 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
     any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
     current = case.observation.workload.replicas
     said = case.ask("limit", wish=wish)
-    limits = tuple(replace(value, name=value.name or name, bound=False) for name, value in said.values)
+    limits = tuple([value for _, value in said.values])
     if said.failures:
         return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
     if problem := contradiction(limits, current):
@@ -249,8 +295,8 @@ def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...])
 def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
     """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
     said = case.ask("poll_interval")
-    asked = min([(value, name) for name, value in said.values], default=(case.policy.interval, "policy"))
-    return (*asked, said.failures)
+    asked = [(value, name) for name, value in said.values] or [(case.policy.interval, "policy")]
+    return (*min(asked), said.failures)
 
 
 def condition_after(answer: Answer) -> Condition | None:

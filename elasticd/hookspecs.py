@@ -10,8 +10,9 @@ from typing import Any
 import pluggy
 
 from elasticd.memory import Past
-from elasticd.model import Decision, Limit, Observation, Outcome, Recommendation, Workload
+from elasticd.model import Limit, Observation, Recommendation, Workload
 from elasticd.policy import Policy, Strategy
+from elasticd.records import Decision, Outcome
 
 hookspec = pluggy.HookspecMarker("elasticd")
 hookimpl = pluggy.HookimplMarker("elasticd")
@@ -40,7 +41,8 @@ def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Li
     """What restrains a wish: an interval and a reason. None: nothing.
 
     All that cut the wish itself (`of_wish`) intersect and go first, then all that delay (condition AbleToScale), then
-    all that shorten (ScalingLimited), then the policy's bounds; so their order never matters.
+    all that shorten (ScalingLimited), then all that take a change back (`takes_back`), then the policy's bounds; so
+    their order never matters.
     """
     raise NotImplementedError
 

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from elasticd import past as pasts
 from elasticd.errors import UnavailableError
 from elasticd.memory import Past
-from elasticd.model import Decision, Outcome, Ref
+from elasticd.model import Ref
+from elasticd.records import Decision, Outcome
 
 Record = Decision | Outcome
 Key = tuple[str, Ref]

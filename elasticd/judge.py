@@ -15,8 +15,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from elasticd.decide import Case, decide, held
-from elasticd.model import Decision, Failure
+from elasticd.model import Failure
 from elasticd.plugins import Hooks
+from elasticd.records import Decision
 from elasticd.words import raised
 
 Judge = Callable[[Sequence[Case]], Awaitable[list["Decision | str"]]]

@@ -11,16 +11,17 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from elasticd.acting import announce, carry_out
+from elasticd.acting import announce, carry_out_all
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
-from elasticd.model import Decision, Failure, Outcome, Readings, Ref, Series, Workload
+from elasticd.model import Failure, Readings, Ref, Series, Workload
 from elasticd.observe import fingerprint, observe
 from elasticd.past import HORIZON
 from elasticd.policy import Policy
+from elasticd.records import Decision, Outcome
 from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
 from elasticd.seen import Seen
@@ -264,6 +265,8 @@ class Loop:
             return self._held(policy, ref, now, "PluginBlocked", stuck)
         hooks = roll.hooks(policy)
         observation = observe(policy, workload, self.snapshot, readings, hooks.reads, now)
+        if hooks.looks_at_nodes:
+            observation = replace(observation, rooms=self.snapshot.rooms())
         if overlap := roll.ambiguity(ref, observation.pods):
             observation = replace(observation, fault=("AmbiguousSelector", overlap))
         mark, seen = fingerprint(observation), self._seen.get(key)
@@ -338,15 +341,17 @@ class Loop:
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)
-        if decision.action or (decision.marks and decision.mode == "act"):
+        if decision.action or decision.removals or (decision.marks and decision.mode == "act"):
             self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
         else:
             self._again(key, now, decision.interval)
 
     async def _act(self, key: Key, decision: Decision) -> None:
         """Carry out what was decided. The workload is not looked at again before that has ended."""
+        job = self._roll.members[key].job
         try:
-            self._record(await carry_out(self._cluster, self._clock, decision))
+            async for outcome in carry_out_all(self._cluster, self._clock, decision, job):
+                self._record(outcome)
         finally:
             del self._acting[key]
             now = self._clock.now()

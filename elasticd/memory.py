@@ -24,11 +24,12 @@ class Run(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Change(Struct, frozen=True, gc=False, array_like=True):
-    """A scaling that was carried out."""
+    """A change of the count, and the reason of the decision that asked for it (empty: somebody else's)."""
 
     at: float
     before: int
     after: int
+    reason: str = ""
 
 
 class Past(Struct, frozen=True, gc=False):
@@ -49,6 +50,12 @@ class Past(Struct, frozen=True, gc=False):
     """Since when no decision has known what the workload needs; None: the last one did."""
     points: dict[str, tuple[Point, ...]] = {}
     """By series, oldest first, for as long as a strategy `recalls`. A gap shows in their times."""
+    foreign: tuple[Change, ...] = ()
+    """Changes of the count that somebody else made between two decisions, at the time of the later one."""
+    count: int | None = None
+    """What the count was when it was last looked at or set; None: it is not known."""
+    asked: Change | None = None
+    """What the last decision asked for, whatever came of it."""
 
     def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""
@@ -58,6 +65,13 @@ class Past(Struct, frozen=True, gc=False):
                 break
             found.append(run.replicas)
         return found
+
+    def others(self, at: float, count: int) -> tuple[Change, ...]:
+        """The changes that somebody else made, with the one that this count shows, seen at a time. A count that was
+        asked for is ours even where the answer to that was lost."""
+        if self.count is None or self.count == count or (self.asked is not None and self.asked.after == count):
+            return self.foreign
+        return (*self.foreign, Change(at, self.count, count))
 
     def changes_after(self, after: float) -> list[Change]:
         """The scalings strictly later than a time, newest first."""

@@ -10,10 +10,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from elasticd.batch import Job
 from elasticd.foreseen import Forecast
 
 
-class Ref(Struct, frozen=True, order=True, gc=False):
+class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Which workload: written NAMESPACE/KIND/NAME."""
 
     namespace: str
@@ -113,6 +114,21 @@ class Pod(Struct, frozen=True, gc=False):
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
 
+    def requested(self) -> dict[str, float]:
+        """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
+        a resource leaves it out."""
+        found: dict[str, float] = {}
+        for container in self.containers:
+            for resource, amount in container.requests.items():
+                found[resource] = found.get(resource, 0.0) + amount
+        return {**found, **self.requests} if self.requests else found
+
+    @property
+    def job(self) -> str:
+        """The UID of the Job that it belongs to, empty where it says none. Unlike a name it is never another's."""
+        found = self.labels.get("batch.kubernetes.io/controller-uid")  # since Kubernetes 1.27
+        return self.labels.get("controller-uid", "") if found is None else found
+
 
 class Node(Struct, frozen=True, gc=False):
     """A node as far as judgement needs it."""
@@ -125,8 +141,16 @@ class Node(Struct, frozen=True, gc=False):
     allocatable: dict[str, float] = {}
 
 
+class Room(Struct, frozen=True, gc=False):
+    """A node and what is left of it: allocatable less what the pods on it request, by resource; of `pods`, how many
+    more it takes."""
+
+    node: Node
+    free: dict[str, float]
+
+
 class Workload(Struct, frozen=True, gc=False):
-    """Anything with a scale subresource, as seen at `version`."""
+    """Anything with a scale subresource, as seen at `version`; or a job set, whose replicas are the Jobs in flight."""
 
     ref: Ref
     uid: str
@@ -138,13 +162,21 @@ class Workload(Struct, frozen=True, gc=False):
     selector: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    rollout: str = ""
+    """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
+    writer: str = ""
+    """Who set spec.replicas last, as the API server notes it; empty when it does not say."""
+    jobs: tuple[Job, ...] = ()
+    """Of a job set: all that are there, also those that have ended, by name. Its pods are those of Jobs in flight."""
 
 
 class Observation(Struct, frozen=True, gc=False):
     """What is known about one workload at one time.
 
     `confirmed` is when the cluster last proved that this view is current. `fault` is why it must not be
-    acted on (a condition reason and a sentence), empty when nothing is wrong.
+    acted on (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another that sets the
+    workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for who `looks_at_nodes`; None:
+    nobody does.
     """
 
     at: float
@@ -153,6 +185,8 @@ class Observation(Struct, frozen=True, gc=False):
     series: dict[str, Series] = {}
     confirmed: float = 0.0
     fault: tuple[str, str] = ("", "")
+    autoscaler: str = ""
+    rooms: tuple[Room, ...] | None = None
 
 
 class Measure(Struct, frozen=True, gc=False):
@@ -185,7 +219,7 @@ class Recommendation(Struct, frozen=True, gc=False):
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
 
 
-class Limit(Struct, frozen=True, gc=False):
+class Limit(Struct, frozen=True, gc=False, cache_hash=True):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
@@ -203,6 +237,10 @@ class Limit(Struct, frozen=True, gc=False):
     of_wish: bool = False
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
+    takes_back: bool = False
+    """It undoes a change that went wrong: it need not hold the current count, and goes before what gives way."""
+    gives_way: bool = False
+    """It only steadies or paces what is wished for, so that it does not hold up what takes a change back."""
 
     def clamp(self, replicas: int) -> int:
         """The count inside the interval that is nearest to this one."""
@@ -228,109 +266,6 @@ class Failure(Struct, frozen=True, gc=False):
     message: str
 
 
-class Scale(Struct, frozen=True, gc=False, tag="scale"):
-    """Set the scale subresource from `before` to `after`, if it still is the workload that was judged."""
-
-    workload: Ref
-    uid: str
-    version: str
-    before: int
-    after: int
-    reason: str
-
-
-class Announce(Struct, frozen=True, gc=False, tag="announce"):
-    """Tell whoever looks at the workload, as a Kubernetes Event."""
-
-    workload: Ref
-    uid: str
-    reason: str
-    message: str
-    warning: bool = False
-
-
-class Mark(Struct, frozen=True, gc=False, tag="mark"):
-    """Set annotations of a workload, or of one of its pods, or take them away (None), if it still has this uid; and
-    this version, where one is given."""
-
-    workload: Ref
-    uid: str
-    annotations: dict[str, str | None]
-    pod: str = ""
-    reason: str = ""
-    version: str = ""
-
-    def on(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """What they are with it."""
-        merged = {**annotations, **self.annotations}
-        return {key: value for key, value in merged.items() if value is not None}
-
-
-Action = Scale | Announce | Mark
-Verdict = Literal["scale", "keep", "hold"]
-
-
-class Decision(Struct, frozen=True, gc=False, tag="decision"):
-    """All that went into one answer about one workload, and the answer.
-
-    `verdict` is scale (the count changes), keep (it is right as it is) or hold (it cannot be known, or must
-    not be changed). `wish` is what the strategies together asked for, `replicas` what is left of it after
-    all limits.
-    """
-
-    id: str
-    at: float
-    policy: str
-    workload: Ref
-    mode: Literal["act", "observe"]
-    current: int
-    replicas: int
-    verdict: Verdict
-    reason: str
-    message: str
-    uid: str = ""
-    wish: int | None = None
-    recommendations: tuple[Recommendation, ...] = ()
-    limits: tuple[Limit, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    series: tuple[Series, ...] = ()
-    pods: int = 0
-    interval: float = 0.0
-    interval_by: str = ""
-    action: Scale | None = None
-    blind: bool = False
-    """Whether it could not be known what is needed."""
-    marks: tuple[Mark, ...] = ()
-    """What is written before the action, in this order; when one cannot be, the action is not begun."""
-    recall: float = 0.0
-    """Seconds for which what its series came to is remembered."""
-
-    @property
-    def asked(self) -> int | None:
-        """The wish as the limits of the wish itself leave it: what is remembered of it."""
-        if self.wish is None:
-            return None
-        asked = self.wish
-        for limit in self.limits:
-            asked = limit.clamp(asked) if limit.of_wish else asked
-        return asked
-
-
-Result = Literal["done", "refused", "conflict", "failed", "observed"]
-
-
-class Answer(Struct, frozen=True, gc=False):
-    """What a cluster says to an action: done, refused (a budget, a lost lease), conflict (the world moved
-    since it was judged) or failed. `reason` is one word for counting, empty when done; `code` is the API's HTTP
-    status, 0 when it was not asked."""
-
-    result: Result
-    code: int = 0
-    message: str = ""
-    reason: str = ""
-
-
 class Readings(Struct, frozen=True, gc=False):
     """What one source said in one read.
 
@@ -354,22 +289,3 @@ class Readings(Struct, frozen=True, gc=False):
     newest: float | None = None
     complete: bool = True
     forecasts: Mapping[str, Mapping[str, Forecast]] = {}
-
-
-class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
-    """What came of a decision's action: done, refused (by us), conflict (the world moved), failed, or
-    observed (mode observe: it would have been done). `reason` is one word for counting, `condition` what the HPA would
-    say of it. `code` is the API's status, 0 when it was not asked."""
-
-    decision: str
-    at: float
-    policy: str
-    workload: Ref
-    result: Result
-    before: int
-    after: int
-    code: int = 0
-    message: str = ""
-    reason: str = ""
-    condition: Condition | None = None
-    seconds: float = 0.0

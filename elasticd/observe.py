@@ -39,6 +39,7 @@ def observe(
         series={name: cut.series(name, readings) for name in sorted(names)},
         confirmed=snapshot.confirmed_for(workload.ref),
         fault=("InvalidSelector", fault) if fault else ("", ""),
+        autoscaler=snapshot.autoscaler(workload.ref),
     )
 
 
@@ -57,7 +58,7 @@ class _Cut:
 
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
-        self._workload, self._pods, self._at = str(ref), pods, at
+        self._ref, self._pods, self._at = ref, pods, at
         self._keys, self._expected = _expected(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
@@ -65,7 +66,7 @@ class _Cut:
         passed: list[Series] = []
         for said in readings:
             if name in said.forecasts:
-                return expected(name, said, self._workload, self._at)
+                return expected(name, said, str(self._ref), self._at)
             found = self._graded(name, said)
             if found is None:
                 continue
@@ -129,7 +130,7 @@ class _Cut:
         if by_pod is not None:
             samples = [sample for key in self._keys for sample in by_pod.get(key, ())]
         if not samples and by_workload is not None:
-            samples = by_workload.get(self._workload, ())
+            samples = by_workload.get(str(self._ref), ())
         return samples
 
 
@@ -151,4 +152,11 @@ def fingerprint(observation: Observation) -> tuple[object, ...]:
     """Equal for two observations between which nothing moved but the clock. Snapshots share the pods that did not
     change, so comparing them costs a look at their identities."""
     moved = tuple((one.quality, [sample.measured for sample in one.samples]) for one in observation.series.values())
-    return (moved, observation.workload, observation.pods, observation.fault)
+    return (
+        moved,
+        observation.workload,
+        observation.pods,
+        observation.fault,
+        observation.autoscaler,
+        observation.rooms,
+    )

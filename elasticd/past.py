@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Outcome, Series
+from elasticd.model import Series
+from elasticd.records import Decision, Outcome
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -29,7 +31,7 @@ def resume(past: Past, at: float, replicas: int) -> Past:
     found is a wish again: what happened meanwhile is not known, so nothing shrinks before a whole window."""
     if at - past.until <= max(GAP, 3 * (past.interval or 0.0)):
         return past
-    return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None)
+    return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None, count=None)
 
 
 def remember(past: Past, decision: Decision) -> Past:
@@ -51,7 +53,33 @@ def remember(past: Past, decision: Decision) -> Past:
     elif decision.wish is not None:
         since = None
     points = _noted(past.points, decision) if decision.recall else {}
-    return replace(past, runs=runs, interval=decision.interval, until=decision.at, blind_since=since, points=points)
+    return replace(
+        past,
+        runs=runs,
+        interval=decision.interval,
+        until=decision.at,
+        blind_since=since,
+        points=points,
+        foreign=_others(past, decision),
+        count=decision.current,
+        asked=_asked(decision),
+    )
+
+
+def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
+    """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
+    is none: Jobs end by themselves."""
+    if (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
+        return ()
+    foreign = past.others(decision.at, decision.current)
+    if foreign and foreign[0].at < decision.at - HORIZON:
+        foreign = tuple(one for one in foreign if one.at >= decision.at - HORIZON)
+    return foreign
+
+
+def _asked(decision: Decision) -> Change | None:
+    action = decision.action
+    return Change(decision.at, action.before, action.after, decision.reason) if action else None
 
 
 def point_of(series: Series) -> Point:
@@ -84,4 +112,5 @@ def carry(past: Past, outcome: Outcome) -> Past:
         return past
     cutoff = outcome.at - HORIZON
     kept = tuple(change for change in past.changes if change.at >= cutoff)
-    return replace(past, changes=(*kept, Change(outcome.at, outcome.before, outcome.after)))
+    why = past.asked.reason if past.asked else ""
+    return replace(past, changes=(*kept, Change(outcome.at, outcome.before, outcome.after, why)), count=outcome.after)

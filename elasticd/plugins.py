@@ -228,6 +228,7 @@ class Hooks:
                 distinct.append(strategy)
         self.reads = _union(strategy.reads() for strategy in distinct)
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
+        self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.priorities: dict[str, int] = {}
         # Only those that have one of their own: most answers change with what is observed.
         self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
@@ -244,7 +245,7 @@ class Hooks:
 
     def next_change(self, at: float) -> float:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
-        return min((found for change in self._changes if (found := change(at)) > at), default=inf)
+        return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
     def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
         """Call every implementation of a hook but those switched off. Answers of None are left out."""

@@ -4,10 +4,11 @@ Knows the shape of a policy and which combinations contradict themselves; knows 
 """
 
 from math import inf
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from elasticd.batch import JOB_KIND
 from elasticd.model import Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
@@ -20,6 +21,9 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed")`. Cross-field rules belong in
     `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember.
     """
+
+    looks_at_nodes: ClassVar[bool] = False
+    """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
 
     priority: Annotated[int, Meta(description='the highest wins where the policy has combine = "priority"')] = 0
 
@@ -97,6 +101,28 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
         return all(workload.labels.get(key) == value for key, value in self.labels.items())
 
 
+class JobSet(Struct, frozen=True):
+    """A set of Jobs that are created from one template, as it was read: `manifest` is JSON, `template` its hash.
+
+    `successful_history` and `failed_history` are how many Jobs that have ended are kept. When the template has changed,
+    rollout "gradual" lets the Jobs of the old one run to their end, and "default" deletes them (KEDA's words).
+    """
+
+    namespace: str
+    name: str
+    manifest: str
+    template: str
+    successful_history: int = 100
+    failed_history: int = 100
+    rollout: Literal["gradual", "default"] = "gradual"
+
+    @property
+    def target(self) -> Target:
+        """The set as a workload."""
+        api_version, kind = JOB_KIND
+        return Target(self.namespace, self.name, kind, api_version)
+
+
 class Trust(Struct, frozen=True, forbid_unknown_fields=True):
     """What a policy takes for known, and what it does about what is not."""
 
@@ -143,8 +169,29 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
         return min(current, self.replicas) if self.unknown == "ceiling" else max(current, self.replicas)
 
 
+Freeze = Annotated[
+    Literal["none", "up", "down", "both"], Meta(description="which way the count may not move: up, down, or both")
+]
+
+
+class Foreign(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is done when somebody else sets the same count; for policies that act."""
+
+    autoscalers: Annotated[
+        Literal["yield", "ignore"], Meta(description="yield: hold while an HPA (KEDA makes one too) has the workload")
+    ] = "yield"
+    strikes: Annotated[
+        int, Meta(ge=0, le=100, description="changes of ours that others overwrote before it yields; 0: never")
+    ] = 3
+    within: Annotated[float, Meta(gt=0, le=1800, description="seconds within which they count")] = 600.0
+    pause: Annotated[float, Meta(gt=0, le=1800, description="seconds for which it then yields")] = 1800.0
+
+
 class Policy(Struct, frozen=True, kw_only=True):
-    """One file: which workloads, between which bounds, by which strategies, within which limits."""
+    """One file: which workloads, between which bounds, by which strategies, within which limits.
+
+    With `job` the workload is that job set.
+    """
 
     name: str
     replicas: Bounds
@@ -152,12 +199,15 @@ class Policy(Struct, frozen=True, kw_only=True):
     limits: tuple[Strategy, ...] = ()
     workload: Target | None = None
     select: Select | None = None
+    job: JobSet | None = None
     mode: Literal["act", "observe"] = "observe"
     interval: float = 30.0
     jitter: float = 0.1
     max_age: float = 120.0
     trust: Trust = Trust()
     combine: Combine = "max"
+    freeze: Freeze = "none"
+    foreign: Foreign = Foreign()
 
     def governs(self, workload: Workload) -> bool:
         """Whether this policy decides about the workload."""

@@ -96,7 +96,7 @@ def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series
 
 
 def _newest(samples: tuple[Sample, ...]) -> float:
-    return max([s.measured for s in samples], default=0.0)
+    return max([s.measured for s in samples]) if samples else 0.0
 
 
 def _spoilt(given: tuple[Sample, ...], kept: tuple[Sample, ...]) -> set[str]:

@@ -9,8 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elasticd.actions import Create
 from elasticd.foreseen import Forecast
-from elasticd.model import Decision, Limit, Outcome, Recommendation, Series
+from elasticd.model import Limit, Recommendation, Series
+from elasticd.records import Decision, Outcome
 from elasticd.shelf import SourceReport
 from elasticd.words import one_line
 
@@ -184,7 +186,11 @@ def _failures(decision: Decision) -> Table:
 def _action(decision: Decision, outcome: Outcome | None) -> str:
     action = decision.action
     steps = [f"mark {mark.pod or mark.workload} ({mark.reason})" for mark in decision.marks]
-    steps += [f"scale {action.before} -> {action.after}"] if action else []
+    if isinstance(action, Create):
+        steps += [f"create {action.after - action.before} Jobs from {action.names()[0]} on"]
+    elif action:
+        steps += [f"scale {action.before} -> {action.after}"]
+    steps += [f"delete {len(one.jobs)} Jobs ({one.reason})" for one in decision.removals]
     if not steps:
         return "none"
     told = ", ".join(steps)

@@ -17,11 +17,12 @@ from elasticd.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.loop import Listener, Loop
 from elasticd.memory import Past
-from elasticd.model import Container, Decision, Observation, Pod, Quality, Ref, Sample, Workload
+from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks, Registry
 from elasticd.policy import Bounds, Policy, Strategy, Target
 from elasticd.quality import failed, grade
+from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources import Site, Source, Subject
 from elasticd.zero import ZERO

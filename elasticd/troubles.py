@@ -7,7 +7,7 @@ import logging
 from collections.abc import Set as AbstractSet
 
 from elasticd.journal import Journal, Key
-from elasticd.model import Decision, Outcome
+from elasticd.records import Decision, Outcome
 
 log = logging.getLogger(__name__)
 

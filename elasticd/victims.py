@@ -6,8 +6,9 @@ before the count, and taken away when no pod is to spare any more, also those th
 
 from collections.abc import Mapping, Sequence
 
+from elasticd.actions import Mark
 from elasticd.derived import Derived
-from elasticd.model import COST, Mark, Pod, Ref, Workload
+from elasticd.model import COST, Pod, Ref, Workload
 
 VICTIM = "elasticd.io/victim-of"
 """The policy that has chosen the pod. A cost without it is somebody else's, and left alone."""

@@ -61,7 +61,7 @@ def stabilize(wish: int, observation: Observation, past: Past, *, up: float, dow
         reason, message = "ScaleDownStabilized", _steady(lowest, "least", "highest", down)
     else:
         reason, message = "ScaleUpStabilized", _steady(highest, "most", "lowest", up)
-    return Limit(reason, message, lowest, highest, "AbleToScale")
+    return Limit(reason, message, lowest, highest, "AbleToScale", gives_way=True)
 
 
 def _steady(count: int | None, bound: str, pick: str, window: float) -> str:
@@ -82,8 +82,8 @@ def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, 
     if highest is None and lowest is None:
         return None
     if lowest is not None and (wish < current or highest is None):
-        return Limit("ScaleDownLimit", _pace(bottom, down, current, "removed"), lowest, highest)
-    return Limit("ScaleUpLimit", _pace(top, up, current, "added"), lowest, highest)
+        return Limit("ScaleDownLimit", _pace(bottom, down, current, "removed"), lowest, highest, gives_way=True)
+    return Limit("ScaleUpLimit", _pace(top, up, current, "added"), lowest, highest, gives_way=True)
 
 
 def _reach(past: Past, now: float, current: int, rates: Rates, sign: int) -> _Reach:
@@ -150,7 +150,7 @@ def cool_down(
         message = (
             f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
         )
-        return Limit("BackoffDownscale", message, current, None, "AbleToScale")
+        return Limit("BackoffDownscale", message, current, None, "AbleToScale", gives_way=True)
     if back is None:
         return None
     if both:
@@ -164,4 +164,4 @@ def _last(changes: Sequence[Change], sign: int) -> float | None:
 
 def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
     message = f"scaled {way} {age:.0f} s ago; {what} for {window:g} s after that"
-    return Limit(reason, message, ends[0], ends[1], "AbleToScale")
+    return Limit(reason, message, ends[0], ends[1], "AbleToScale", gives_way=True)

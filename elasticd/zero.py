@@ -4,7 +4,8 @@ Pure. Knows the annotation that goes before a count of 0 and is taken away above
 The cluster remembers it, so that a restart or another leader knows it too. HPA: ScaledToZero, Kubernetes 1.37.
 """
 
-from elasticd.model import Mark, Workload
+from elasticd.actions import Mark
+from elasticd.model import Workload
 from elasticd.policy import Bounds
 
 ZERO = "elasticd.io/scaled-to-zero"

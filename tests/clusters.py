@@ -6,8 +6,9 @@ Knows the Cluster protocol; knows nothing of who asks.
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
+from elasticd.actions import Action, Answer
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Workload
+from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 
 
 class Following:
@@ -35,7 +36,17 @@ class Unasked:
         return nullcontext(Following())
 
 
-class Shown:
+class Alone:
+    """All that a snapshot says of nodes' rooms and of other autoscalers when there are none."""
+
+    def rooms(self) -> tuple[Room, ...]:
+        return ()
+
+    def autoscaler(self, ref: Ref) -> str:
+        return ""
+
+
+class Shown(Alone):
     """A snapshot of these workloads and their pods."""
 
     def __init__(self, *pods: tuple[Workload, tuple[Pod, ...]], nodes: tuple[Node, ...] = ()) -> None:

@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from elasticd.actions import Announce
 from elasticd.api import Bounds, Policy, Sample, Strategy
 from elasticd.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.model import Announce, Decision, Outcome, Readings
+from elasticd.model import Readings
 from elasticd.policy import Target
+from elasticd.records import Decision, Outcome
 from elasticd.shelf import opened
 from elasticd.sources import Reader, Site, Source
 from elasticd.troubles import Troubles

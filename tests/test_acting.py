@@ -8,10 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.acting import carry_out
+from elasticd.actions import Action, Answer, Mark, Scale
 from elasticd.clock import VirtualClock
 from elasticd.decide import held
-from elasticd.model import Action, Answer, Decision, Mark, Outcome, Ref, Scale
+from elasticd.model import Ref
 from elasticd.policy import Bounds, Policy
+from elasticd.records import Decision, Outcome
 from tests.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")

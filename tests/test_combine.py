@@ -199,3 +199,38 @@ def test_a_wish_that_nothing_touches_is_left_alone(wish: int, limits: list[Limit
     found = combine(wish, free, replace(bounds, min=min(wish, bounds.min), max=max(wish, bounds.max)))
     assert (found.replicas, found.binding, *reasons(found)) == (wish, None, READY, WITHIN)
     assert not any(limit.bound for limit in found.limits)
+
+
+def back(lowest: int | None, highest: int | None) -> Limit:
+    return Limit("RolledBack", "", lowest, highest, name="back", takes_back=True)
+
+
+def yielding(limit: Limit) -> Limit:
+    return replace(limit, gives_way=True)
+
+
+@pytest.mark.parametrize(
+    ("wish", "limits", "replicas", "binding", "contradicts"),
+    [
+        pytest.param(3, [back(8, None)], 8, "RolledBack", False, id="up against the wish"),
+        pytest.param(9, [back(None, 4)], 4, "RolledBack", False, id="down against the wish"),
+        pytest.param(9, [back(8, None)], 9, None, False, id="the wish goes there anyway"),
+        pytest.param(3, [back(8, None), yielding(pace(4, 6))], 8, "RolledBack", False, id="past a rate that gives way"),
+        pytest.param(3, [back(8, None), yielding(delay(None, 5))], 8, "RolledBack", False, id="past a window too"),
+        pytest.param(3, [back(8, None), pace(4, 6)], 8, "RolledBack", True, id="never past another limit"),
+        pytest.param(3, [back(8, None), delay(None, 5)], 8, "RolledBack", True, id="whichever stage it is of"),
+        pytest.param(3, [back(8, None), pace(4, 9)], 8, "RolledBack", False, id="with one that allows it"),
+        pytest.param(3, [back(8, None), cut(None, 6)], 8, "RolledBack", True, id="nor past a schedule's ceiling"),
+        pytest.param(3, [back(8, None), back(None, 2)], 8, "RolledBack", True, id="two that go apart"),
+        pytest.param(3, [back(20, None)], 10, "TooManyReplicas", False, id="within the bounds"),
+    ],
+)
+def test_what_takes_a_change_back_goes_before_what_gives_way_alone(
+    wish: int, limits: list[Limit], replicas: int, binding: str | None, contradicts: bool
+) -> None:
+    assert bool(contradiction(limits, 5)) == contradicts
+    if not contradicts:
+        for order in (limits, limits[::-1]):
+            found = combine(wish, order, Bounds(10, 1))
+            assert (found.replicas, found.binding and found.binding.reason) == (replicas, binding)
+            assert [one.reason for one in found.limits if one.bound] == ([binding] if binding else [])

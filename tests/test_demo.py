@@ -8,8 +8,8 @@ import pytest
 
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
-from elasticd.model import Decision, Outcome
 from elasticd.plugins import discover
+from elasticd.records import Decision, Outcome
 from elasticd.testing import simulate
 from tests.test_loop import Told
 
@@ -52,6 +52,12 @@ def test_the_shop_is_looked_at_every_30_10_and_1_s_and_back_as_its_rush_comes_an
 
 def test_no_plugin_fails(told: Told) -> None:
     assert [one.failures for one in told.made if one.failures] == []
+
+
+def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Told) -> None:
+    created = sum(max(0, one.after - one.before) for one in outcomes(told, "transcode"))
+    assert created == 16  # of two times eight
+    assert max(one.current for one in decisions(told, "transcode")) == 6
 
 
 @pytest.mark.parametrize("name", ["checkout", "mailer"])

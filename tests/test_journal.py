@@ -11,23 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Scale
 from elasticd.errors import UnavailableError
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.memory import Past
-from elasticd.model import (
-    Condition,
-    Decision,
-    Failure,
-    Limit,
-    Measure,
-    Outcome,
-    Quality,
-    Recommendation,
-    Ref,
-    Sample,
-    Scale,
-    Series,
-)
+from elasticd.model import Condition, Failure, Limit, Measure, Quality, Recommendation, Ref, Sample, Series
+from elasticd.records import Decision, Outcome
 
 WEB = Ref("shop", "Deployment", "web")
 KEY = ("shop", WEB)

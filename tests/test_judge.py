@@ -15,9 +15,9 @@ import pytest
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.decide import Case
 from elasticd.judge import ThreadJudge, at_once
-from elasticd.model import Decision
 from elasticd.past import begin
 from elasticd.plugins import Hooks
+from elasticd.records import Decision
 from elasticd.testing import observation
 from tests.test_loop import WEB, Play, Want, policy
 
@@ -42,7 +42,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> ThreadJudge:
     made, real = ThreadJudge(), asyncio.timeout
 
     async def watch(limit: asyncio.Timeout) -> None:
-        while made._thread not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
+        while GATE.is_set() or made._thread not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
             await asyncio.sleep(0.001)
         limit.reschedule(0)
 

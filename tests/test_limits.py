@@ -17,7 +17,7 @@ from tests.plugins.builders import EMPTY, NOW, OLD, Wants, before, conditions, d
 
 def test_all_are_registered_by_their_names() -> None:
     names = [kind.__struct_config__.tag for kind in register_strategies()]
-    assert names == ["stabilization", "rate", "cooldown"]
+    assert names == ["stabilization", "rate", "cooldown", "capacity", "rollout", "staged"]
     assert Stabilization().reads() == Cooldown().reads() == ()
 
 

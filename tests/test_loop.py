@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Action, Announce, Answer, Scale
 from elasticd.api import (
     Bounds,
     Limit,
@@ -28,12 +29,13 @@ from elasticd.cluster import Kind
 from elasticd.journal import Journal, Key, read
 from elasticd.limits import Stabilization
 from elasticd.loop import NUDGE, QUANTUM, REST, Loop
-from elasticd.model import Action, Announce, Answer, Condition, Decision, Outcome, Readings, Scale
+from elasticd.model import Condition, Readings
 from elasticd.past import HORIZON
 from elasticd.policy import Select, Target, Trust
+from elasticd.records import Decision, Outcome
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
-from tests.clusters import Unasked
+from tests.clusters import Alone, Unasked
 
 WEB, DB = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "db")
 NAN = float("nan")
@@ -113,7 +115,7 @@ class Meter:
         return Readings("meter", now, workloads={"load": samples})
 
 
-class Snapshot:
+class Snapshot(Alone):
     """What the cluster has now."""
 
     def __init__(self, cluster: "Cluster", now: float) -> None:
@@ -985,3 +987,25 @@ async def test_a_source_of_known_pace_that_fails_is_asked_again_before_its_next_
     play.meter.wait = None
     await play.to(failed + 20)
     assert play.last().series[0].quality.value == "fresh"
+
+
+class Looks(Strategy, tag="looks", frozen=True):
+    """Tells whether it is shown the nodes."""
+
+    looks_at_nodes: ClassVar[bool] = True
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit:
+        return Limit("Looked", repr(observation.rooms))
+
+
+class Blind(Looks, tag="blind", frozen=True):
+    """Does not want them."""
+
+    looks_at_nodes: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(Looks(), "()"), (Blind(), "None")], ids=["asked", "not asked"])
+async def test_nodes_are_shown_to_whom_has_asked_for_them(limit: Strategy, shown: str) -> None:
+    play = await Play(policy("p", Want(), limits=(limit,)), web=9).to(2)
+    assert play.last().limits[0].message == shown

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from elasticd.api import Bounds, Policy
-from elasticd.model import Decision, Readings
+from elasticd.model import Readings
 from elasticd.policy import Trust
+from elasticd.records import Decision
 from tests.faults import (
     ABSURD,
     CPU,

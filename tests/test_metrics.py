@@ -210,5 +210,23 @@ def test_a_sample_of_the_near_future_has_no_age_below_0() -> None:
     assert value(metrics, "sample_age_seconds_sum") == 0
 
 
+def test_ages_fall_into_buckets_that_add_up() -> None:
+    metrics = Metrics()
+    for age in (0.0, 1.0, 1.5, 900.0, 900.5):
+        metrics.decided(decision(1000.0, series=(replace(decision(1000.0).series[0], measured=1000.0 - age),)))
+    found = {one.labels["le"]: one.value for one in samples(metrics) if one.name.endswith("age_seconds_bucket")}
+    assert found == {"1.0": 2, **dict.fromkeys(["2.0", "5.0", "10.0", "15.0", "30.0"], 3),
+                     **dict.fromkeys(["60.0", "120.0", "300.0"], 3), "900.0": 4, "+Inf": 5}  # fmt: skip
+    assert (value(metrics, "sample_age_seconds_count"), value(metrics, "sample_age_seconds_sum")) == (5, 1803.0)
+
+
+def test_sources_that_are_too_many_are_counted_together() -> None:
+    metrics = Metrics()
+    for number in range(53):
+        metrics.decided(decision(60.0, series=(replace(decision(60.0).series[0], source=f"meter-{number}"),)))
+    assert value(metrics, "sample_age_seconds_count", source="meter-49") == 1
+    assert value(metrics, "sample_age_seconds_count", source="other") == 3
+
+
 def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(Metrics(), leading=False, journal_failures=Journal().failures)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.model import Node, Pod, Quality, Readings, Ref, Sample, Workload
+from elasticd.model import Node, Pod, Quality, Readings, Ref, Room, Sample, Workload
 from elasticd.observe import fingerprint, observe
 from elasticd.policy import Bounds, Policy, Trust
 
@@ -23,6 +23,7 @@ class View(Struct):
     fault: str = ""
     confirmed: float = NOW
     version: int = 1
+    other: str = ""
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         return self.seen
@@ -41,6 +42,12 @@ class View(Struct):
 
     def nodes(self) -> tuple[Node, ...]:
         return ()
+
+    def rooms(self) -> tuple[Room, ...]:
+        return ()
+
+    def autoscaler(self, ref: Ref) -> str:
+        return self.other
 
 
 def pod(name: str, phase: str = "Running", deleted: bool = False) -> Pod:
@@ -250,3 +257,18 @@ def test_pods_that_are_being_deleted_stand_for_nobody() -> None:
     staying = tuple(replace(pod(name), started=NOW - 600) for name in "cd")
     series = observe(POLICY, WORKLOAD, View((*going, *staying)), [BY_POD], None, NOW).series["cpu"]
     assert (series.samples, series.trusted) == ((), False)
+
+
+def test_an_autoscaler_that_comes_is_something_new() -> None:
+    views = [View(), View(other="HorizontalPodAutoscaler theirs")]
+    before, after = (observe(POLICY, WORKLOAD, view, [], frozenset(), NOW) for view in views)
+    assert (before.autoscaler, after.autoscaler) == ("", "HorizontalPodAutoscaler theirs")
+    assert fingerprint(before) != fingerprint(after)
+
+
+def test_room_that_comes_is_something_new() -> None:
+    seen = observe(POLICY, WORKLOAD, View(), [], frozenset(), NOW)
+    assert seen.rooms is None, "nobody has asked for it"
+    node = Node("n", "n", True)
+    full, free = (replace(seen, rooms=(Room(node, {"cpu": cpu}),)) for cpu in (0.0, 1.0))
+    assert fingerprint(full) != fingerprint(free)

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from elasticd.config import load_settings
 from elasticd.errors import ConfigError
-from elasticd.model import Decision, Outcome, Ref
+from elasticd.model import Ref
 from elasticd.mqtt.broker import Tls
 from elasticd.mqtt.link import Link
 from elasticd.outlet import Outlet, Teller
 from elasticd.plugins import discover
+from elasticd.records import Decision, Outcome
 from elasticd.testing import judge, observation
 from tests.kube.processes import free_port
 

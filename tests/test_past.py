@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Result, Scale
 from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Decision, Limit, Outcome, Quality, Ref, Result, Sample, Series
+from elasticd.model import Limit, Quality, Ref, Sample, Series
 from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
+from elasticd.records import Decision, Outcome
 
 REF = Ref("shop", "Deployment", "web")
 
@@ -59,7 +61,7 @@ def test_of_a_wish_is_remembered_what_the_limits_of_the_wish_leave_of_it() -> No
 
 def test_a_decision_without_a_wish_leaves_only_its_time_and_interval() -> None:
     past = remember(begin(0.0, 3), decision(10.0, None, interval=1.0))
-    assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0)
+    assert past == Past(0.0, (Run(0, 0, 3),), (), 1.0, 10.0, count=3)
 
 
 def series(measured: float, *values: float, quality: Quality = Quality.FRESH, pods: bool = True) -> Series:
@@ -201,3 +203,57 @@ def test_changes_that_no_window_can_see_are_dropped() -> None:
 def test_the_timeline_ends_with_what_a_series_comes_to_now(now: Series, points: list[tuple[float, float, int]]) -> None:
     past = replace(begin(0.0, 3), points={"cpu": (Point(10, 3, 2),)})
     assert timeline(now, past) == tuple(Point(*point) for point in points)
+
+
+def counted(
+    at: float, current: int, after: int | None = None, result: Result = "done"
+) -> tuple[Decision, Outcome | None]:
+    """A decision about so many replicas, and what came of going to `after`."""
+    seen = replace(decision(at, after), current=current, reason="Why")
+    if after is None:
+        return seen, None
+    acting = replace(seen, action=Scale(REF, "u", "1", current, after, "Why: because"))
+    return acting, Outcome("d", at + 1, "p", REF, result, current, after)
+
+
+@pytest.mark.parametrize(
+    ("story", "foreign"),
+    [
+        pytest.param([counted(0, 3), counted(10, 3)], (), id="nobody changed it"),
+        pytest.param([counted(0, 3), counted(10, 5)], (Change(10, 3, 5),), id="somebody did"),
+        pytest.param([counted(0, 3, 6), counted(10, 6)], (), id="we did"),
+        pytest.param([counted(0, 3, 6), counted(10, 5)], (Change(10, 6, 5),), id="somebody after us"),
+        pytest.param([counted(0, 3, 6, "failed"), counted(10, 6)], (), id="we did, and the answer was lost"),
+        pytest.param([counted(0, 3, 6, "conflict"), counted(10, 5)], (Change(10, 3, 5),), id="somebody before us"),
+        pytest.param([counted(0, 3, 6, "observed"), counted(10, 3)], (), id="we only watched"),
+        pytest.param([counted(0, 3), counted(10, 0)], (Change(10, 3, 0),), id="paused by a person"),
+        pytest.param([counted(0, 3), counted(10, 5), counted(10 + HORIZON, 5)], (Change(10, 3, 5),), id="kept so long"),
+        pytest.param([counted(0, 3), counted(10, 5), counted(11 + HORIZON, 5)], (), id="and no longer"),
+    ],
+)
+def test_who_changed_the_count(story: list[tuple[Decision, Outcome | None]], foreign: tuple[Change, ...]) -> None:
+    past = begin(0.0, 3)
+    for one, outcome in story:
+        past = remember(past, one)
+        past = carry(past, outcome) if outcome else past
+    assert past.foreign == foreign
+
+
+def test_a_change_bears_the_reason_of_its_decision() -> None:
+    one, outcome = counted(0, 3, 6)
+    assert outcome is not None
+    past = carry(remember(begin(0.0, 3), one), outcome)
+    assert past.changes == (Change(1, 3, 6, "Why"),)
+
+
+def test_after_a_gap_it_is_not_known_who_changed_the_count() -> None:
+    past = resume(remember(begin(0.0, 3), counted(0, 3)[0]), 500.0, 7)
+    assert remember(past, counted(500, 7)[0]).foreign == ()
+
+
+def test_a_job_set_that_shrinks_was_changed_by_nobody() -> None:
+    past = begin(0.0, 3)
+    for at, current in ((0.0, 3), (10.0, 1), (20.0, 0)):
+        seen, _ = counted(at, current)
+        past = remember(past, replace(seen, workload=Ref("shop", "Job", "mail", "batch/v1")))
+    assert past.foreign == ()

@@ -8,8 +8,15 @@ from rich.console import Console, RenderableType
 
 from elasticd import show
 from elasticd.foreseen import Forecast, PerPod
-from elasticd.model import Condition, Limit, Outcome, Quality, Series
+from elasticd.jobs import grow, tidy
+from elasticd.model import Condition, Limit, Quality, Series
+from elasticd.records import Outcome
+from tests.batches import SET, ended, workload
 from tests.test_journal import decision, outcome
+
+CREATE = grow(SET, workload([ended(7)]), 2, "", "")
+FIRST = CREATE.names()[0]
+(REMOVE,) = tidy(replace(SET, successful_history=0), workload([ended(7)]))
 
 
 def text(renderable: RenderableType, width: int = 200) -> str:
@@ -70,6 +77,12 @@ def test_a_limit_is_an_interval_a_reason_and_whether_it_binds(limit: Limit, row:
     ("changes", "line"),
     [
         ({"action": None}, "Action none"),
+        ({"action": CREATE}, "Action create 2 Jobs from transcode-0123abcd-8 on: no answer is recorded"),
+        ({"action": None, "removals": (REMOVE,)}, "Action delete 1 Jobs (HistoryLimit): no answer is recorded"),
+        (
+            {"action": CREATE, "removals": (REMOVE,)},
+            f"Action create 2 Jobs from {FIRST} on, delete 1 Jobs (HistoryLimit): no answer is recorded",
+        ),
         ({}, "Action scale 2 -> 3: no answer is recorded"),
         ({"limits": ()}, "none"),
         ({"recommendations": ()}, "no strategy was asked"),

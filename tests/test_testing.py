@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from elasticd.api import Limit, Observation, Recommendation, Strategy, Workload, hookimpl
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
-from elasticd.model import Decision, Quality
+from elasticd.model import Quality
 from elasticd.past import begin
 from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Target
+from elasticd.records import Decision
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import NOW, check_strategy, judge, observation, registry, simulate
 
@@ -93,6 +94,8 @@ def with_defaults(name: str) -> Strategy:
         "blackout": {"windows": [hours]},
         "scheduled-bounds": {"windows": [{**hours, "max": 2}]},
         "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
+        "jobs": {"queue": [{"series": "queue_length"}]},
+        "staged": {"down": {"percent": 50}, "guards": [{"series": "errors", "above": 0.1}]},
     }
     made: Strategy = msgspec.convert({"type": name, **needed.get(name, {})}, BUNDLED[name])
     return made

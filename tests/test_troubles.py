@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from elasticd.decide import held
 from elasticd.journal import Journal
-from elasticd.model import Decision, Failure, Outcome, Ref
+from elasticd.model import Failure, Ref
 from elasticd.policy import Bounds, Policy, Target
+from elasticd.records import Decision, Outcome
 from elasticd.troubles import Troubles
 
 REF = Ref("shop", "Deployment", "web")

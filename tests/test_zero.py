@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.actions import Action, Answer, Mark, Scale
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.asking import Case
 from elasticd.clock import VirtualClock
@@ -17,10 +18,11 @@ from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.decide import decide
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.model import Action, Answer, Decision, Mark, Outcome, Ref, Scale, Workload
+from elasticd.model import Ref, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy, Target, Trust
+from elasticd.records import Decision, Outcome
 from elasticd.testing import observation
 from elasticd.zero import ZERO, markings, paused
 from tests import faults

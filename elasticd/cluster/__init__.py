@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from elasticd.model import Action, Answer, Node, Pod, Readings, Ref, Workload
+from elasticd.actions import Action, Answer
+from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 
 Kind = tuple[str, str]
 """apiVersion and kind, such as ("apps/v1", "Deployment")."""
@@ -84,6 +85,12 @@ class Snapshot(Protocol):
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, ordered by name."""
+
+    def rooms(self) -> tuple[Room, ...]:
+        """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
+
+    def autoscaler(self, ref: Ref) -> str:
+        """Another that sets this workload's count, such as an HPA, in a few words; empty when none is known."""
 
 
 class Cluster(Protocol):

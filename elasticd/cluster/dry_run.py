@@ -15,8 +15,9 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.actions import Action, Answer, Create, Mark, Scale
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Workload
+from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 
 MESSAGE = "dry run: not sent"
 
@@ -76,6 +77,14 @@ class DryRunSnapshot:
         """All nodes, ordered by name."""
         return self.real.nodes()
 
+    def rooms(self) -> tuple[Room, ...]:
+        """What the pods that exist leave of them."""
+        return self.real.rooms()
+
+    def autoscaler(self, ref: Ref) -> str:
+        """Another that sets this workload's count."""
+        return self.real.autoscaler(ref)
+
     def _pretend(self, workload: Workload) -> Workload:
         wanted = self._wanted.get(workload.ref)
         if wanted is None:
@@ -132,9 +141,9 @@ class DryRun:
         return self._inner.pulls(take)
 
     async def act(self, action: Action) -> Answer:
-        """Remember a scale or a workload's mark as done, if it still fits what was last seen and has been pretended
+        """Remember a count or a workload's mark as done, if it still fits what was last seen and has been pretended
         since."""
-        if isinstance(action, Announce) or (isinstance(action, Mark) and action.pod):
+        if not isinstance(action, Scale | Create | Mark) or (isinstance(action, Mark) and action.pod):
             return Answer("done", 0, MESSAGE)
         real = self._seen.real.workload(action.workload) if self._seen else None
         if real is None:
@@ -144,7 +153,8 @@ class DryRun:
             if action.uid != real.uid:
                 return Answer("conflict", 0, f"dry run: {action.workload} was made anew", "NotFound")
             return self._want(action.workload, replace(wanted, annotations=action.on(wanted.annotations)))
-        judged, present = (action.uid, action.version, action.before), (real.uid, real.version, wanted.replicas)
+        version = action.version if isinstance(action, Scale) else real.version  # Jobs come and go meanwhile
+        judged, present = (action.uid, version, action.before), (real.uid, real.version, wanted.replicas)
         if judged != present:
             moved = f"dry run: uid, version and replicas were {judged}, are {present}"
             return Answer("conflict", 0, moved, "Conflict")

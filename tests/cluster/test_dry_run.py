@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Mark, Scale
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
-from elasticd.model import Announce, Mark, Ref, Scale, Workload
+from elasticd.model import Ref, Workload
 from tests.cluster.test_simulated_kit import KINDS, START, WEB, Play, scale_to, web
 
 
@@ -57,6 +58,7 @@ async def test_pods_and_metrics_stay_those_that_exist(after: int) -> None:
     assert "has no kubelets" in (await dry.cluster.summary("big", START + 20, "all", 1.0)).error
     async with dry.cluster.pulls(lambda pull: None) as followed:
         assert "pulls no images" in followed.problem
+    assert (snapshot.rooms(), snapshot.autoscaler(WEB)) == (real.rooms(), "")
     assert (snapshot.nodes(), snapshot.version, snapshot.confirmed) == (real.nodes(), 1, START + 20)
     assert snapshot.confirmed_for(WEB) == real.confirmed_for(WEB) == START + 20
     assert snapshot.selector_fault(workload) == ""

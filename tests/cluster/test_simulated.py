@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Mark, Scale
 from elasticd.cluster import Cluster
-from elasticd.model import COST, Announce, Mark, Ref, Scale
+from elasticd.model import COST, Ref
 from tests.cluster.test_simulated_kit import KINDS, START, WEB, Play, scale_to, web
 
 
@@ -126,6 +127,20 @@ async def test_time_does_not_go_back_for_a_late_question() -> None:
     late = await play.cluster.observe(START, KINDS)
     assert late.confirmed == late.confirmed_for(WEB) == START + 50
     assert [pod.ready for workload in late.workloads() for pod in late.pods(workload)] == [True]
+
+
+async def test_rooms_are_what_the_pods_leave_of_the_nodes_and_the_same_until_one_moves() -> None:
+    play = Play(web(replicas=2))
+    first = await play.look(10)
+    (node,), (room,) = first.nodes(), first.rooms()
+    assert room.node is node
+    assert room.free["pods"] == node.allocatable["pods"] - 2
+    assert room.free["cpu"] < node.allocatable["cpu"]
+    assert (await play.look(11)).rooms() is first.rooms()
+    await play.scale(12, 3)
+    assert (await play.look(30)).rooms()[0].free["pods"] == room.free["pods"] - 1
+    assert first.rooms()[0].free == room.free, "an older snapshot stays as it was"
+    assert first.autoscaler(WEB) == ""
 
 
 async def test_a_mark_is_seen_on_the_pod_and_the_pod_that_costs_least_goes_first() -> None:

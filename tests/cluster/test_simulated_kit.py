@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 
+from elasticd.actions import Answer, Scale
 from elasticd.clock import VirtualClock
 from elasticd.cluster import Kind
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster, SimulatedSnapshot
-from elasticd.model import Answer, Pod, Ref, Sample, Scale, Workload
+from elasticd.model import Pod, Ref, Sample, Workload
 
 KINDS: frozenset[Kind] = frozenset({("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")})
 BIG_NODE = {"name": "big", "cpu": "1000", "memory": "4Ti", "pods": 10000}

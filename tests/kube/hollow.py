@@ -1,6 +1,6 @@
 """Hollow nodes: what a kubelet does towards the API server, without a kubelet.
 
-Knows the life of a Node object and of a pod that is bound to one: start, Running and Ready, end.
+Knows the life of a Node object and of a pod that is bound to one: start, Running and Ready, end, by itself or deleted.
 It runs nothing, and must not know what the pods are for.
 """
 
@@ -18,6 +18,8 @@ from tests.kube import reports
 from tests.kube.client import JSON, ApiError, Client
 from tests.kube.reports import NodeSpec, Pull
 
+LASTS = "hollow.test/lasts"
+"""The annotation of a pod whose containers end by themselves: after how many seconds. With a minus, they fail."""
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
@@ -147,6 +149,9 @@ class HollowNodes:
             if pulled := self.pull(image):
                 await self._insist(partial(self._create_event, reports.pulled(pod, image, pulled)))
         await self._patch_status(pod, reports.running(pod, started, address))
+        if lasts := pod["metadata"].get("annotations", {}).get(LASTS):
+            await asyncio.sleep(abs(float(lasts)))
+            await self._patch_status(pod, reports.ended(pod, started, address, well=not lasts.startswith("-")))
 
     async def _end(self, pod: JSON) -> None:
         metadata = pod["metadata"]

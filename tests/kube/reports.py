@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from tests.kube.client import JSON
 
+_READY = ("Ready", "ContainersReady")
+
 
 @dataclass(frozen=True)
 class NodeSpec:
@@ -121,6 +123,17 @@ def running(pod: JSON, started: str, address: str) -> JSON:
         "conditions": [condition(kind, true=True) for kind in ("Initialized", "Ready", "ContainersReady")],
         "containerStatuses": containers,
     }
+
+
+def ended(pod: JSON, started: str, address: str, *, well: bool) -> JSON:
+    """The status of a pod whose containers have all ended, well or not."""
+    found = running(pod, started, address)
+    times = {"startedAt": started, "finishedAt": timestamp()}
+    done = {"exitCode": 0 if well else 1, "reason": "Completed" if well else "Error", **times}
+    for container in found["containerStatuses"]:
+        container |= {"ready": False, "started": False, "state": {"waiting": None, "running": None, "terminated": done}}
+    found["conditions"] = [condition("Initialized", true=True), *(condition(kind, true=False) for kind in _READY)]
+    return {**found, "phase": "Succeeded" if well else "Failed"}
 
 
 def pulled(pod: JSON, image: str, pull: Pull) -> JSON:

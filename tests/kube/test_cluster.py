@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Scale
 from elasticd.clock import WallClock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
-from elasticd.model import Announce, Answer, Ref, Scale, Workload
+from elasticd.model import Ref, Workload
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import shipped_rights
@@ -192,7 +193,7 @@ async def test_pods_are_followed_through_the_restart_of_the_api_server(kube: Kub
         await wait_until(lambda: len([pod for pod in snapshot.pods(known()) if pod.ready]) == 2)
         await kube.plane.stop_apiserver()
         stopped = clock.now()
-        await wait_until(lambda: len(cluster.problems()) == 3, what="all three watches know")
+        await wait_until(lambda: len(cluster.problems()) == 4, what="all four watches know")
         assert snapshot.confirmed <= stopped
         assert len(snapshot.pods(known())) == 2
         assert (await cluster.act(scale_of(known(), 4))).result == "failed"

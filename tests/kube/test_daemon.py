@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from elasticd.journal import read
-from elasticd.model import Outcome
+from elasticd.records import Outcome
 from tests.kube import fetch
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube
@@ -60,13 +60,20 @@ def workload(kind: str = "Deployment", replicas: int = 2) -> dict[str, Any]:
 
 @asynccontextmanager
 async def governed(
-    kube: Kube, namespace: str, folder: Path, kind: str = "Deployment", mode: str = "act", more: str = ""
+    kube: Kube,
+    namespace: str,
+    folder: Path,
+    kind: str = "Deployment",
+    mode: str = "act",
+    more: str = "",
+    table: str = "",
 ) -> AsyncIterator[Running]:
-    """A daemon that governs a workload `web` of two pods at half of their set point."""
+    """A daemon that governs a workload `web` of two pods at half of their set point; `more` for its settings, a `table`
+    for its policy."""
     kube.loads.set_load(namespace, "web", cpu=0.1)
     await kube.client.apply(workload(kind), namespace)
     async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
-        policies = policy(namespace, kind, mode)
+        policies = {name: text + table for name, text in policy(namespace, kind, mode).items()}
         async with running(folder, rights.kubeconfig, namespace, policies, more) as daemon:
             await wait_until(daemon.leads, what="the daemon leads")
             yield daemon
@@ -271,7 +278,7 @@ async def test_a_scale_that_someone_else_changes_meanwhile_is_not_overwritten_bl
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     """A person and the daemon write in turn: each write of the daemon's is judged on what the person left."""
-    async with governed(kube, namespace, tmp_path / "one") as daemon:
+    async with governed(kube, namespace, tmp_path / "one", table="[foreign]\nstrikes = 0\n") as daemon:
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web/scale"
         for _ in range(5):
             await kube.client.patch(path, {"spec": {"replicas": 5}})

@@ -29,6 +29,7 @@ NEEDED = [
         for resource in ("deployments", "statefulsets", "replicasets")
         for verb in ("get", "patch")
     ],
+    *[(verb, "autoscaling", "horizontalpodautoscalers", "", "all") for verb in ("list", "watch")],
     *[("list", "metrics.k8s.io", resource, "", "all") for resource in ("pods", "nodes")],
     *[(verb, "", "events", "", "all") for verb in ("create", "patch")],
     *[(verb, "coordination.k8s.io", "leases", "", "own") for verb in ("get", "create", "update")],
@@ -49,6 +50,8 @@ FORBIDDEN = [
     ("update", "apps", "deployments", "", "all"),
     ("delete", "apps", "deployments", "", "all"),
     ("patch", "apps", "daemonsets", "", "all"),
+    ("patch", "autoscaling", "horizontalpodautoscalers", "", "all"),
+    ("delete", "autoscaling", "horizontalpodautoscalers", "", "own"),
     ("update", "coordination.k8s.io", "leases", "", "all"),
     ("create", "coordination.k8s.io", "leases", "", "all"),
     ("delete", "coordination.k8s.io", "leases", "", "own"),

@@ -10,8 +10,8 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, SeriesTable, WorkloadTable
 from elasticd.limits import RateLimit, Stabilization
-from elasticd.model import Outcome
 from elasticd.policy import Bounds, Target, Trust
+from elasticd.records import Outcome
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd.zero import ZERO

@@ -19,9 +19,10 @@ from elasticd.errors import ConfigError
 from elasticd.forecasting.request import Question, Reply
 from elasticd.journal import Journal
 from elasticd.mend import convert
-from elasticd.model import Decision, Outcome, Quality, Ref, Sample, Series
+from elasticd.model import Quality, Ref, Sample, Series
 from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Strategy, Target
+from elasticd.records import Decision, Outcome
 from elasticd.sources import Describes, Reader, Site
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost

@@ -11,7 +11,8 @@ from aiohttp import web
 from elasticd.clock import VirtualClock
 from elasticd.errors import UnavailableError
 from elasticd.journal import Journal, lines_after
-from elasticd.model import Decision, Quality, Ref, Sample, Series
+from elasticd.model import Quality, Ref, Sample, Series
+from elasticd.records import Decision
 from elasticd.sources import Memory, Span
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.prometheus import Prometheus

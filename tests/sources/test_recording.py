@@ -12,9 +12,10 @@ from elasticd.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
 from elasticd.errors import ConfigError
-from elasticd.model import Decision, Outcome, Sample
+from elasticd.model import Sample
 from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Target
+from elasticd.records import Decision, Outcome
 from elasticd.sources import Reader
 from elasticd.sources.recording import Recording, Tape, register_sources
 from elasticd.testing import simulate, site

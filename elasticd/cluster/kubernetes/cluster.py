@@ -10,13 +10,27 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 import msgspec
 from msgspec import Struct
 
+from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Scale
+from elasticd.batch import JOB_KIND
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.custom import CustomMetrics
 from elasticd.cluster.kubernetes.events import Events
-from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods, follow_pulls
+from elasticd.cluster.kubernetes.follow import (
+    Follower,
+    Means,
+    follow_autoscalers,
+    follow_jobs,
+    follow_kind,
+    follow_nodes,
+    follow_pods,
+    follow_pulls,
+)
+from elasticd.cluster.kubernetes.job_store import JobStore
+from elasticd.cluster.kubernetes.jobs import Jobs
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.marks import Marker
@@ -27,11 +41,12 @@ from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
-from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Scale, Workload
+from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
 _NODE: Kind = ("v1", "Node")
+_AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _FAREWELL = 3.0
 
 
@@ -74,15 +89,18 @@ class LiveSnapshot:
         return self._cluster.workloads.all()
 
     def workload(self, ref: Ref) -> Workload | None:
-        """One workload, None when the cluster has no such."""
+        """One workload, None when the cluster has no such. A job set is there as soon as Jobs are seen at all."""
+        if (ref.api_version, ref.kind) == JOB_KIND:
+            return self._cluster.jobs.get(ref) if self._cluster.knows_jobs(ref.namespace) else None
         return self._cluster.workloads.get(ref)
 
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         """The pods its selector matches, ordered by name; none when the selector is at fault."""
         try:
-            return self._cluster.pods.select(workload.ref.namespace, workload.selector)
+            found = self._cluster.pods.select(workload.ref.namespace, workload.selector)
         except SelectorError:
             return ()
+        return self._cluster.jobs.pods_in_flight(workload, found) if workload.jobs else found
 
     def selector_fault(self, workload: Workload) -> str:
         """Why its selector cannot be read, or an empty string."""
@@ -91,6 +109,15 @@ class LiveSnapshot:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, ordered by name."""
         return self._cluster.nodes.all()
+
+    def rooms(self) -> tuple[Room, ...]:
+        """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
+        return self._cluster.pods.loads().rooms(self._cluster.nodes.all())
+
+    def autoscaler(self, ref: Ref) -> str:
+        """The HPA that scales a workload; empty when there is none, or they may not be read."""
+        names = self._cluster.autoscalers.scaling(ref)
+        return f"HorizontalPodAutoscaler {', '.join(names)}" if names else ""
 
 
 class Parts(Struct, frozen=True):
@@ -111,17 +138,23 @@ class KubernetesCluster:
     """A Cluster. Made by Kubernetes.open, which also ends it."""
 
     def __init__(self, parts: Parts, tasks: asyncio.TaskGroup) -> None:
-        self.pods, self.nodes, self.workloads = PodStore(), NodeStore(), WorkloadStore()
+        self.pods, self.nodes, self.workloads, self.jobs = PodStore(), NodeStore(), WorkloadStore(), JobStore()
+        self.autoscalers = AutoscalerStore()
         self._parts, self._group = parts, tasks
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._marker = Marker(session, means.discovery, parts.budget)
+        self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
         self._snapshot = LiveSnapshot(self)
-        self._always = {_POD: follow_pods(means, self.pods), _NODE: follow_nodes(means, self.nodes)}
+        self._always = {
+            _POD: follow_pods(means, self.pods),
+            _NODE: follow_nodes(means, self.nodes),
+            _AUTOSCALER: follow_autoscalers(means, self.autoscalers),
+        }
         self._kinds: dict[Kind, tuple[Follower, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
         if parts.elector is not None:
@@ -156,6 +189,11 @@ class KubernetesCluster:
             return 0.0
         return min(self._always[_POD].confirmed(ref.namespace), followed[0].confirmed_for(ref.namespace, ref.name))
 
+    def knows_jobs(self, namespace: str) -> bool:
+        """Whether the Jobs of a namespace were ever read."""
+        followed = self._kinds.get(JOB_KIND)
+        return followed is not None and followed[0].confirmed(namespace) > 0
+
     def _followers(self) -> list[Follower]:
         return [*self._always.values(), *[follower for follower, _ in self._kinds.values()]]
 
@@ -178,8 +216,11 @@ class KubernetesCluster:
             _, task = self._kinds.pop(kind)
             task.cancel()
             self.workloads.retain(kind, "", ())
+            if kind == JOB_KIND:
+                self.jobs.retain("", ())
         for kind in sorted(kinds - self._kinds.keys()):
-            follower = follow_kind(self._parts.means, kind, self.workloads)
+            means = self._parts.means
+            follower = follow_jobs(means, self.jobs) if kind == JOB_KIND else follow_kind(means, kind, self.workloads)
             self._kinds[kind] = follower, self._group.create_task(follower.run())
 
     async def usage(self, now: float) -> Readings:
@@ -223,6 +264,12 @@ class KubernetesCluster:
                 if answer.result == "done" and not action.pod:
                     self._note(action)
                 return answer
+            case Create():
+                answer = await self._jobs.create(action, lambda: self.leading)
+                self._events.after_scale(action, answer)
+                return answer
+            case Remove():
+                return await self._jobs.remove(action, lambda: self.leading)
             case Announce():
                 return await self._events.announce(action)
 

@@ -8,6 +8,7 @@ import sys
 from functools import lru_cache
 
 from elasticd import model
+from elasticd.cluster.kubernetes.rollout import rollout
 from elasticd.cluster.kubernetes.selector import to_text
 from elasticd.cluster.kubernetes.wire import (
     Amount,
@@ -18,8 +19,8 @@ from elasticd.cluster.kubernetes.wire import (
     WireNode,
     WirePod,
     WireScale,
-    WireWorkload,
 )
+from elasticd.cluster.kubernetes.wire_workload import ManagedFields, WireWorkload
 from elasticd.model import COST
 from elasticd.units import parse_quantity
 
@@ -134,7 +135,20 @@ def to_workload(api_version: str, kind: str, found: WireWorkload) -> model.Workl
         selector=to_text(found.spec.selector),
         labels=_labels(found.metadata.labels),
         annotations=_annotations(found.metadata.annotations),
+        rollout=rollout(kind, found),
+        writer=_writer(found.metadata.managed_fields),
     )
+
+
+def _writer(managed: list[ManagedFields] | None) -> str:
+    """Who owns spec.replicas, the last to have set it where several do."""
+    latest = ""
+    writer = ""
+    for one in managed or ():
+        fields = one.fields_v1
+        if fields and fields.spec and fields.spec.replicas is not None and one.time >= latest:
+            latest, writer = one.time, one.manager
+    return sys.intern(writer)
 
 
 def scaled_workload(api_version: str, kind: str, meta: Metadata, scale: WireScale) -> model.Workload:

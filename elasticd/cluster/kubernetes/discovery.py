@@ -36,6 +36,7 @@ class Resource(Struct, frozen=True):
 PODS = Resource("/api/v1", "pods")
 NODES = Resource("/api/v1", "nodes", namespaced=False)
 EVENTS = Resource("/api/v1", "events")
+JOBS = Resource("/apis/batch/v1", "jobs")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from elasticd.actions import Announce, Answer, Create, Scale
 from elasticd.clock import Clock
 from elasticd.cluster.kubernetes.answers import refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import EVENTS
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
-from elasticd.model import Announce, Answer, Scale
 
 COMPONENT = "elasticd"
 _FOLD_SECONDS = 600.0
@@ -40,7 +40,7 @@ class Events:
         self._tasks: set[asyncio.Task[Answer]] = set()
         self.dropped = 0
 
-    def after_scale(self, action: Scale, answer: Answer) -> None:
+    def after_scale(self, action: Scale | Create, answer: Answer) -> None:
         """Tell of a scaling that was carried out or failed, in the background."""
         size = f"New size: {action.after}; reason: {action.reason}"
         if answer.result == "done":

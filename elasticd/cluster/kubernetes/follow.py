@@ -17,14 +17,19 @@ from msgspec import Struct
 
 from elasticd.clock import Clock
 from elasticd.cluster import Kind
+from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.convert import to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.discovery import EVENTS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.job_store import JobStore
+from elasticd.cluster.kubernetes.job_wire import WireJob, to_job
 from elasticd.cluster.kubernetes.pulls import PULLED, PullSink, to_told
 from elasticd.cluster.kubernetes.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
 from elasticd.cluster.kubernetes.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
+from elasticd.cluster.kubernetes.template import SET
 from elasticd.cluster.kubernetes.watch import Backoff, Reading, Reflector
-from elasticd.cluster.kubernetes.wire import Codec, ObjectMeta, WireEvent, WireNode, WirePod, WireWorkload
+from elasticd.cluster.kubernetes.wire import Codec, ObjectMeta, WireEvent, WireNode, WirePod
+from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler, WireWorkload
 from elasticd.times import Times
 
 logger = logging.getLogger(__name__)
@@ -32,6 +37,7 @@ logger = logging.getLogger(__name__)
 TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet"))
 _PARTIAL = f"application/json;as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1,{JSON}"
 _LOOK_AGAIN = 30.0
+_AUTOSCALER = "HorizontalPodAutoscaler"
 
 
 class Means(Struct, frozen=True):
@@ -57,12 +63,20 @@ class Feed(Struct, frozen=True):
 
 
 class Follower:
-    """One kind. While the server does not show it, what was seen of it stays, and is proved no longer."""
+    """One kind. While the server does not show it, what was seen of it stays, and is proved no longer.
+
+    That it is not served is a problem unless the kind is one that a server need not have.
+    """
 
     def __init__(
-        self, means: Means, find: Callable[[], Awaitable[Resource]], feed: Callable[[Resource, Proved], Feed]
+        self,
+        means: Means,
+        find: Callable[[], Awaitable[Resource]],
+        feed: Callable[[Resource, Proved], Feed],
+        *,
+        optional: bool = False,
     ) -> None:
-        self._means, self._find, self._feed = means, find, feed
+        self._means, self._find, self._feed, self._optional = means, find, feed, optional
         self._found = asyncio.Event()
         self._reflectors: list[Reflector[Any]] = []
         self._scales: ScaleSink | None = None
@@ -121,9 +135,10 @@ class Follower:
                 await self._sleep(backoff.pause())
 
     def _miss(self, fault: str) -> None:
-        if fault != self._fault:
-            logger.warning("%s", fault)
-        self._fault = fault
+        if not self._optional:
+            if fault != self._fault:
+                logger.warning("%s", fault)
+            self._fault = fault
         self._found.set()
 
     async def _sleep(self, seconds: float) -> None:
@@ -184,6 +199,25 @@ def follow_pulls(means: Means, sink: PullSink) -> Follower:
     codec = Codec(WireEvent, lambda wire: to_told(wire, means.times.offset()))
     feed = Feed(codec, sink, params={"fieldSelector": PULLED})
     return Follower(means, partial(_known, EVENTS), lambda *_: feed)
+
+
+def follow_autoscalers(means: Means, store: AutoscalerStore) -> Follower:
+    """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
+
+    async def find() -> Resource:
+        path = await means.discovery.preferred("autoscaling")
+        if path is None:
+            raise UnknownKindError("the server does not serve autoscaling")
+        return await means.discovery.resource((path.removeprefix("/apis/"), _AUTOSCALER))
+
+    feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
+    return Follower(means, find, lambda *_: feed, optional=True)
+
+
+def follow_jobs(means: Means, store: JobStore) -> Follower:
+    """The Jobs of all job sets; the server leaves out all others."""
+    feed = Feed(Codec(WireJob, lambda wire: to_job(wire, means.times.offset())), store, params={"labelSelector": SET})
+    return Follower(means, partial(_known, JOBS), lambda *_: feed)
 
 
 def follow_kind(means: Means, kind: Kind, store: WorkloadStore) -> Follower:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.wire import LabelSelector, MatchExpression
+from elasticd.cluster.kubernetes.wire_workload import LabelSelector, MatchExpression
 
 _KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"

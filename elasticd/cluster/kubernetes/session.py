@@ -19,11 +19,11 @@ from elasticd.cluster.kubernetes.wire import Status
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 
-Verb = Literal["get", "list", "watch", "create", "update", "patch"]
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
 Calls = Callable[[str, str, int, float], None]
 """Is told the verb, resource, HTTP status (0: no answer) and seconds of every request."""
 
-_METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH"}
+_METHODS: dict[str, str] = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 _RELOAD_EVERY = 10.0
 _BODY_FACTOR = 6
 _QUIET = 1.0

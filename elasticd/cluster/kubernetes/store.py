@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.selector import Selector, SelectorError, parse_selector
+from elasticd.cluster.rooms import Loads
 from elasticd.model import Node, Pod, Ref, Workload
 
 Key = tuple[str, str]
@@ -101,14 +102,18 @@ class PodStore:
     def __init__(self) -> None:
         self._namespaces: dict[str, _Namespace] = {}
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
+        self._loads: Loads | None = None
 
     def put(self, item: Pod, *, listed: bool) -> Key:
         """Take a pod; one that is equal to what is known disturbs nothing."""
         namespace = self._namespaces.get(item.namespace)
         if namespace is None:
             namespace = self._namespaces[item.namespace] = _Namespace()
-        if namespace.all.pods.get(item.name) != item:
+        old = namespace.all.pods.get(item.name)
+        if old != item:
             namespace.replace(item.name, item)
+            if self._loads is not None:
+                self._loads.change(old, item)
         return item.namespace, item.name
 
     def remove(self, item: Pod) -> None:
@@ -118,6 +123,8 @@ class PodStore:
     def _remove(self, namespace: str, name: str) -> None:
         found = self._namespaces.get(namespace)
         if found is not None and name in found.all.pods:
+            if self._loads is not None:
+                self._loads.change(found.all.pods[name], None)
             found.replace(name, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
@@ -146,6 +153,15 @@ class PodStore:
             self._selections.clear()
         self._selections[key] = (bucket, bucket.changes, tuple(found))
         return self._selections[key][2]
+
+    def loads(self) -> Loads:
+        """What is on each node, kept up from the first question on: others do not pay for it."""
+        if self._loads is None:
+            self._loads = Loads()
+            for namespace in self._namespaces.values():
+                for pod in namespace.all.pods.values():
+                    self._loads.change(None, pod)
+        return self._loads
 
     def __len__(self) -> int:
         return sum(len(namespace.all.pods) for namespace in self._namespaces.values())

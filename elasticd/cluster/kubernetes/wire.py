@@ -142,42 +142,6 @@ class WireNode(Wire, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-class MatchExpression(Wire, frozen=True):
-    """One set-based requirement of a labelSelector object."""
-
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
-class LabelSelector(Wire, frozen=True):
-    """A labelSelector object."""
-
-    match_labels: Labels = None
-    match_expressions: list[MatchExpression] | None = None
-
-
-class WorkloadSpec(Wire, frozen=True):
-    """Of a Deployment, StatefulSet or ReplicaSet."""
-
-    replicas: int | None = None
-    selector: LabelSelector | None = None
-
-
-class WorkloadStatus(Wire, frozen=True):
-    """Of a Deployment, StatefulSet or ReplicaSet."""
-
-    replicas: int | None = None
-
-
-class WireWorkload(Wire, frozen=True):
-    """A Deployment, StatefulSet or ReplicaSet."""
-
-    metadata: Metadata
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
-
-
 class ScaleSpec(Wire, frozen=True):
     """What was asked for. The API leaves out a 0."""
 
@@ -325,7 +289,7 @@ class Version(Wire, frozen=True):
     git_version: str = "unknown"
 
 
-W = TypeVar("W", bound=WirePod | WireNode | WireWorkload | WireEvent | ObjectMeta)
+W = TypeVar("W", bound=WirePod | WireNode | WireEvent | ObjectMeta)
 M = TypeVar("M")
 Fault = tuple[Metadata, str]
 """An object that cannot be read, and why."""

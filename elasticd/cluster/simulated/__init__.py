@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster
 from elasticd.cluster.simulated.cluster import SimulatedCluster
+from elasticd.cluster.simulated.jobs import JobsTable, make_job_sets
 from elasticd.cluster.simulated.options import Metrics, NodeTable, WorkloadTable, amount
 from elasticd.cluster.simulated.pods import make_uid, make_workloads
 from elasticd.cluster.simulated.samples import Usage
@@ -27,6 +28,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
     nodes: Annotated[tuple[NodeTable, ...], Meta(min_length=1)]
     workloads: tuple[WorkloadTable, ...] = ()
+    jobs: tuple[JobsTable, ...] = ()
     metrics: Metrics = Metrics()
     seed: int = 0
 
@@ -35,6 +37,8 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         # Pods are named after their workload, so two kinds may not share a name as they may in Kubernetes.
         pairs = ((i, t.namespace, name) for i, t in enumerate(self.workloads) for name in t.names())
         _check_names("workloads", ((i, f"{namespace}/{name}") for i, namespace, name in pairs))
+        sets = ((i, t.namespace, name) for i, t in enumerate(self.jobs) for name in t.names())
+        _check_names("jobs", ((i, f"{namespace}/{name}") for i, namespace, name in sets))
         self._check_series()
 
     def open(self, clock: Clock, calls: Any = None, *, elect: bool = True) -> AbstractAsyncContextManager[Cluster]:
@@ -46,6 +50,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         nodes = tuple(sorted(self._nodes(), key=lambda node: node.name))
         workloads = [workload for table in self.workloads for workload in make_workloads(table)]
         start = clock.now()
+        workloads += [made for jobs in self.jobs for made in make_job_sets(jobs, start, self.seed)]
         world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution)
         return SimulatedCluster(clock, world, nodes, Usage(self.metrics, self.seed, start, workloads))
 
@@ -63,6 +68,9 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
                 if per.setdefault(series.name, series.per) != series.per:
                     key = f"workloads[{i}].series[{k}].per"
                     raise ValueError(f"{key}: must be the same for every {series.name}, is {series.per}")
+        for i, jobs in enumerate(self.jobs):
+            if per.get(jobs.queue, "workload") != "workload":
+                raise ValueError(f"jobs[{i}].queue: must be a series of whole workloads, is {jobs.queue}")
 
 
 def _check_names(key: str, names: Iterator[tuple[int, str]]) -> None:

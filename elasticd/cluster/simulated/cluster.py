@@ -8,12 +8,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
+from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Scale
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
+from elasticd.cluster.rooms import room
+from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
-from elasticd.model import Action, Announce, Answer, Mark, Node, Pod, Readings, Ref, Sample, Scale, Workload
+from elasticd.derived import Derived
+from elasticd.model import Node, Pod, Readings, Ref, Room, Sample, Workload
 
 ANNOUNCEMENTS = 1000
 
@@ -29,14 +33,22 @@ class _View(NamedTuple):
     pods: tuple[Pod, ...]
 
 
+Rooms = Callable[[str, Mapping[Ref, _View]], tuple[Room, ...]]
+
+
 class SimulatedSnapshot:
     """The cluster at one time. It stays as it was; what did not change is shared with later ones."""
 
     def __init__(
-        self, confirmed: float, kinds: frozenset[Kind], views: Mapping[Ref, _View], nodes: tuple[Node, ...]
+        self,
+        confirmed: float,
+        kinds: frozenset[Kind],
+        views: Mapping[Ref, _View],
+        nodes: tuple[Node, ...],
+        rooms: Rooms,
     ) -> None:
         self.confirmed = confirmed
-        self.kinds, self._views, self._nodes = kinds, views, nodes
+        self.kinds, self._views, self._nodes, self._rooms = kinds, views, nodes, rooms
         self._workloads: tuple[Workload, ...] | None = None
 
     def confirmed_for(self, ref: Ref) -> float:
@@ -73,6 +85,14 @@ class SimulatedSnapshot:
         """All nodes, ordered by name."""
         return self._nodes
 
+    def rooms(self) -> tuple[Room, ...]:
+        """All nodes and what the pods on them leave; the same tuple while no workload changed."""
+        return self._rooms("", self._views)
+
+    def autoscaler(self, ref: Ref) -> str:
+        """None: nobody else scales a simulated workload."""
+        return ""
+
     def _asked(self, ref: Ref) -> bool:
         return (ref.api_version, ref.kind) in self.kinds
 
@@ -88,7 +108,8 @@ class SimulatedCluster:
     def __init__(self, clock: Clock, world: World, nodes: tuple[Node, ...], usage: Usage) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
         self._clock, self._world, self._nodes, self._usage = clock, world, nodes, usage
-        self._views: dict[Ref, _View] = {}
+        self._views: Mapping[Ref, _View] = {}
+        self._rooms = Derived[str, Mapping[Ref, _View], tuple[Room, ...]](lambda _, views: _look_at(nodes, views))
 
     def problems(self) -> Mapping[Kind, str]:
         """None: it watches all there is."""
@@ -105,7 +126,7 @@ class SimulatedCluster:
             # Earlier snapshots keep theirs.
             self._views = {**self._views, **{w.ref: _look(w) for w in self._world.changed}}
             self._world.changed.clear()
-        return SimulatedSnapshot(self._world.now, kinds, self._views, self._nodes)
+        return SimulatedSnapshot(self._world.now, kinds, self._views, self._nodes, self._rooms)
 
     async def usage(self, now: float) -> Readings:
         """Series cpu and memory of every pod that is ready, and the further series of the workloads."""
@@ -148,6 +169,12 @@ class SimulatedCluster:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
         if isinstance(action, Mark):
             return self._mark(action, workload)
+        if isinstance(action, Scale) and not isinstance(workload, SimulatedJobSet):
+            return self._scale(action, workload)
+        return self._batch(action, workload)
+
+    def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
+        """Set a count, of what is still as it was judged."""
         if action.after < 0:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
         if moved := _moved(action, workload):
@@ -167,6 +194,27 @@ class SimulatedCluster:
             marked.seen = None
         self._world.changed[workload] = None
         return Answer("done", 200)
+
+    def _batch(self, action: Scale | Create | Remove, workload: SimulatedWorkload) -> Answer:
+        """Create or delete Jobs. A job set cannot be scaled, and nothing else has Jobs."""
+        if not isinstance(workload, SimulatedJobSet) or isinstance(action, Scale):
+            return Answer("failed", 404, f"{action.workload} cannot be told to {type(action).__name__}", "UnknownKind")
+        if action.uid != workload.uid:
+            return Answer("conflict", 409, f"uid was {action.uid}, is {workload.uid}", "Conflict")
+        if isinstance(action, Create):
+            self._world.create(workload, action)
+            return Answer("done", 201)
+        self._world.remove(workload, action)
+        return Answer("done", 200)
+
+
+def _look_at(nodes: tuple[Node, ...], views: Mapping[Ref, _View]) -> tuple[Room, ...]:
+    """What the pods of all workloads leave of the nodes."""
+    pods: dict[str, list[Pod]] = {}
+    for view in views.values():
+        for pod in view.pods:
+            pods.setdefault(pod.node, []).append(pod)
+    return tuple(room(node, pods.get(node.name, ())) for node in nodes)
 
 
 def _sum(samples: list[Sample]) -> Sample:

@@ -42,6 +42,8 @@ class SimulatedPod(Struct, eq=False):
     ready_changed: float = 0.0
     deleted: bool = False
     annotations: dict[str, str] = field(default_factory=dict)
+    messages: int = 0
+    """Of a Job's pod: those it has taken off the queue."""
     seen: Pod | None = None
 
     @property
@@ -58,7 +60,7 @@ class SimulatedPod(Struct, eq=False):
                 uid=self.uid,
                 phase="Running" if self.running else "Pending",
                 node=self.node,
-                labels=self.owner.pod_labels,
+                labels=self.owner.labels_of(self),
                 containers=self.owner.containers,
                 started=self.started,
                 ready=self.ready,
@@ -97,6 +99,10 @@ class SimulatedWorkload(Struct, eq=False):
     def numbered(self) -> bool:
         """Whether its pods have ordinals."""
         return self.ref.kind == "StatefulSet"
+
+    def labels_of(self, pod: SimulatedPod) -> dict[str, str]:
+        """The labels of a pod: all have the same."""
+        return self.pod_labels
 
     def live(self) -> list[SimulatedPod]:
         """Its pods that are not being deleted: those its controller counts."""

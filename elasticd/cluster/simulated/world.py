@@ -9,6 +9,8 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
+from elasticd.actions import Create, Remove
+from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.nodes import Need, Room
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid
 from elasticd.model import Node
@@ -60,6 +62,32 @@ class World:
         workload.generation += 1
         self._control(workload)
         self._settle()
+
+    def create(self, jobs: SimulatedJobSet, action: Create) -> None:
+        """Create Jobs, now."""
+        for pod in jobs.create(action, self.now):
+            self._unbound[pod] = None
+        self._unsettled[jobs] = None
+        self._settle()
+
+    def remove(self, jobs: SimulatedJobSet, action: Remove) -> None:
+        """Delete Jobs, now, and the pods of those in flight."""
+        for name, uid in action.jobs:
+            pod = jobs.drop(name, uid)
+            if pod is not None:
+                self._let_go(pod)
+        self._unsettled[jobs] = None
+        self._settle()
+
+    def _let_go(self, pod: SimulatedPod) -> None:
+        """A Job's pod is gone: deleted, or at its end."""
+        pod.deleted = True
+        self._unbound.pop(pod, None)
+        if pod.node:
+            self._room.give(pod.node, pod.owner.need)
+            self._too_big.clear()
+        del pod.owner.pods[pod.name]
+        self._unsettled[pod.owner] = None
 
     def _control(self, workload: SimulatedWorkload) -> None:
         """What the workload's controller does: as many pods as are asked for, no more and no less."""
@@ -119,11 +147,18 @@ class World:
             pod.running = True
             self._touch(pod)
             self._later(pod.owner.table.ready_seconds, self._become_ready, pod)
+            if isinstance(pod.owner, SimulatedJobSet):
+                self._later(pod.owner.begin(pod, self.now), self._end, pod)
 
     def _become_ready(self, pod: SimulatedPod, at: float) -> None:
         if not pod.deleted:
             pod.ready, pod.ready_changed = True, at
             self._touch(pod)
+
+    def _end(self, pod: SimulatedPod, at: float) -> None:
+        if not pod.deleted and isinstance(pod.owner, SimulatedJobSet):
+            pod.owner.end(pod, at)
+            self._let_go(pod)
 
     def _vanish(self, pod: SimulatedPod, _at: float) -> None:
         del pod.owner.pods[pod.name]

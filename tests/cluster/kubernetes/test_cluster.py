@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.actions import Announce, Answer, Mark, Scale
 from elasticd.clock import WallClock
 from elasticd.cluster import Cluster, Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.errors import ConfigError, UnavailableError
-from elasticd.model import Announce, Answer, Mark, Ref, Scale
+from elasticd.model import Ref
 from tests.cluster.kubernetes.fake import (
     APPS,
     DEPLOYMENTS,
@@ -380,3 +381,68 @@ async def test_cancelled_caller_is_cancelled_and_everything_ends(open_cluster: O
         await task
     left = [one for one in asyncio.all_tasks() - before if "elasticd" in repr(one)]
     assert left == []
+
+
+AUTOSCALING = "/apis/autoscaling/v2"
+HPAS = f"{AUTOSCALING}/horizontalpodautoscalers"
+
+
+def serve_autoscaling(api: FakeApi) -> Feed:
+    """One HPA, on shop/web, in the version that the server prefers."""
+    api.on("GET", "/apis/autoscaling", {"name": "autoscaling", "preferredVersion": {"groupVersion": "autoscaling/v2"}})
+    kind = {"name": "horizontalpodautoscalers", "kind": "HorizontalPodAutoscaler", "namespaced": True}
+    api.on("GET", AUTOSCALING, {"groupVersion": "autoscaling/v2", "resources": [kind]})
+    api.on("GET", HPAS, page(hpa()))
+    return api.feed(HPAS)
+
+
+def hpa(version: int = 1, target: str = "web") -> dict[str, Any]:
+    meta = {"name": "theirs", "namespace": "shop", "resourceVersion": str(version)}
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    return {"metadata": meta, "spec": {"scaleTargetRef": reference, "maxReplicas": 9}}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_snapshot_names_the_hpa_of_a_workload_from_the_first_look_on(api: FakeApi, open_cluster: Open) -> None:
+    feed = serve_autoscaling(api)
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        assert snapshot.autoscaler(REF) == "HorizontalPodAutoscaler theirs"
+        feed.push("MODIFIED", hpa(2, "api"))
+        await until(lambda: snapshot.autoscaler(REF) == "")
+        feed.push("MODIFIED", hpa(3))
+        await until(lambda: snapshot.autoscaler(REF))
+        feed.push("DELETED", hpa(4))
+        await until(lambda: snapshot.autoscaler(REF) == "")
+        assert cluster.problems() == {}
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_a_server_without_autoscaling_is_no_problem_and_one_that_forbids_it_says_so(
+    api: FakeApi, open_cluster: Open
+) -> None:
+    async with open_cluster() as cluster:
+        assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == ""
+        assert cluster.problems() == {}
+    serve_autoscaling(api)
+    api.on("GET", HPAS, status(403, "Forbidden", "not for you"))
+    async with open_cluster() as cluster:
+        assert (await cluster.observe(0.0, KINDS)).autoscaler(REF) == ""
+        assert cluster.problems() == {("autoscaling", "HorizontalPodAutoscaler"): "not for you"}
+
+
+async def test_snapshot_shows_what_pods_leave_of_the_nodes(
+    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
+) -> None:
+    node = {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
+    api.on("GET", "/api/v1/nodes", page(node))
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, KINDS)
+        (room,) = snapshot.rooms()
+        assert (room.node.name, room.free) == ("n1", {"cpu": 2.0, "pods": 10.0})
+        assert snapshot.rooms() is snapshot.rooms()
+        placed = pod("c")
+        container = {"name": "main", "resources": {"requests": {"cpu": "500m"}}}
+        placed["spec"] = {"nodeName": "n1", "containers": [container]}
+        feeds[PODS].push("ADDED", placed)
+        await until(lambda: snapshot.rooms()[0].free == {"cpu": 1.5, "pods": 9.0})

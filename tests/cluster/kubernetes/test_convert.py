@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from elasticd.cluster.kubernetes.convert import scaled_workload, to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale, WireWorkload
+from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale
+from elasticd.cluster.kubernetes.wire_workload import WireWorkload
 from elasticd.model import Container, Node, Pod, Ref, Workload
 
 CPU = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
@@ -145,7 +146,7 @@ WORKLOAD = {
             "matchExpressions": [{"key": "canary", "operator": "DoesNotExist"}],
         },
     },
-    "status": {"replicas": 2, "observedGeneration": 4},
+    "status": {"replicas": 2, "updatedReplicas": 2, "observedGeneration": 4},
 }
 
 
@@ -192,3 +193,35 @@ def test_page_with_an_unreadable_object_gives_the_others_and_names_it() -> None:
 
 def test_list_whose_items_are_null_is_empty() -> None:
     assert Codec(WirePod, to_pod).page(b'{"metadata":{"resourceVersion":"4"},"items":null}')[1] == []
+
+
+def owner(manager: str, time: str, **fields: Any) -> dict[str, Any]:
+    return {"manager": manager, "operation": "Update", "time": time, "fieldsV1": fields}
+
+
+SPEC: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
+OTHER: dict[str, Any] = {"f:spec": {"f:paused": {}}, "f:status": {"f:replicas": {}}}
+FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("managed", "writer"),
+    [
+        pytest.param(None, "", id="an old server"),
+        pytest.param([], "", id="nobody"),
+        pytest.param([owner("kubectl", FIRST, **SPEC)], "kubectl", id="one"),
+        pytest.param([owner("kcm", FIRST, **OTHER)], "", id="other fields, and the status's count"),
+        pytest.param([owner("argocd", SECOND, **SPEC), owner("kubectl", FIRST, **SPEC)], "argocd", id="the last"),
+        pytest.param([{"manager": "odd"}], "", id="one that owns nothing"),
+    ],
+)  # fmt: skip
+def test_who_set_the_count_last(managed: Any, writer: str) -> None:
+    wire = {"metadata": {"name": "web", "managedFields": managed}, "spec": {"replicas": 3}}
+    found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
+    assert to_workload("apps/v1", "Deployment", found).writer == writer
+
+
+def test_a_rollout_shows_in_the_workload() -> None:
+    wire = {"metadata": {"name": "web"}, "status": {"replicas": 3, "updatedReplicas": 1}}
+    found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
+    assert to_workload("apps/v1", "Deployment", found).rollout == "1 of 3 pods are of the newest template"

@@ -2,11 +2,12 @@
 
 import pytest
 
+from elasticd.actions import Announce, Answer, Scale
 from elasticd.clock import VirtualClock
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Announce, Answer, Ref, Scale
+from elasticd.model import Ref
 from tests.cluster.kubernetes.fake import FakeApi, Say, status, until
 
 PATH = "/api/v1/namespaces/shop/events"

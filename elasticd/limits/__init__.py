@@ -1,6 +1,6 @@
-"""The built-in limits: stabilization, rates and cooldowns, for any strategy.
+"""The built-in limits, for any strategy: stabilization, rates and cooldowns; the other modules have one each.
 
-They use the API like any plugin. Knows which options each has; the arithmetic is in windows.py.
+They use the API like any plugin. Knows which options each has; the arithmetic of these three is in windows.py.
 """
 
 from typing import Annotated, Literal
@@ -19,19 +19,15 @@ from elasticd.api import (
     restrain,
     stabilize,
 )
+from elasticd.limits.capacity import Capacity
+from elasticd.limits.rollout import Rollout
+from elasticd.limits.seriesless import Seriesless
+from elasticd.limits.staged import Staged
 
 Window = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 
 
-class _Limit(Strategy, frozen=True):
-    """A limit looks at counts, so it needs no series."""
-
-    def reads(self) -> tuple[str, ...]:
-        """None of them."""
-        return ()
-
-
-class Stabilization(_Limit, tag="stabilization", frozen=True):
+class Stabilization(Seriesless, tag="stabilization", frozen=True):
     """Follow only what has been asked for throughout a window: `up` s to grow, `down` s to shrink.
 
     Reasons ScaleUpStabilized and ScaleDownStabilized. Source: HPA, Normalization with behavior, 1 (two-way).
@@ -46,7 +42,7 @@ class Stabilization(_Limit, tag="stabilization", frozen=True):
         return stabilize(wish, observation, past, up=self.up, down=self.down)
 
 
-class RateLimit(_Limit, tag="rate", frozen=True):
+class RateLimit(Seriesless, tag="rate", frozen=True):
     """At most so many pods, or percent, within so many seconds; without rates a direction is free.
 
     `select` chooses among several rates of one direction: the largest change (Max), the smallest (Min), or
@@ -71,7 +67,7 @@ class RateLimit(_Limit, tag="rate", frozen=True):
         return restrain(wish, observation, past, up, down)
 
 
-class Cooldown(_Limit, tag="cooldown", frozen=True):
+class Cooldown(Seriesless, tag="cooldown", frozen=True):
     """No change within `after_up` s of a scale-out, and no scale-in within `after_down` s of a scale-in.
 
     In mode "paper" a scale-in forbids a scale-out too. Reasons BackoffBoth and BackoffDownscale, as older
@@ -92,4 +88,4 @@ class Cooldown(_Limit, tag="cooldown", frozen=True):
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
     """The built-in limits."""
-    return [Stabilization, RateLimit, Cooldown]
+    return [Stabilization, RateLimit, Cooldown, Capacity, Rollout, Staged]

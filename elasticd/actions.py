@@ -1,0 +1,104 @@
+"""What can be done to a cluster, and what a cluster answers.
+
+Frozen records: an action names what it was judged on, so that it is not done to something else. Knows nothing of who
+does it.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from elasticd.model import Ref
+
+
+class Scale(Struct, frozen=True, gc=False, tag="scale"):
+    """Set the scale subresource from `before` to `after`, if it still is the workload that was judged."""
+
+    workload: Ref
+    uid: str
+    version: str
+    before: int
+    after: int
+    reason: str
+
+
+class Create(Struct, frozen=True, gc=False, tag="create"):
+    """Create Jobs of a set, until there are `after` instead of `before`.
+
+    The names follow from what was seen, so that the same decision, made again after a lost reply or by another daemon,
+    creates nothing twice. `manifest` is empty in what is recorded: a template may hold secrets.
+    """
+
+    workload: Ref
+    uid: str
+    before: int
+    after: int
+    reason: str
+    template: str
+    """The hash of the template."""
+    first: int
+    """The number of the first Job to create: one more than the highest that was seen."""
+    decision: str = ""
+    manifest: str = ""
+
+    def names(self) -> tuple[str, ...]:
+        """What the Jobs are called: SET-HASH-NUMBER."""
+        numbers = range(self.first, self.first + self.after - self.before)
+        return tuple(f"{self.workload.name}-{self.template}-{number}" for number in numbers)
+
+
+class Remove(Struct, frozen=True, gc=False, tag="remove"):
+    """Delete these Jobs (name and UID each) and their pods; `before` and `after` count those in flight."""
+
+    workload: Ref
+    uid: str
+    before: int
+    after: int
+    reason: str
+    jobs: tuple[tuple[str, str], ...]
+
+
+class Announce(Struct, frozen=True, gc=False, tag="announce"):
+    """Tell whoever looks at the workload, as a Kubernetes Event."""
+
+    workload: Ref
+    uid: str
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Mark(Struct, frozen=True, gc=False, tag="mark"):
+    """Set annotations of a workload, or of one of its pods, or take them away (None), if it still has this uid; and
+    this version, where one is given."""
+
+    workload: Ref
+    uid: str
+    annotations: dict[str, str | None]
+    pod: str = ""
+    reason: str = ""
+    version: str = ""
+
+    def on(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """What they are with it."""
+        merged = {**annotations, **self.annotations}
+        return {key: value for key, value in merged.items() if value is not None}
+
+
+Action = Scale | Create | Remove | Announce | Mark
+
+
+Result = Literal["done", "refused", "conflict", "failed", "observed"]
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """What a cluster says to an action: done, refused (a budget, a lost lease), conflict (the world moved
+    since it was judged) or failed. `reason` is one word for counting, empty when done; `code` is the API's HTTP
+    status, 0 when it was not asked. `after` is the count that came of it, None: the one that was asked for."""
+
+    result: Result
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+    after: int | None = None

@@ -1,0 +1,72 @@
+"""What the pods on each node leave of it.
+
+Knows requests and nodes; knows nothing of how pods come to them. Sums are made anew for the nodes whose pods changed:
+nothing drifts, as it would if amounts were added and taken away.
+"""
+
+from collections.abc import Iterable
+
+from elasticd.model import Node, Pod, Room
+
+_OVER = ("Succeeded", "Failed")
+
+
+def room(node: Node, pods: Iterable[Pod]) -> Room:
+    """A node with these pods on it. Those that are being deleted take their place until they are gone."""
+    free = dict(node.allocatable)
+    for pod in pods:
+        if "pods" in free:
+            free["pods"] -= 1
+        for resource, amount in pod.requested().items():
+            if resource in free:
+                free[resource] -= amount
+    return Room(node, free)
+
+
+class Loads:
+    """The pods on each node, and the rooms they leave."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self._rooms: dict[str, Room] = {}
+        self._stale: set[str] = set()
+        self._nodes: tuple[Node, ...] | None = None
+        self._all: tuple[Room, ...] = ()
+
+    def change(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came (no old one), changed or went (no new one)."""
+        if old is not None and new is not None and _same(old, new):
+            return
+        if old is not None and (pods := self._pods.get(old.node)) is not None and pods.pop(old.uid, None) is not None:
+            self._stale.add(old.node)
+            if not pods:
+                del self._pods[old.node]
+        if new is not None and new.node and new.phase not in _OVER:
+            self._pods.setdefault(new.node, {})[new.uid] = new
+            self._stale.add(new.node)
+
+    def rooms(self, nodes: tuple[Node, ...]) -> tuple[Room, ...]:
+        """The rooms of these nodes, in their order; the same tuple while neither they nor their pods changed."""
+        if nodes is self._nodes and not self._stale:
+            return self._all
+        known = self._rooms
+        self._rooms = {
+            node.name: found
+            if (found := known.get(node.name)) is not None and found.node is node and node.name not in self._stale
+            else room(node, self._pods.get(node.name, {}).values())
+            for node in nodes
+        }
+        self._stale.clear()
+        self._nodes, self._all = nodes, tuple(self._rooms.values())
+        return self._all
+
+
+def _same(old: Pod, new: Pod) -> bool:
+    """Whether they take the same place; the records of equal containers are one."""
+    return (old.uid, old.node, old.phase in _OVER, old.containers, old.requests) == (
+        new.uid,
+        new.node,
+        new.phase in _OVER,
+        new.containers,
+        new.requests,
+    )

@@ -1,0 +1,182 @@
+"""Simulated job sets: Jobs that take messages off a queue, run for a while and end.
+
+Knows what a queue held at a time and how long a Job runs; knows nothing of when a pod begins, or of room on nodes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from hashlib import blake2b
+from math import ceil, inf, isnan
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta, field
+from msgspec.structs import replace
+
+from elasticd.actions import Create
+from elasticd.batch import JOB_KIND, Job
+from elasticd.cluster.simulated.demand import Curve, Demand, remember
+from elasticd.cluster.simulated.options import Delay, Quantity, SeriesTable, Table, WorkloadTable, amount
+from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid
+from elasticd.model import Container, Ref, Workload
+from elasticd.units import milli
+
+
+class JobsTable(Table, frozen=True, kw_only=True):
+    """Job sets that are alike. `arrivals` is how many messages have come to the queue by t seconds after the start, in
+    all; each Job takes up to `per_job` of them when its pod runs, and ends `run_seconds` later, or at once without any.
+
+    The series `queue` is what is in the queue: messages leave it when their Job ends, or with `leave` "begin" when it
+    takes them. By up to `spread` of `run_seconds` a Job runs longer or shorter, which is the same in every run.
+    """
+
+    namespace: str = "default"
+    labels: dict[str, str] = field(default_factory=dict)
+    cpu: Quantity = "200m"
+    memory: Quantity = "256Mi"
+    start_seconds: Delay = 5.0
+    run_seconds: Delay = 30.0
+    spread: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    arrivals: Demand
+    per_job: Annotated[int, Meta(ge=1)] = 1
+    queue: Annotated[str, Meta(min_length=1)] = "queue_length"
+    leave: Literal["end", "begin"] = "end"
+
+    def __post_init__(self) -> None:
+        for key in ("cpu", "memory"):
+            amount(key, getattr(self, key))
+        SeriesTable(name=self.queue, demand=self.arrivals)
+
+    def drawn(self, seed: int, name: str) -> float:
+        """How many seconds the Job of this name runs."""
+        uniform = int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=7).digest()) / 2**55
+        return self.run_seconds * (1 + self.spread * (uniform - 1))
+
+
+class Left(NamedTuple):
+    """What had left the queue, in all, from a time on."""
+
+    at: float
+    messages: int
+
+
+class SimulatedJobSet(SimulatedWorkload, eq=False):
+    """A job set. Its pods are those of the Jobs in flight, under the Jobs' names."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    start: float = 0.0
+    seed: int = 0
+    arrivals: Curve | None = None
+    batch: JobsTable | None = None
+    taken: int = 0
+    left: list[Left] = field(default_factory=list)
+
+    def labels_of(self, pod: SimulatedPod) -> dict[str, str]:
+        """The labels of a pod, by one of which its Job is known."""
+        return {**self.pod_labels, "controller-uid": self.jobs[pod.name.removesuffix("-pod")].uid}
+
+    def surplus(self) -> list[SimulatedPod]:
+        """None: Jobs end by themselves."""
+        return []
+
+    def missing(self) -> list[int]:
+        """None: Jobs are created, not counted."""
+        return []
+
+    def serve(self, at: float, keep: float) -> None:
+        """Nobody calls a Job; and what left the queue long ago need not be known one by one."""
+        stale = bisect_right(self.left, at - keep, key=lambda one: one.at) - 1
+        if stale > 0:
+            del self.left[:stale]
+
+    def create(self, action: Create, at: float) -> Iterator[SimulatedPod]:
+        """The Jobs of an action, and their pods; one that is there already is left as it is."""
+        for name in action.names():
+            if name in self.jobs:
+                continue
+            self.serial += 1
+            job = Job(name, make_uid(self.uid, self.serial), action.template, int(name.rpartition("-")[2]), at)
+            self.jobs[name] = job
+            self.replicas += 1
+            pod = SimulatedPod(self, f"{name}-pod", self.serial, make_uid(job.uid, "pod"))
+            self.pods[pod.name] = pod
+            yield pod
+
+    def begin(self, pod: SimulatedPod, at: float) -> float:
+        """A Job's pod runs, and takes its messages; for how many seconds it will run."""
+        assert self.batch is not None  # noqa: S101 - make_job_sets gives both
+        waiting = max(0, int(self._arrived(at)) - self.taken)
+        messages = min(self.batch.per_job, waiting)
+        self.taken += messages
+        pod.messages = messages
+        if self.batch.leave == "begin":
+            self._leave(messages, at)
+        return self.batch.drawn(self.seed, pod.name) if messages else 0.0
+
+    def end(self, pod: SimulatedPod, at: float) -> None:
+        """A Job is done."""
+        assert self.batch is not None  # noqa: S101
+        name = pod.name.removesuffix("-pod")
+        self.jobs[name] = replace(self.jobs[name], ended=at, result="Complete")
+        self.replicas -= 1
+        if self.batch.leave == "end":
+            self._leave(pod.messages, at)
+
+    def drop(self, name: str, uid: str) -> SimulatedPod | None:
+        """Delete a Job, if it is the one of this UID; its pod, where it was in flight, which frees its messages."""
+        job = self.jobs.get(name)
+        if job is None or job.uid != uid:
+            return None
+        del self.jobs[name]
+        pod = self.pods.get(f"{name}-pod")
+        if not job.result and pod is not None:
+            self.replicas -= 1
+            self.taken -= pod.messages
+        return pod
+
+    def waiting(self, t: float) -> float:
+        """What is in the queue t seconds after the start."""
+        at = bisect_right(self.left, self.start + t, key=lambda one: one.at)
+        return self._arrived(self.start + t) - (self.left[at - 1].messages if at else 0)
+
+    def look(self) -> Workload:
+        """As judgement sees it."""
+        jobs = tuple(sorted(self.jobs.values(), key=lambda job: job.name))
+        count, selector = self.replicas, f"app={self.ref.name}"
+        return Workload(self.ref, self.uid, "", count, count, selector=selector, jobs=jobs)
+
+    def _arrived(self, at: float) -> float:
+        arrived = self.arrivals(at - self.start) if self.arrivals else 0.0
+        return arrived if isnan(arrived) else max(0.0, float(int(arrived)))
+
+    def _leave(self, messages: int, at: float) -> None:
+        before = self.left[-1].messages if self.left else 0
+        self.left.append(Left(at, before + messages))
+
+
+def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[SimulatedJobSet]:
+    """The job sets of one table."""
+    api_version, kind = JOB_KIND
+    cpu, memory = amount("cpu", table.cpu), amount("memory", table.memory)
+    for name in table.names():
+        ref = Ref(table.namespace, kind, name, api_version)
+        times = WorkloadTable(name=name, start_seconds=table.start_seconds)
+        made = SimulatedJobSet(
+            table=times,
+            ref=ref,
+            uid=make_uid(api_version, ref),
+            replicas=0,
+            pod_labels={**table.labels, "app": name},
+            containers=(Container(name, {"cpu": cpu, "memory": memory}),),
+            need=(milli(cpu), ceil(memory)),
+            cpu=lambda _t: 0.0,
+            most_cpu=inf,
+            memory=memory,
+            parts=((name, 1.0),),
+            series=(),
+            start=start,
+            seed=seed,
+            arrivals=remember(table.arrivals.curve()),
+            batch=table,
+        )
+        made.series = ((SeriesTable(name=table.queue, demand=table.arrivals), made.waiting),)
+        yield made

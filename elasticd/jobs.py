@@ -1,0 +1,65 @@
+"""Job sets: which Jobs to create, under which names, and which to delete.
+
+Pure. Knows what a set has that a workload has not: Jobs end by themselves, and stay for a while. Knows nothing of
+metrics, of what is in a template, or of the API.
+"""
+
+from collections.abc import Iterator
+
+from elasticd.actions import Create, Remove
+from elasticd.batch import Job
+from elasticd.model import Limit, Workload
+from elasticd.policy import JobSet
+
+AT_ONCE = 100
+"""Jobs that one decision deletes at most for the sake of the history."""
+
+
+def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str) -> Create:
+    """The action that creates as many Jobs as are missing.
+
+    Numbers go on from the highest that is seen, whatever template it is from. Where some Jobs are not seen yet, their
+    names come out again, and are found to be taken by what they were meant for.
+    """
+    first = 1 + max((one.number for one in workload.jobs), default=0)
+    return Create(workload.ref, workload.uid, workload.replicas, after, reason, job.template, first, decision)
+
+
+def keep_running(wanted: int, current: int) -> Limit | None:
+    """The limit that keeps Jobs from being ended to become fewer, where fewer were wanted. So it is with KEDA."""
+    if wanted >= current:
+        return None
+    message = f"{current} Jobs are in flight, and run to their end"
+    return Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
+
+
+def tidy(job: JobSet, workload: Workload) -> tuple[Remove, ...]:
+    """What to delete: Jobs of an old template where the rollout says so, and the oldest of those that have ended."""
+    return tuple(_removals(job, workload))
+
+
+def _removals(job: JobSet, workload: Workload) -> Iterator[Remove]:
+    flying = workload.replicas
+    there = [one for one in workload.jobs if not one.deleted]
+    if job.rollout == "default" and (old := [one for one in there if not one.result and one.template != job.template]):
+        yield _remove(workload, flying, flying - len(old), "TemplateChanged", old)
+        flying -= len(old)
+    surplus = [*_beyond(there, "Complete", job.successful_history), *_beyond(there, "Failed", job.failed_history)]
+    if surplus:
+        yield _remove(workload, flying, flying, "HistoryLimit", sorted(surplus, key=_age)[:AT_ONCE])
+
+
+def _beyond(jobs: list[Job], result: str, keep: int) -> list[Job]:
+    """Those of a result that are not among the last to end."""
+    ended = sorted((one for one in jobs if one.result == result), key=_age)
+    return ended[: max(0, len(ended) - keep)]
+
+
+def _age(job: Job) -> tuple[float, int, str]:
+    """The oldest first; within one second by number."""
+    return job.ended, job.number, job.name
+
+
+def _remove(workload: Workload, before: int, after: int, reason: str, jobs: list[Job]) -> Remove:
+    named = tuple((one.name, one.uid) for one in jobs)
+    return Remove(workload.ref, workload.uid, before, max(0, after), reason, named)

@@ -1,0 +1,94 @@
+"""Limit `capacity`: no growth that no node could carry.
+
+Knows requests, and what nodes have left; knows nothing of taints, affinity or volumes, which only kube-scheduler does.
+"""
+
+from collections.abc import Mapping
+from math import floor, inf
+from typing import Annotated, ClassVar
+
+from elasticd.api import Derived, Limit, Meta, Node, Observation, Pod, Ref, Room, Struct, field, hookimpl
+from elasticd.limits.seriesless import Seriesless
+
+Amounts = tuple[tuple[str, float], ...]
+"""Of each resource, by name; in order, so that equal ones are one key."""
+
+Labels = tuple[tuple[str, str], ...]
+
+_HAIR = 1e-9
+"""Part of a pod by which sums of requests may be off: 0.1 + 0.2 is more than 0.3."""
+
+
+class _Pods(Struct, frozen=True, gc=False):
+    """What the pods of a workload say of the next one: its requests (None: no pod to tell), also in words, and how many
+    of them have a node."""
+
+    requests: Amounts | None
+    placed: int
+    words: str = ""
+
+
+class Capacity(Seriesless, tag="capacity", frozen=True):
+    """Not more pods than fit on the nodes, beside those that still wait for one. Reasons NoCapacity, CapacityUnknown.
+
+    What a node has left is what it can allocate less what the pods on it request, of all namespaces; the next pod
+    requests what the newest does. Nodes that are not ready or are cordoned carry nothing. What keeps a pod off a node
+    with room (taints, affinity, a nodeSelector: name its labels in `nodes`) is not seen, so that too much may be
+    allowed. Without a pod to tell the requests, or without nodes, it does not limit, and says so: else it would keep a
+    workload at 0 from ever coming back.
+    """
+
+    looks_at_nodes: ClassVar[bool] = True
+
+    nodes: Annotated[
+        dict[str, str], Meta(description="labels of the nodes that count, as in the pods' nodeSelector; none: all")
+    ] = field(default_factory=dict)
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit | None:
+        """All counts up to what the nodes carry; the current one always."""
+        workload, rooms = observation.workload, observation.rooms
+        pods = _told(workload.ref, observation.pods)
+        if not rooms or pods.requests is None:
+            missing = "no pod tells what one requests" if rooms else "no nodes are known"
+            return Limit("CapacityUnknown", f"{missing}, so that it does not limit")
+        fit = _fit((pods.requests, tuple(sorted(self.nodes.items()))), rooms)
+        waiting = max(0, workload.replicas - pods.placed)
+        message = f"room for {fit} more pods ({pods.words}); {waiting} wait for a node"
+        return Limit("NoCapacity", message, None, workload.replicas + max(0, fit - waiting))
+
+
+def _tell(_: Ref, pods: tuple[Pod, ...]) -> _Pods:
+    """The newest is one that has not begun, else the one that began last."""
+    live = [pod for pod in pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+    if not live:
+        return _Pods(None, 0)
+    newest = max(live, key=lambda pod: (inf if pod.started is None else pod.started, pod.name))
+    requests = tuple(sorted((name, amount) for name, amount in newest.requested().items() if amount > 0))
+    words = ", ".join(f"{name} {_size(amount)}" for name, amount in requests) or "which request nothing"
+    return _Pods(requests, sum(1 for pod in live if pod.node), words)
+
+
+def _size(amount: float) -> str:
+    return f"{amount:g}" if amount < 1 << 20 else f"{amount / (1 << 20):.0f}Mi"
+
+
+def _count(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
+    """How many pods of these requests fit on the nodes with these labels."""
+    requests, labels = key
+    return sum(_on(room.free, requests) for room in rooms if _takes(room.node, labels))
+
+
+def _takes(node: Node, labels: Labels) -> bool:
+    return node.ready and not node.unschedulable and all(node.labels.get(name) == value for name, value in labels)
+
+
+def _on(free: Mapping[str, float], requests: Amounts) -> int:
+    most = free.get("pods", 0.0)
+    for resource, amount in requests:
+        most = min(most, free.get(resource, 0.0) / amount)
+    return max(0, floor(most + _HAIR))
+
+
+_told = Derived(_tell)
+_fit = Derived(_count)

@@ -1,0 +1,90 @@
+"""What is watched after a change, and whether it went well.
+
+Knows a guard's series, before and after a change, and pods as they are; knows nothing of what is done about it.
+"""
+
+from typing import Annotated, Literal
+
+from elasticd.api import Change, Meta, Observation, Past, Struct, timeline
+
+Outcome = Literal["good", "bad", "unknown"]
+
+
+Ratio = Annotated[float, Meta(gt=1)]
+
+
+class Guard(Struct, frozen=True, forbid_unknown_fields=True):
+    """What must not get worse by a change: a series, or how many of the workload's pods are pending or unready.
+
+    A series of pods is taken per pod, one of the workload as a whole as it is; of a window its mean counts. With both
+    `above` and `ratio` both must be exceeded.
+    """
+
+    series: Annotated[str, Meta(description="its name")] = ""
+    pods: Annotated[
+        Literal["", "pending", "unready"], Meta(description="instead of a series: pods without a node, or not ready")
+    ] = ""
+    above: Annotated[float | None, Meta(description="in the units of the series, or pods; more is bad")] = None
+    ratio: Annotated[
+        Ratio | None, Meta(description="times its mean over the window before the change; more is bad")
+    ] = None
+    direction: Annotated[
+        Literal["up", "down", "both"], Meta(description="which changes it judges: growth, shrinking or both")
+    ] = "both"
+
+    def __post_init__(self) -> None:
+        """Refuse a guard of nothing, of two things, or without a threshold."""
+        if bool(self.series) == bool(self.pods):
+            raise ValueError(f"series: must be given, or else pods, {'both are' if self.series else 'neither is'}")
+        if self.above is None and self.ratio is None:
+            raise ValueError("above: must be given unless ratio is, is missing")
+        if self.pods and self.ratio is not None:
+            raise ValueError(f"ratio: must be left out for pods, is {self.ratio:g}")
+
+    def judges(self, sign: int) -> bool:
+        """Whether it looks at growth (+1) or shrinking (-1)."""
+        return self.direction == "both" or (self.direction == "up") == (sign > 0)
+
+    def known(self, seen: Observation) -> bool:
+        """Whether it can be judged by what is seen now."""
+        return not self.series or (self.series in seen.series and seen.series[self.series].trusted)
+
+    def look(self, change: Change, span: tuple[float, float], seen: Observation, past: Past) -> tuple[Outcome, str]:
+        """How it went in a span of time (later than its begin, up to its end) after a change, and in a sentence. The
+        window before the change is as long as the span."""
+        if self.pods:
+            return self._count(seen)
+        after = self._mean(span[0], span[1], seen, past)
+        if after is None:
+            return "unknown", f"{self.series} has no trusted sample after the change"
+        long = span[1] - span[0]
+        before = self._mean(change.at - long, change.at, seen, past) if self.ratio is not None else 0.0
+        if before is None:
+            return "unknown", f"{self.series} has no trusted sample before the change"
+        most = [] if self.above is None else [self.above]
+        most += [] if self.ratio is None else [self.ratio * before]
+        if after > max(most):
+            was = "" if self.ratio is None else f", was {before:g} before"
+            return "bad", f"{self.series} is {after:g}{was}; at most {max(most):g}"
+        return "good", ""
+
+    def _count(self, seen: Observation) -> tuple[Outcome, str]:
+        live = [pod for pod in seen.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+        if self.pods == "pending":
+            found = sum(1 for pod in live if not pod.node)
+        else:
+            found = sum(1 for pod in live if pod.ready is not True)
+        most = self.above or 0.0
+        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else ("good", "")
+
+    def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
+        """The mean of what is remembered, and of what is seen now."""
+        now, found = seen.series.get(self.series), []
+        for point in reversed(
+            timeline(now, past) if now and now.trusted and now.samples else past.points.get(self.series, ())
+        ):
+            if point.at <= begin:
+                break
+            if point.at <= end:
+                found.append(point.total / (point.pods or 1))
+        return sum(found) / len(found) if found else None

@@ -1,0 +1,11 @@
+"""What limits of counts have in common: they need no series. Knows nothing of what they limit."""
+
+from elasticd.api import Strategy
+
+
+class Seriesless(Strategy, frozen=True):
+    """A limit that looks at counts, pods or nodes alone."""
+
+    def reads(self) -> tuple[str, ...]:
+        """None of them."""
+        return ()

@@ -1,0 +1,159 @@
+"""Limit `staged`: a large change goes in stages, and its outcome decides whether it goes on.
+
+Knows stages, what guards say of the last change, and what is then done; knows nothing of how a guard judges.
+"""
+
+from math import ceil
+from typing import Annotated, Literal
+
+from elasticd.api import Change, Limit, Meta, Observation, Past, Strategy, Struct, hookimpl
+from elasticd.limits.guards import Guard, Outcome
+
+_RUN = 3
+"""Stages that are at most so many of their intervals apart are of one change."""
+
+ROLLED_BACK = "RolledBack"
+
+
+class Stage(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a change goes one way."""
+
+    percent: Annotated[float, Meta(gt=0, le=100, description="of the whole change, in one stage; at least a pod")]
+    interval: Annotated[float, Meta(ge=0, le=1800, description="seconds from one stage to the next")] = 60.0
+
+
+class _Found(Struct, frozen=True, gc=False):
+    """What holds one direction: a reason and a sentence. `back`: the count to go back to."""
+
+    reason: str
+    message: str
+    back: int | None = None
+
+
+class Staged(Strategy, tag="staged", frozen=True):
+    """Changes go in stages, `up` and `down` (a direction without is free), and are watched for `window` s.
+
+    Guards then say whether a change went well. If one is bad, `then`: "continue" goes on all the same, "pause" makes no
+    further change of that direction until it is good again, "rollback" goes back to the count before, past what only
+    steadies or paces changes, and makes no such change again for `pause` s. A guard without a trusted sample is
+    unknown: that pauses too, unless `then` is "continue". While a guard cannot be known nothing shrinks. The opposite
+    direction is always free.
+
+    Reasons Staged, StageWaits, StageWatched, GuardBad, GuardUnknown, RolledBack.
+    Source: Kapacity, grey change (percent, interval, observation); its stability checkers, which it names, are these.
+    """
+
+    up: Annotated[Stage | None, Meta(description="how it grows")] = None
+    down: Annotated[Stage | None, Meta(description="how it shrinks")] = None
+    guards: Annotated[tuple[Guard, ...], Meta(description="what must not get worse")] = ()
+    window: Annotated[float, Meta(gt=0, le=900, description="seconds for which a change is watched")] = 120.0
+    then: Annotated[Literal["continue", "pause", "rollback"], Meta(description="what a bad outcome leads to")] = "pause"
+    pause: Annotated[float, Meta(ge=0, le=1800, description="seconds that a pause lasts at the longest")] = 1800.0
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that limits nothing."""
+        if self.up is None and self.down is None and not self.guards:
+            raise ValueError("up: must be given unless down or guards are, is missing")
+
+    def reads(self) -> tuple[str, ...]:
+        """Those of its guards."""
+        return tuple(dict.fromkeys(guard.series for guard in self.guards if guard.series))
+
+    def recalls(self) -> float:
+        """A window before a change, one after it, and a pause."""
+        return 2 * self.window + self.pause if self.reads() else 0.0
+
+    @hookimpl
+    def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """As far as the next stage, not beyond the current count while one is watched or paused, or back."""
+        current = observation.workload.replicas
+        up, down = self._held(1, observation, past), self._held(-1, observation, past)
+        if up is not None and up.back is not None:
+            return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
+        if down is not None and down.back is not None:
+            return Limit(ROLLED_BACK, down.message, down.back, None, takes_back=True)
+        highest, lowest = current if up else None, current if down else None
+        told = (up if wish > current else down if wish < current else None) or up or down
+        if wish > current and up is None and self.up is not None:
+            size, told = self._stage(self.up, wish, observation, past)
+            highest = current + size
+        elif wish < current and down is None and self.down is not None:
+            size, told = self._stage(self.down, wish, observation, past)
+            lowest = max(0, current - size)
+        return None if told is None else Limit(told.reason, told.message, lowest, highest, gives_way=True)
+
+    def _stage(self, stage: Stage, wish: int, seen: Observation, past: Past) -> tuple[int, _Found]:
+        """How many pods the next stage is, and a sentence."""
+        start = self._start(1 if wish > seen.workload.replicas else -1, stage.interval, seen, past)
+        size = max(1, ceil(abs(wish - start) * stage.percent / 100))
+        return size, _Found("Staged", f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}")
+
+    def _start(self, sign: int, interval: float, seen: Observation, past: Past) -> int:
+        """The count at which the change began that is going on this way."""
+        start, later = seen.workload.replicas, seen.at
+        gap = _RUN * max(interval, self.window if self.guards else 0.0, past.interval or 0.0)
+        for change in reversed(past.changes):
+            if (change.after - change.before) * sign <= 0 or later - change.at > gap:
+                break
+            start, later = change.before, change.at
+        return start
+
+    def _held(self, sign: int, seen: Observation, past: Past) -> _Found | None:
+        """Why it may not go further this way (+1 up, -1 down) now; None: it may."""
+        guards = [guard for guard in self.guards if guard.judges(sign)]
+        found = self._after_last(sign, guards, seen, past) if guards and past.changes else None
+        found = found or self._too_soon(sign, bool(guards), seen, past)
+        if found is None and sign < 0 and (lost := next((one for one in guards if not one.known(seen)), None)):
+            return _Found("GuardUnknown", f"{lost.series} is not known, so nothing shrinks")
+        return found
+
+    def _too_soon(self, sign: int, guarded: bool, seen: Observation, past: Past) -> _Found | None:
+        """A stage was made, or taken back, or may have been made by another daemon."""
+        now, stage = seen.at, self.up if sign > 0 else self.down
+        interval = stage.interval if stage else 0.0
+        if sign < 0 and now - past.since < max(interval, self.window if guarded else 0.0):
+            return _Found("StageWaits", f"what was done before {now - past.since:.0f} s ago is not known")
+        for change in past.changes_after(now - max(interval, self.pause)):
+            way, age = (change.after - change.before) * sign, now - change.at
+            if way > 0 and age < interval:
+                return _Found("StageWaits", f"changed {age:.0f} s ago; next {interval:g} s after that")
+            if way < 0 and change.reason == ROLLED_BACK and age < self.pause:
+                return _Found("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
+        return None
+
+    def _after_last(self, sign: int, guards: list[Guard], seen: Observation, past: Past) -> _Found | None:
+        """What becomes of the last change, if it went this way."""
+        last = past.changes[-1]
+        age = seen.at - last.at
+        if (last.after - last.before) * sign <= 0 or last.reason == ROLLED_BACK or age >= self.window + self.pause:
+            return None
+        if age < self.window:
+            return _Found("StageWatched", f"changed {age:.0f} s ago; watched for {self.window:g} s after that")
+        if self.then == "continue" or last.after != seen.workload.replicas:
+            return None
+        return self._outcome(last, guards, seen, past)
+
+    def _outcome(self, change: Change, guards: list[Guard], seen: Observation, past: Past) -> _Found | None:
+        """What is done about how a change went, once its window is over."""
+        window = (change.at, change.at + self.window)
+        outcome, why = _worst(guards, change, window, seen, past)
+        if outcome == "good":
+            return None
+        # Pods are seen as they are now: what becomes of them much later is not the change's outcome.
+        soon = seen.at < window[1] + max(self.window, 2 * (past.interval or 0.0))
+        blaming = guards if soon else [guard for guard in guards if guard.series]
+        if self.then == "rollback" and _worst(blaming, change, window, seen, past)[0] == "bad":
+            return _Found(ROLLED_BACK, f"{why}, after {change.before} -> {change.after}", change.before)
+        recent = (max(change.at, seen.at - self.window), seen.at)
+        if _worst(guards, change, recent, seen, past)[0] == "good":
+            return None
+        return _Found("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
+
+
+def _worst(
+    guards: list[Guard], change: Change, span: tuple[float, float], seen: Observation, past: Past
+) -> tuple[Outcome, str]:
+    """The first bad outcome, else the first unknown one, else a good one."""
+    found = [guard.look(change, span, seen, past) for guard in guards]
+    order: tuple[Outcome, ...] = ("bad", "unknown")
+    return next((one for outcome in order for one in found if one[0] == outcome), ("good", ""))

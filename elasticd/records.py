@@ -1,0 +1,81 @@
+"""What the journal holds: decisions, and what came of them.
+
+Frozen records, readable for as long as a journal is kept: a field that is added has a default. Knows nothing of files.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from elasticd.actions import Create, Mark, Remove, Result, Scale
+from elasticd.model import Condition, Failure, Limit, Recommendation, Ref, Series
+
+Verdict = Literal["scale", "keep", "hold"]
+
+
+class Decision(Struct, frozen=True, gc=False, tag="decision"):
+    """All that went into one answer about one workload, and the answer.
+
+    `verdict` is scale (the count changes), keep (it is right as it is) or hold (it cannot be known, or must
+    not be changed). `wish` is what the strategies together asked for, `replicas` what is left of it after
+    all limits.
+    """
+
+    id: str
+    at: float
+    policy: str
+    workload: Ref
+    mode: Literal["act", "observe"]
+    current: int
+    replicas: int
+    verdict: Verdict
+    reason: str
+    message: str
+    uid: str = ""
+    wish: int | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    series: tuple[Series, ...] = ()
+    pods: int = 0
+    interval: float = 0.0
+    interval_by: str = ""
+    action: Scale | Create | None = None
+    blind: bool = False
+    """Whether it could not be known what is needed."""
+    marks: tuple[Mark, ...] = ()
+    """What is written before the action, in this order; when one cannot be, the action is not begun."""
+    recall: float = 0.0
+    """Seconds for which what its series came to is remembered."""
+    removals: tuple[Remove, ...] = ()
+    """Jobs to delete, after the action."""
+
+    @property
+    def asked(self) -> int | None:
+        """The wish as the limits of the wish itself leave it: what is remembered of it."""
+        if self.wish is None:
+            return None
+        asked = self.wish
+        for limit in self.limits:
+            asked = limit.clamp(asked) if limit.of_wish else asked
+        return asked
+
+
+class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
+    """What came of a decision's action: done, refused (by us), conflict (the world moved), failed, or
+    observed (mode observe: it would have been done). `reason` is one word for counting, `condition` what the HPA would
+    say of it. `code` is the API's status, 0 when it was not asked."""
+
+    decision: str
+    at: float
+    policy: str
+    workload: Ref
+    result: Result
+    before: int
+    after: int
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+    condition: Condition | None = None
+    seconds: float = 0.0

@@ -1,0 +1,167 @@
+"""Jobs by the length of a queue: how many should be in flight, so that each message finds one and none finds two.
+
+Knows messages, the Jobs of a set and whether they have begun; knows nothing of templates or of how Jobs are created.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import ceil, isfinite
+from typing import Annotated, Literal
+
+from elasticd.api import Count, Measure, Meta, Observation, Pod, Recommendation, Series, Strategy, Struct, hookimpl
+
+RESOLUTION = 1.0
+"""Seconds. The API cuts times to whole seconds: what happened may have happened so much later than it says."""
+
+LARGEST = 2**31 - 1
+
+
+class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A series that counts messages, and how many of them one Job takes."""
+
+    series: str
+    per_job: Annotated[float, Meta(gt=0, description="messages that one Job takes")] = 1.0
+    activation: Annotated[float, Meta(ge=0, description="messages up to which the queue counts as empty")] = 0.0
+
+
+class Jobs(Strategy, tag="jobs", frozen=True):
+    """Create Jobs for the messages of a queue, and let them end by themselves.
+
+    With so many Jobs needed (messages / per_job, rounded up), so many more are created:
+
+    - `default`, where messages stay in the queue until their Job is done: needed + spare - in flight
+    - `accurate`, where a Job takes its message from the queue as it begins: needed - pending
+    - `eager`: needed, whatever is in flight, up to the policy's max
+    - `custom`: needed - deduction - running_percentage * in flight
+
+    A Job is pending until one of its pods has reached `started`. Jobs that were created, or have ended, after the queue
+    was measured are counted as the measurement saw them, so no message is counted twice, however often one looks.
+    A queue that cannot be known creates nothing; of several, with "max" or "sum", the others still count.
+
+    Source: KEDA 2.17, ScaledJob specification and pkg/scaling/executor/scale_jobs.go. It parts from KEDA where that
+    counts twice, or leaves room unused: max bounds what is in flight, not `needed` before the formulas; `eager` takes
+    pending Jobs off the room once, not twice; with `accurate` pending Jobs are taken off at the maximum too (as KEDA's
+    own tests want since). `spare` is what KEDA's minReplicaCount means to `default`; the policy's min is a floor.
+    """
+
+    queue: Annotated[tuple[Queue, ...], Meta(min_length=1)]
+    strategy: Literal["default", "accurate", "eager", "custom"] = "default"
+    calculation: Annotated[
+        Literal["max", "min", "avg", "sum"], Meta(description="of several queues; min and avg: of those not empty")
+    ] = "max"
+    spare: Annotated[Count, Meta(description="Jobs that wait for the next message (default, custom)")] = 0
+    deduction: Annotated[int, Meta(ge=-1_000_000, le=1_000_000, description="Jobs (custom)")] = 0
+    running_percentage: Annotated[
+        float, Meta(ge=0, le=1, description="of the Jobs in flight, 1 = all (custom; KEDA's word)")
+    ] = 1.0
+    started: Annotated[
+        Literal["scheduled", "running", "ready"], Meta(description="when a Job is no longer pending (accurate)")
+    ] = "running"
+
+    def __post_init__(self) -> None:
+        """Refuse options that the chosen strategy does not look at, and a queue that is given twice."""
+        used = {"deduction": ("custom",), "running_percentage": ("custom",), "started": ("accurate",)}
+        unset = {"deduction": 0, "running_percentage": 1.0, "started": "running"}
+        for option, strategies in (used | {"spare": ("default", "custom")}).items():
+            if self.strategy not in strategies and getattr(self, option) != unset.get(option, 0):
+                raise ValueError(f'{option}: must be left out for strategy "{self.strategy}", is given')
+        names = [queue.series for queue in self.queue]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise ValueError(f'queue[{index}].series: must be given once, is "{name}" again')
+
+    def reads(self) -> tuple[str, ...]:
+        """The queues."""
+        return tuple(queue.series for queue in self.queue)
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        """How many Jobs should be in flight; never fewer than are."""
+        workload = observation.workload
+        if workload.ref.kind != "Job":
+            return Recommendation(None, "NotAJobSet", f"must be about a [job], is about a {workload.ref.kind}")
+        read = [_read(queue, observation.series.get(queue.series)) for queue in self.queue]
+        measures = tuple(one.measure for one in read)
+        known = [one for one in read if one.jobs is not None]
+        if not known or (len(known) < len(read) and self.calculation in ("min", "avg")):
+            lacking = next(one for one in read if one.jobs is None)
+            return Recommendation(None, "QueueUnknown", lacking.measure.message, measures)
+        needed = min(ceil(self._combined([one.jobs for one in known if one.jobs])), LARGEST)
+        wish = min(workload.replicas + max(0, self._more(needed, observation, min(one.at for one in known))), LARGEST)
+        reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
+        return Recommendation(wish, reason, f"{needed} Jobs needed, {workload.replicas} in flight", measures)
+
+    def _combined(self, needs: Sequence[float]) -> float:
+        """The Jobs needed for all queues that are not empty. KEDA: multipleScalersCalculation."""
+        if not needs:
+            return 0.0
+        if self.calculation == "max":
+            return max(needs)
+        if self.calculation == "min":
+            return min(needs)
+        return sum(needs) / (len(needs) if self.calculation == "avg" else 1)
+
+    def _more(self, needed: int, observation: Observation, measured: float) -> int:
+        """The Jobs to create beside those in flight, as of when the queue was measured."""
+        jobs, flying = observation.workload.jobs, observation.workload.replicas
+        unseen = [job for job in jobs if job.created + RESOLUTION > measured]
+        if self.strategy == "default":
+            ended = sum(1 for job in jobs if job.result and job.ended + RESOLUTION > measured)
+            return needed + self.spare - flying - ended
+        if self.strategy == "accurate":
+            return needed - self._waiting(observation, {job.uid for job in unseen}, measured)
+        if self.strategy == "eager":
+            return needed - len(unseen)
+        older = flying - sum(1 for job in unseen if not job.result)
+        share = int(max(0, older - self.spare) * self.running_percentage)
+        return max(needed - self.deduction - share - len(unseen), self.spare - flying)
+
+    def _waiting(self, observation: Observation, unseen: set[str], measured: float) -> int:
+        """The Jobs whose messages are in the queue still: pending, or too young for the measurement to know them."""
+        begun = {pod.job for pod in observation.pods if self._has_begun(pod, measured)}
+        pending = {job.uid for job in observation.workload.jobs if not job.result and job.uid not in begun}
+        # A dry run counts Jobs in flight that there are none of.
+        pretended = observation.workload.replicas - sum(1 for job in observation.workload.jobs if not job.result)
+        return len(pending | unseen) + max(0, pretended)
+
+    def _has_begun(self, pod: Pod, measured: float) -> bool:
+        """Whether its Job had begun when the queue was measured, as far as its readiness tells."""
+        if pod.ready is True and pod.ready_changed + RESOLUTION > measured:
+            return False
+        if pod.phase == "Succeeded":
+            return True
+        if self.started == "scheduled":
+            return bool(pod.node)
+        return pod.phase == "Running" and (self.started == "running" or pod.ready is True)
+
+
+class _Read(Struct, frozen=True):
+    """What one queue says: the Jobs it needs (None: not known), when it was measured, and the row of `explain`."""
+
+    jobs: float | None
+    at: float
+    measure: Measure
+
+
+def _read(queue: Queue, series: Series | None) -> _Read:
+    if series is None or not series.usable:
+        message = series.message if series is not None else "it was not read"
+        told = f'the queue "{queue.series}" is not known: {message}'
+        return _Read(None, 0.0, Measure(queue.series, reason="QueueUnknown", message=told))
+    length = _sum(sample.value for sample in series.samples)
+    jobs = length / queue.per_job if length > queue.activation else 0.0
+    if not isfinite(jobs):
+        jobs = float(LARGEST)
+    count = min(ceil(jobs), LARGEST)
+    at = min((sample.measured for sample in series.samples), default=series.measured)
+    return _Read(jobs, at, Measure(queue.series, f"{length:g}", f"{queue.per_job:g} for a Job", count))
+
+
+def _sum(values: Iterable[float]) -> float:
+    """A queue has no fewer than no messages."""
+    return sum(max(0.0, value) for value in values)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The Jobs."""
+    return [Jobs]

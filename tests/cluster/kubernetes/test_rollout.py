@@ -1,0 +1,67 @@
+"""When a workload says that it is replacing pods of an old template."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from elasticd.cluster.kubernetes.rollout import rollout
+from elasticd.cluster.kubernetes.wire_workload import WireWorkload
+
+
+def told(kind: str, spec: dict[str, Any], status: dict[str, Any], generation: int = 3) -> str:
+    meta = {"name": "web", "generation": generation}
+    wire = {"metadata": meta, "spec": spec, "status": {"observedGeneration": 3, **status}}
+    return rollout(kind, msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload))
+
+
+UNSEEN = "its newest spec has not been seen by its controller"
+
+
+@pytest.mark.parametrize(
+    ("status", "generation", "text"),
+    [
+        pytest.param({"replicas": 4, "updatedReplicas": 4}, 3, "", id="all of the newest template"),
+        pytest.param({"replicas": 4, "updatedReplicas": 1}, 3, "1 of 4 pods are of the newest template", id="one is"),
+        pytest.param({"replicas": 4}, 3, "0 of 4 pods are of the newest template", id="none is, or it is paused"),
+        pytest.param({"replicas": 4, "updatedReplicas": 4}, 4, UNSEEN, id="changed just now"),
+        pytest.param({}, 3, "", id="scaled to zero"),
+        pytest.param({"replicas": 6, "updatedReplicas": 6, "readyReplicas": 2, "unavailableReplicas": 4}, 3, "",
+                     id="a scale-out whose pods are not available yet is none"),
+        pytest.param({"replicas": 4, "updatedReplicas": 1,
+                      "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+                                     {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]},
+                     3, "", id="one that has missed its deadline is over"),
+        pytest.param({"replicas": 4, "updatedReplicas": 1,
+                      "conditions": [{"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}]},
+                     3, "1 of 4 pods are of the newest template", id="one that goes on"),
+    ],
+)  # fmt: skip
+def test_a_deployment(status: dict[str, Any], generation: int, text: str) -> None:
+    assert told("Deployment", {"replicas": 4}, status, generation) == text
+
+
+OLD, NEW = {"currentRevision": "a", "updateRevision": "a"}, {"currentRevision": "a", "updateRevision": "b"}
+PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "generation", "text"),
+    [
+        pytest.param({}, {**OLD, "updatedReplicas": 4}, 3, "", id="one revision"),
+        pytest.param({}, {**OLD}, 3, "", id="one revision, told by an old server"),
+        pytest.param({}, {**NEW, "updatedReplicas": 1}, 3, "1 of 4 pods are of the newest template", id="two"),
+        pytest.param({}, {**NEW, "updatedReplicas": 4}, 3, "", id="all updated"),
+        pytest.param({}, {**OLD}, 4, UNSEEN, id="changed just now"),
+        pytest.param(PARTITION, {**NEW}, 3, "0 of 1 pods are of the newest template", id="above the partition"),
+        pytest.param(PARTITION, {**NEW, "updatedReplicas": 1}, 3, "", id="the rest stays old on purpose"),
+        pytest.param({"updateStrategy": {"type": "OnDelete"}}, {**NEW}, 3, "", id="a person deletes them"),
+        pytest.param({"replicas": None}, {**NEW}, 3, "0 of 1 pods are of the newest template", id="no count is one"),
+    ],
+)
+def test_a_stateful_set(spec: dict[str, Any], status: dict[str, Any], generation: int, text: str) -> None:
+    assert told("StatefulSet", {"replicas": 4, **spec}, {"replicas": 4, **status}, generation) == text
+
+
+def test_a_replica_set_rolls_nothing_out() -> None:
+    assert told("ReplicaSet", {"replicas": 4}, {"replicas": 4}, 9) == ""

@@ -1,0 +1,103 @@
+"""What pods leave of nodes, whatever comes, changes and goes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from elasticd.cluster.kubernetes.store import PodStore
+from elasticd.cluster.rooms import Loads, room
+from elasticd.model import Container, Node, Pod
+
+NODE = Node("n", "n", True, allocatable={"cpu": 4.0, "memory": 100.0, "pods": 10.0})
+NODES = (NODE, Node("m", "m", True, allocatable={"cpu": 2.0, "pods": 5.0}))
+
+
+def pod(name: str = "a", node: str = "n", cpu: float = 1.0, phase: str = "Running", **more: Any) -> Pod:
+    return Pod("shop", name, f"uid-{name}", phase, node, containers=(Container("main", {"cpu": cpu}),), **more)
+
+
+@pytest.mark.parametrize(
+    ("one", "free"),
+    [
+        pytest.param(pod(), {"cpu": 3.0, "memory": 100.0, "pods": 9.0}, id="what it requests"),
+        pytest.param(pod(requests={"cpu": 0.5}), {"cpu": 3.5, "memory": 100.0, "pods": 9.0}, id="the pod's own first"),
+        pytest.param(pod(deleted=True), {"cpu": 3.0, "memory": 100.0, "pods": 9.0}, id="until it is gone"),
+        pytest.param(pod(cpu=9.0), {"cpu": -5.0, "memory": 100.0, "pods": 9.0}, id="more than there is"),
+    ],
+)
+def test_a_pod_leaves(one: Pod, free: dict[str, float]) -> None:
+    assert room(NODE, [one]).free == free
+    assert NODE.allocatable["cpu"] == 4.0
+
+
+def test_containers_add_up_and_what_the_node_has_not_is_passed_over() -> None:
+    one = Pod(
+        "shop", "a", "a", "Running", "n", containers=(Container("x", {"cpu": 1, "gpu": 1}), Container("y", {"cpu": 2}))
+    )
+    assert one.requested() == {"cpu": 3.0, "gpu": 1.0}
+    assert room(NODE, [one]).free == {"cpu": 1.0, "memory": 100.0, "pods": 9.0}
+
+
+def test_the_same_rooms_are_given_while_nothing_changed() -> None:
+    loads = Loads()
+    loads.change(None, pod())
+    first = loads.rooms(NODES)
+    assert loads.rooms(NODES) is first
+    loads.change(pod(), pod(phase="Pending", ready=True))
+    assert loads.rooms(NODES) is first, "a pod's readiness takes no room"
+    loads.change(None, pod("b", "m"))
+    second = loads.rooms(NODES)
+    assert second[0] is first[0]
+    assert (first[1].free["pods"], second[1].free["pods"]) == (5.0, 4.0)
+    assert loads.rooms((NODES[0],)) == (first[0],)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cpu"),
+    [
+        pytest.param(None, pod(node=""), 4.0, id="one without a node takes none"),
+        pytest.param(pod(node=""), pod(), 3.0, id="until it is bound"),
+        pytest.param(pod(), pod(phase="Succeeded"), 4.0, id="one that has ended takes none"),
+        pytest.param(pod(), pod(phase="Failed"), 4.0, id="nor one that failed"),
+        pytest.param(pod(), None, 4.0, id="nor one that is gone"),
+        pytest.param(pod(), pod(cpu=2.0), 2.0, id="one that was resized"),
+        pytest.param(pod(), pod(node="m"), 4.0, id="one of the same name elsewhere"),
+    ],
+)
+def test_a_pod_changes(old: Pod | None, new: Pod | None, cpu: float) -> None:
+    loads = Loads()
+    if old is not None:
+        loads.change(None, old)
+        loads.rooms(NODES)
+    loads.change(old, new)
+    assert loads.rooms(NODES)[0].free["cpu"] == cpu
+
+
+STEPS = some.lists(
+    some.tuples(some.sampled_from("abcd"), some.sampled_from(["", "n", "m"]), some.sampled_from([0.1, 0.2, 0.7]),
+                some.sampled_from(["Pending", "Running", "Succeeded"]), some.booleans()),
+    max_size=25,
+)  # fmt: skip
+
+
+@given(before=STEPS, after=STEPS)
+def test_kept_up_it_is_what_it_would_be_made_anew(before: Any, after: Any) -> None:
+    kept, pods = PodStore(), dict[str, Pod]()
+    for index, (name, node, cpu, phase, gone) in enumerate([*before, ("", "", 0, "", False), *after]):
+        if not name:
+            kept.loads()  # it is asked for from here on
+        elif gone and name in pods:
+            kept.remove(pods.pop(name))
+        else:
+            pods[name] = pod(name, node, cpu, phase)
+            kept.put(pods[name], listed=bool(index % 2))
+    anew = PodStore()
+    for one in pods.values():
+        anew.put(one, listed=True)
+    assert {one.node.name: one.free for one in kept.loads().rooms(NODES)} == {
+        one.node.name: pytest.approx(one.free) for one in anew.loads().rooms(NODES)
+    }
+    kept.retain("", ())
+    assert [one.free for one in kept.loads().rooms(NODES)] == [one.allocatable for one in NODES]

@@ -1,0 +1,59 @@
+"""The limit `rollout`: what may move while pods of an old template are replaced."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from elasticd.limits.rollout import Rollout
+from elasticd.model import Observation
+from elasticd.testing import check_strategy, judge
+from tests.plugins.builders import Wants, decode, ends, seen
+
+
+def rolling(text: str = "1 of 5 pods are of the newest template") -> Observation:
+    shown = seen(5)
+    return replace(shown, workload=replace(shown.workload, rollout=text))
+
+
+@pytest.mark.parametrize(
+    ("forbids", "text", "interval"),
+    [
+        pytest.param("down", "", None, id="no rollout"),
+        pytest.param("both", "", None, id="none, whatever is forbidden"),
+        pytest.param("down", "busy", (5, None), id="no scale-in"),
+        pytest.param("both", "busy", (5, 5), id="no change"),
+    ],
+)
+def test_a_rollout_forbids(forbids: Any, text: str, interval: Any) -> None:
+    assert ends(Rollout(forbids=forbids).limit(rolling(text))) == interval
+
+
+@pytest.mark.parametrize(
+    ("forbids", "wish", "replicas"),
+    [
+        pytest.param("down", 9, 9, id="it may grow"),
+        pytest.param("down", 2, 5, id="it may not shrink"),
+        pytest.param("both", 9, 5, id="nor grow, if that is forbidden too"),
+    ],
+)
+def test_what_is_decided_meanwhile(forbids: Any, wish: int, replicas: int) -> None:
+    found = judge(Wants(replicas=wish), seen=rolling(), limits=[Rollout(forbids=forbids)])
+    assert found.replicas == replicas
+    if replicas == 5:
+        assert (found.verdict, found.reason, found.message) == (
+            "hold",
+            "RolloutInProgress",
+            "1 of 5 pods are of the newest template",
+        )
+
+
+def test_a_direction_that_is_none_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="up"):
+        decode(Rollout, forbids="up")
+
+
+def test_nothing_confuses_it() -> None:
+    assert Rollout().reads() == ()
+    assert check_strategy(Rollout()) == []

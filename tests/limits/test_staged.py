@@ -1,0 +1,324 @@
+"""The limit `staged`: stages, and what guards make of the outcome."""
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from msgspec.structs import replace
+
+from elasticd.api import Change, Limit, Outcome, Past, Point, Recommendation, Strategy, hookimpl
+from elasticd.limits.guards import Guard
+from elasticd.limits.staged import ROLLED_BACK, Stage, Staged
+from elasticd.model import Observation, Pod, Quality, Sample, Series
+from elasticd.past import carry, remember
+from elasticd.testing import check_strategy, judge
+from tests.plugins.builders import NOW, OLD, Wants, decode, ends, seen
+
+HALF, QUARTER = Stage(percent=50, interval=60), Stage(percent=25, interval=60)
+
+
+def errors(*points: tuple[float, float]) -> dict[str, tuple[Point, ...]]:
+    """What the series `errors` came to, as (age in seconds, value)."""
+    return {"errors": tuple(Point(NOW - age, value, 0) for age, value in points)}
+
+
+def past(
+    *changes: tuple[Any, ...], points: dict[str, tuple[Point, ...]] | None = None, interval: float | None = None
+) -> Past:
+    """Changes as (age, before, after) and perhaps a reason, oldest first."""
+    made = tuple(Change(NOW - age, before, after, *why) for age, before, after, *why in changes)
+    return Past(OLD, changes=made, interval=interval, points=points or {})
+
+
+def shown(replicas: int, now: float | None = 0.0, pods: tuple[Pod, ...] = ()) -> Observation:
+    """A workload, and what `errors` are just now; None: they are not known."""
+    quality = Quality.ERROR if now is None else Quality.FRESH
+    samples = () if now is None else (Sample(now, NOW, NOW),)
+    return seen(replicas, pods, Series("errors", "test", quality, samples, "", NOW))
+
+
+def pod(name: str, node: str = "n", ready: bool = True) -> Pod:
+    return Pod("shop", name, name, "Running" if node else "Pending", node, ready=ready)
+
+
+@pytest.mark.parametrize(
+    ("options", "current", "wish", "before", "interval"),
+    [
+        pytest.param({"up": HALF}, 4, 12, past(), (None, 8), id="half of the way up"),
+        pytest.param({"up": HALF}, 8, 12, past((60, 4, 8)), (None, 12), id="half of the whole way"),
+        pytest.param({"up": HALF}, 8, 12, past((59, 4, 8)), (None, 8), id="not before the interval is over"),
+        pytest.param({"up": HALF}, 8, 12, past((181, 4, 8)), (None, 10), id="a change long ago was another one"),
+        pytest.param({"up": QUARTER}, 4, 14, past(), (None, 7), id="rounded up, so four stages are enough"),
+        pytest.param({"up": QUARTER}, 4, 5, past(), (None, 5), id="at least a pod"),
+        pytest.param({"down": HALF}, 12, 4, past(), (8, None), id="half of the way down"),
+        pytest.param({"down": HALF}, 8, 4, past((60, 12, 8)), (4, None), id="the second half"),
+        pytest.param({"down": HALF}, 1, 0, past(), (0, None), id="to zero, never below"),
+        pytest.param({"down": HALF}, 4, 12, past(), None, id="the other way is free"),
+        pytest.param({"up": HALF}, 12, 4, past(), None, id="and the other"),
+        pytest.param({"up": HALF}, 8, 12, past((30, 12, 8)), (None, 10), id="a change the other way is none of it"),
+        pytest.param({"up": HALF}, 8, 12, past((40, 4, 9), (20, 9, 8)), (None, 8), id="nor the interval forgotten"),
+        pytest.param({"up": HALF}, 8, 8, past(), None, id="nothing is wished for"),
+        pytest.param({"up": HALF}, 0, 10, past(), (None, 5), id="from zero"),
+    ],
+)
+def test_a_change_goes_in_stages(options: dict[str, Any], current: int, wish: int, before: Past, interval: Any) -> None:
+    assert ends(Staged(**options).limit(wish, seen(current), before)) == interval
+
+
+@pytest.mark.parametrize(
+    ("opened", "interval"),
+    [
+        pytest.param(59, (10, None), id="what another daemon did is not known"),
+        pytest.param(60, (5, None), id="an interval after it nothing of that counts"),
+    ],
+)
+def test_the_windows_opening_counts_as_a_stage_down(opened: float, interval: Any) -> None:
+    limit = Staged(down=HALF).limit(0, seen(10), replace(past(), since=NOW - opened))
+    assert ends(limit) == interval
+
+
+BAD, GOOD = errors((300, 0.0), (90, 0.2), (70, 0.2)), errors((300, 0.0), (90, 0.0), (70, 0.0))
+NOISY = errors((160, 0.02), (130, 0.02), (90, 0.025), (70, 0.025))
+ABOVE = (Guard(series="errors", above=0.1),)
+RATIO = (Guard(series="errors", ratio=1.5),)
+BOTH = (Guard(series="errors", ratio=1.2, above=0.1),)
+IN, OUT = (100, 10, 8), (100, 8, 10)
+ROLLBACK: dict[str, Any] = {"then": "rollback"}
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "points", "now", "interval", "reason"),
+    [
+        pytest.param({}, (59, 10, 8), BAD, 0.0, (8, None), "StageWatched", id="watched: no further yet"),
+        pytest.param({}, IN, GOOD, 0.0, None, "", id="good: it may go on"),
+        pytest.param({}, IN, BAD, 0.2, (8, None), "GuardBad", id="bad: paused"),
+        pytest.param({}, IN, errors((90, 0.2), (50, 0.4)), 0.0, (8, None), "GuardBad", id="bad for a window"),
+        pytest.param({}, IN, errors((90, 0.2), (50, 0.0), (1, 0.0)), 0.0, None, "", id="good again: it may go on"),
+        pytest.param({}, IN, {}, None, (8, None), "GuardUnknown", id="unknown: paused"),
+        pytest.param({}, IN, {}, 0.0, None, "", id="known again, and good: it may go on"),
+        pytest.param({"then": "continue"}, IN, BAD, 0.2, None, "", id="continue: goes on all the same"),
+        pytest.param({"then": "continue"}, (59, 10, 8), BAD, 0.2, (8, None), "StageWatched", id="but watches"),
+        pytest.param({"then": "continue"}, IN, BAD, None, (8, None), "GuardUnknown", id="and shrinks on no unknown"),
+        pytest.param(ROLLBACK, IN, BAD, 0.0, (10, None), ROLLED_BACK, id="rollback of a scale-in: back up"),
+        pytest.param(ROLLBACK, OUT, BAD, 0.0, (None, 8), ROLLED_BACK, id="rollback of a scale-out: back down"),
+        pytest.param(ROLLBACK, IN, BAD, None, (10, None), ROLLED_BACK, id="also when it is unknown by now"),
+        pytest.param(ROLLBACK, IN, {}, None, (8, None), "GuardUnknown", id="but what was never known pauses"),
+        pytest.param(ROLLBACK, OUT, {}, None, (10, 10), "GuardUnknown", id="growth, and no scale-in on the unknown"),
+        pytest.param(ROLLBACK, IN, GOOD, 0.0, None, "", id="what was good is not taken back"),
+        pytest.param(ROLLBACK, (1860, 10, 8), errors((1850, 0.9)), 0.0, None, "", id="nor what was long ago"),
+        pytest.param({"guards": RATIO}, IN, NOISY, 0.025, None, "", id="ratio: 1.25 times is not 1.5 times"),
+        pytest.param({"guards": RATIO, **ROLLBACK}, IN, errors((130, 0.02), (90, 0.04)), 0.0, (10, None), ROLLED_BACK,
+                     id="twice is"),
+        pytest.param({"guards": RATIO, **ROLLBACK}, IN, errors((130, 0.0), (90, 0.01)), 0.0, (10, None), ROLLED_BACK,
+                     id="anything is more than nothing"),
+        pytest.param({"guards": RATIO}, IN, errors((90, 0.04)), 0.0, (8, None), "GuardUnknown",
+                     id="nothing known before to compare with"),
+        pytest.param({"guards": BOTH}, IN, NOISY, 0.025, None, "", id="both thresholds must be exceeded"),
+        pytest.param({"guards": (Guard(series="errors", above=0.1, direction="up"),)}, IN, BAD, 0.2, None, "",
+                     id="a guard of growth does not judge a scale-in"),
+        pytest.param({"guards": (Guard(series="errors", above=0.1, direction="down"),)}, OUT, BAD, None, (10, None),
+                     "GuardUnknown", id="while it cannot be known nothing shrinks, but grows"),
+    ],
+)  # fmt: skip
+def test_guards_decide_how_it_goes_on(
+    options: dict[str, Any], change: tuple[int, int, int], points: Any, now: float | None, interval: Any, reason: str
+) -> None:
+    limit = Staged(**{"guards": ABOVE, "window": 60, **options})
+    before = past(change, points=points)
+    found = limit.limit(change[2], shown(change[2], now), before)
+    assert (ends(found), found.reason if found else "") == (interval, reason)
+
+
+def test_a_count_that_somebody_else_has_set_since_is_not_taken_back() -> None:
+    limit = Staged(guards=ABOVE, window=60, then="rollback")
+    assert limit.limit(5, shown(5, 0.0), past(IN, points=BAD)) is None
+
+
+@pytest.mark.parametrize(
+    ("age", "interval"),
+    [
+        pytest.param(0, (10, None), id="at once"),
+        pytest.param(599, (10, None), id="within the pause"),
+        pytest.param(600, None, id="then it is tried again"),
+    ],
+)
+def test_what_was_rolled_back_is_not_done_again_for_a_pause(age: float, interval: Any) -> None:
+    limit = Staged(guards=ABOVE, window=60, then="rollback", pause=600)
+    before = past((age + 100, 10, 8), (age, 8, 10, ROLLED_BACK), points=BAD)
+    assert ends(limit.limit(8, shown(10, 0.0), before)) == interval
+    assert ends(limit.limit(12, shown(10, 0.0), before)) == interval, "growth is free"
+
+
+UNREADY = (pod("a"), pod("b", ready=False), pod("c", node="", ready=False))
+
+
+@pytest.mark.parametrize(
+    ("guard", "age", "poll", "reason"),
+    [
+        pytest.param(Guard(pods="pending", above=0), 60, None, ROLLED_BACK, id="one has no node"),
+        pytest.param(Guard(pods="pending", above=1), 60, None, "", id="one may have none"),
+        pytest.param(Guard(pods="unready", above=1), 60, None, ROLLED_BACK, id="two are not ready"),
+        pytest.param(Guard(pods="unready", above=2), 60, None, "", id="two may be"),
+        pytest.param(Guard(pods="pending", above=0), 119, None, ROLLED_BACK, id="a window later still its outcome"),
+        pytest.param(Guard(pods="pending", above=0), 120, None, "GuardBad", id="then only a pause"),
+        pytest.param(Guard(pods="pending", above=0), 239, 120.0, ROLLED_BACK, id="later where looks are rare"),
+    ],
+)
+def test_pods_are_guards_as_they_are_when_the_window_ends(
+    guard: Guard, age: float, poll: float | None, reason: str
+) -> None:
+    limit = Staged(guards=(guard,), window=60, then="rollback")
+    found = limit.limit(9, shown(3, pods=UNREADY), past((age, 1, 3), interval=poll))
+    assert (found.reason if found else "") == reason
+
+
+def test_a_series_of_pods_is_taken_per_pod() -> None:
+    points: dict[str, tuple[Point, ...]] = {"latency": (Point(NOW - 90, 8.0, 4), Point(NOW - 80, 12.0, 4))}
+    guards = [Guard(series="latency", above=most) for most in (2.4, 2.5)]
+    change = Change(NOW - 100, 4, 3)
+    span = (NOW - 100, NOW - 40)
+    said = [guard.look(change, span, seen(3), Past(OLD, points=points)) for guard in guards]
+    assert [outcome for outcome, _ in said] == ["bad", "good"]
+    assert said[0][1] == "latency is 2.5; at most 2.4"
+
+
+def test_it_says_why() -> None:
+    limit = Staged(up=HALF, guards=RATIO, window=60, then="rollback")
+    said = [
+        limit.limit(12, shown(4), past()),
+        limit.limit(12, shown(8), past((20, 4, 8))),
+        limit.limit(12, shown(8), past((100, 4, 8), points=errors((130, 0.02), (90, 0.04)))),
+    ]
+    assert [found.message for found in said if found] == [
+        "4 at a time: 50 % of the change from 4 to 12",
+        "changed 20 s ago; watched for 60 s after that",
+        "errors is 0.04, was 0.02 before; at most 0.03, after 4 -> 8",
+    ]
+
+
+def test_a_rollback_goes_past_what_only_steadies_or_paces() -> None:
+    class Firm(Strategy, tag="firm", frozen=True):
+        @hookimpl
+        def limit(self, observation: Observation) -> Limit:
+            return Limit("Firm", "", observation.workload.replicas, None, "AbleToScale")
+
+    class Paced(Strategy, tag="paced", frozen=True):
+        @hookimpl
+        def limit(self, observation: Observation) -> Limit:
+            return Limit("Paced", "", observation.workload.replicas, None, "AbleToScale", gives_way=True)
+
+    staged = Staged(guards=ABOVE, window=60, then="rollback")
+    before = past(OUT, points=BAD)
+    paced, firm = (
+        judge(Wants(replicas=12), seen=shown(10), past=before, limits=[staged, other]) for other in (Paced(), Firm())
+    )
+    assert (paced.verdict, paced.replicas, paced.reason) == ("scale", 8, ROLLED_BACK)
+    assert [limit.name for limit in paced.limits if limit.bound] == ["staged"]
+    assert (firm.verdict, firm.replicas, firm.reason) == ("hold", 10, "LimitsContradict")
+
+
+def test_a_rollback_stays_within_the_policys_bounds() -> None:
+    staged = Staged(guards=ABOVE, window=60, then="rollback")
+    found = judge(Wants(replicas=7), seen=shown(8), past=past(IN, points=BAD), limits=[staged], bounds=(1, 9))
+    assert (found.replicas, found.reason) == (9, "TooManyReplicas")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "^up: must be given unless down or guards are, is missing"),
+        ({"up": {"percent": 0}}, "> 0"),
+        ({"up": {"percent": 101}}, "<= 100"),
+        ({"down": {"percent": 10, "interval": -1}}, ">= 0"),
+        ({"down": {"percent": 10, "interval": 1801}}, "<= 1800"),
+        ({"down": {}}, "percent"),
+        ({"guards": [{"above": 1}]}, "series: must be given, or else pods, neither is"),
+        ({"guards": [{"series": "errors", "pods": "pending", "above": 1}]}, "both are"),
+        ({"guards": [{"series": "errors"}]}, "above: must be given unless ratio is, is missing"),
+        ({"guards": [{"series": "errors", "ratio": 1}]}, "> 1"),
+        ({"guards": [{"pods": "pending", "ratio": 2}]}, "ratio: must be left out for pods, is 2"),
+        ({"guards": [{"pods": "slow", "above": 2}]}, "slow"),
+        ({"guards": [{"series": "errors", "above": 1, "direction": "left"}]}, "left"),
+        ({"up": {"percent": 10}, "window": 0}, "> 0"),
+        ({"up": {"percent": 10}, "window": 901}, "<= 900"),
+        ({"up": {"percent": 10}, "then": "stop"}, "stop"),
+        ({"up": {"percent": 10}, "pause": 1801}, "<= 1800"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=message):
+        decode(Staged, **options)
+
+
+def test_it_reads_its_guards_and_recalls_as_long_as_it_judges() -> None:
+    guards = (*ABOVE, Guard(series="latency", ratio=2), Guard(pods="pending", above=0), *RATIO)
+    assert Staged(guards=guards).reads() == ("errors", "latency")
+    assert Staged(guards=guards, window=60, pause=600).recalls() == 720
+    assert (Staged(up=HALF).reads(), Staged(up=HALF).recalls()) == ((), 0.0)
+    assert check_strategy(Staged(up=HALF, down=HALF, guards=guards)) == []
+
+
+COUNTS = some.integers(0, 40)
+AGES = some.integers(0, 2000)
+
+
+@given(
+    current=COUNTS,
+    wish=COUNTS,
+    changes=some.lists(some.tuples(AGES, COUNTS, COUNTS), max_size=5),
+    values=some.lists(some.tuples(AGES, some.floats(0, 1)), max_size=8),
+    then=some.sampled_from(["continue", "pause", "rollback"]),
+    now=some.one_of(some.none(), some.floats(0, 1)),
+)
+def test_it_holds_the_current_count_unless_it_takes_a_change_back(
+    current: int, wish: int, changes: Any, values: Any, then: Any, now: float | None
+) -> None:
+    limit = Staged(up=HALF, down=QUARTER, guards=(*ABOVE, *RATIO), window=60, then=then)
+    before = past(*sorted(changes, reverse=True), points=errors(*sorted(values, reverse=True)))
+    found = limit.limit(wish, shown(current, now), before)
+    assert found is None or found.takes_back or found.clamp(current) == current
+    assert found is None or not found.takes_back or then == "rollback"
+    assert limit.limit(wish, shown(current, now), before) == found
+
+
+def lived(staged: Staged, wish: int, bad_at: int, seconds: int, step: float = 10.0) -> list[tuple[float, int, str]]:
+    """The counts of a workload of ten over time, where errors come while it has at most `bad_at` replicas."""
+    count, remembered, counts = 10, Past(NOW - 4000, interval=step), [(0.0, 10, "")]
+    for tick in range(int(seconds / step)):
+        now = NOW + tick * step
+        value = Series("errors", "t", Quality.FRESH, (Sample(float(count <= bad_at), now, now),), "", now)
+        decision = judge(Wants(replicas=wish), seen=seen(count, (), value, at=now), past=remembered, limits=[staged])
+        remembered = remember(remembered, decision)
+        if decision.action:
+            outcome = Outcome("d", now, "p", decision.workload, "done", count, decision.replicas)
+            remembered, count = carry(remembered, outcome), decision.replicas
+            counts.append((tick * step, count, decision.reason))
+    return counts
+
+
+def test_lived_through_it_goes_down_by_stages_back_once_and_waits() -> None:
+    """Ten replicas, two are wished for, and below seven there are errors."""
+    staged = Staged(down=QUARTER, guards=ABOVE, window=60, then="rollback", pause=600)
+    counts = lived(staged, wish=2, bad_at=6, seconds=800)
+    assert counts == [
+        (0.0, 10, ""),
+        (0.0, 8, "Wanted"),
+        (60.0, 6, "Wanted"),
+        (120.0, 8, ROLLED_BACK),
+        (720.0, 6, "Wanted"),
+        (780.0, 8, ROLLED_BACK),
+    ]
+    assert all(later[0] - earlier[0] >= 60 for earlier, later in pairwise(counts[1:]))
+
+
+def test_a_strategys_own_reason_is_never_taken_for_a_rollback() -> None:
+    class Claims(Strategy, tag="claims", frozen=True):
+        @hookimpl
+        def recommend_replicas(self) -> Recommendation:
+            return Recommendation(12, "Grown")
+
+    found = judge(Claims(), seen=shown(8), past=past(IN, points=BAD), limits=[Staged(guards=ABOVE, window=60)])
+    assert (found.replicas, found.reason) == (12, "Grown")
