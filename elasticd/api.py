@@ -6,6 +6,7 @@ from elasticd.actions import Mark
 from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
+from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
@@ -41,6 +42,7 @@ __all__ = [
     "Count",
     "Decision",
     "Derived",
+    "Forecast",
     "Hours",
     "Instant",
     "Job",
@@ -52,6 +54,7 @@ __all__ = [
     "Outcome",
     "Past",
     "Mark",
+    "PerPod",
     "Pick",
     "Point",
     "Pod",

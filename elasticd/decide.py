@@ -14,7 +14,7 @@ from elasticd.asking import Case
 from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
 from elasticd.jobs import grow, keep_running, tidy
-from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref
+from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
 from elasticd.records import Decision, Sizing, Verdict
 from elasticd.resizing import size
@@ -79,7 +79,7 @@ def decide(case: Case) -> Decision:
         limits=found.limits,
         conditions=found.conditions,
         failures=found.failures + failures + unsized,
-        series=tuple(observation.series.values()),
+        series=tuple([_kept(one) for one in observation.series.values()]),
         pods=len(observation.pods),
         interval=interval,
         interval_by=by,
@@ -97,6 +97,12 @@ def _sizing(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     if _view_age(case) > VIEW_AGE or case.observation.fault[0] or case.policy.job is not None:
         return Sizing(), ()
     return size(case, busy=busy)
+
+
+def _kept(series: Series) -> Series:
+    """As it is recorded: of a forecast all but its values, which would fill the journal. What was made of them stands
+    in the recommendation."""
+    return series if series.forecast is None else replace(series, forecast=series.forecast.summary())
 
 
 def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:

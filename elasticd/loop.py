@@ -99,7 +99,8 @@ class Loop:
     @property
     def site(self) -> Site:
         """What a source finds here."""
-        return Site(self._cluster, self._clock, self.wake, self.governed, lambda: self.snapshot)
+        journal, snapshot = self._journal.folder, lambda: self.snapshot
+        return Site(self._cluster, self._clock, self.wake, self.governed, snapshot, journal=journal)
 
     def governed(self) -> frozenset[Ref]:
         """The workloads that policies are about."""

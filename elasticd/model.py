@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from elasticd.batch import Job
+from elasticd.foreseen import Forecast
 
 
 class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
@@ -55,7 +56,8 @@ class Series(Struct, frozen=True, gc=False):
     """All samples of one name for one workload at one time, and what they are worth.
 
     `measured` is the time of the newest sample, 0 when there is none. `covered`: enough pods have a sample for those
-    to stand for all. `may_raise`: the policy lets it raise a count although it is not trusted.
+    to stand for all. `may_raise`: the policy lets it raise a count although it is not trusted. One of a load that is
+    forecast has a `forecast`, and as its sample what is expected now.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Series(Struct, frozen=True, gc=False):
     measured: float = 0.0
     covered: bool = True
     may_raise: bool = False
+    forecast: Forecast | None = None
 
     @property
     def trusted(self) -> bool:
@@ -277,7 +280,8 @@ class Readings(Struct, frozen=True, gc=False):
     samples. With an `error` they are empty, and `offers` are the series that it would have (None: it cannot say).
     `faults` says of a series, by name, why it could not be read, or what is wrong with how it is. `newest` is the
     newest time of measurement, where the source knows it without looking at all samples. `complete`: a subject without
-    a sample is one that has nothing to measure, and not merely one that was not heard of.
+    a sample is one that has nothing to measure, and not merely one that was not heard of. `forecasts` maps series, then
+    "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet.
     """
 
     source: str
@@ -290,3 +294,4 @@ class Readings(Struct, frozen=True, gc=False):
     offers: tuple[str, ...] | None = None
     newest: float | None = None
     complete: bool = True
+    forecasts: Mapping[str, Mapping[str, Forecast]] = {}

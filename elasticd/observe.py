@@ -11,7 +11,7 @@ from elasticd.cluster import Snapshot
 from elasticd.derived import Derived
 from elasticd.model import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
 from elasticd.policy import Policy
-from elasticd.quality import NO_SAMPLE, SETTLING, cover, failed, grade
+from elasticd.quality import NO_SAMPLE, SETTLING, cover, expected, failed, grade
 
 
 def observe(
@@ -29,7 +29,7 @@ def observe(
     """
     pods = snapshot.pods(workload)
     if names is None:
-        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads))
+        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads, *said.forecasts))
     cut = _Cut(policy, workload.ref, pods, at)
     fault = snapshot.selector_fault(workload)
     return Observation(
@@ -65,6 +65,8 @@ class _Cut:
         """The first that is trusted; else the most that is left of it; else why there is none."""
         passed: list[Series] = []
         for said in readings:
+            if name in said.forecasts:
+                return expected(name, said, str(self._ref), self._at)
             found = self._graded(name, said)
             if found is None:
                 continue

@@ -3,13 +3,14 @@
 Knows the records and the terminal; knows nothing of where a record came from.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from elasticd.actions import Create, Resize
+from elasticd.foreseen import Forecast
 from elasticd.model import Limit, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.shelf import SourceReport
@@ -119,8 +120,34 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
     for one in series.samples:
         ages = (seconds(now - one.measured), f"{seconds(now - one.received)} ago", seconds(one.window))
         _row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
-    told = [Text(f"  {one_line(series.message)}", style="dim")] if series.message else []
+    said = "" if series.forecast and series.trusted else series.message  # what is below says the same
+    told = [Text(f"  {one_line(said)}", style="dim")] if said else []
+    told += [Text(f"  {one_line(line)}") for line in _foreseen(series.forecast, now)] if series.forecast else []
     return Group(Text(one_line(head), style="bold"), *told, *([table] if table.row_count else []))
+
+
+def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
+    """What is expected when, in a few lines, and how it was found."""
+    if not forecast.method:
+        return
+    period = f"period {seconds(forecast.period)}" if forecast.period else "no period"
+    skill = "-" if forecast.skill is None else f"{forecast.skill:.2f}"
+    yield f"{forecast.method}, {period}, skill {skill}, error {forecast.error:.4g} on what was held out"
+    ends = forecast.expires - now
+    expiry = f"expires in {seconds(ends)}" if ends > 0 else f"expired {seconds(-ends)} ago"
+    yield f"its last sample is {seconds(max(0.0, now - forecast.fitted))} old, {expiry}"
+    places = forecast.window(now, forecast.first + len(forecast.values) * forecast.step) or range(0)
+    for place in [places[len(places) * quarter // 4] for quarter in range(4)] if places else []:
+        ahead = seconds(max(0.0, forecast.first + place * forecast.step - now))
+        spread = f"{forecast.lower[place]:.4g} to {forecast.upper[place]:.4g}"
+        yield f"in {ahead}: {forecast.values[place]:.4g} ({spread})"
+    if places:
+        peak = max(places, key=forecast.values.__getitem__)
+        yield f"most in {seconds(max(0.0, forecast.first + peak * forecast.step - now))}: {forecast.values[peak]:.4g}"
+    if line := forecast.per_pod:
+        yield f"a pod uses {line.slope:.4g} x its load + {line.intercept:.4g} (correlation {line.correlation:.2f})"
+    if forecast.untaught:
+        yield f"not learnt what a pod uses: {forecast.untaught}"
 
 
 def _wanted(recommendations: Iterable[Recommendation]) -> Table:

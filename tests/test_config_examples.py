@@ -26,6 +26,7 @@ EXAMPLES = [
     "burst",
     "double-threshold",
     "event",
+    "forecast",
     "hpa",
     "hpa-baseline",
     "hpa-external",

@@ -8,8 +8,9 @@ from rich.console import Console, RenderableType
 
 from elasticd import show
 from elasticd.actions import Resize
+from elasticd.foreseen import Forecast, PerPod
 from elasticd.jobs import grow, tidy
-from elasticd.model import Condition, Limit, Ref
+from elasticd.model import Condition, Limit, Quality, Ref, Series
 from elasticd.records import Outcome, Sizing
 from elasticd.resources import Resources
 from tests.batches import SET, ended, workload
@@ -200,3 +201,54 @@ def test_a_resize_is_an_action_of_its_own(mode: str, given: Outcome | None, line
 )
 def test_amounts_are_as_a_person_writes_them(resource: str, value: float | None, told: str) -> None:
     assert show.amount(resource, value) == told
+
+
+WAVE = Forecast(
+    "fft",
+    fitted=-30.0,
+    expires=600.0,
+    first=-30.0,
+    step=60.0,
+    values=(1.0, 2.0, 3.0, 9.0, 4.0),
+    lower=(1.0, 1.0, 2.0, 8.0, 3.0),
+    upper=(1.0, 3.0, 4.0, 10.0, 5.0),
+    period=86400.0,
+    skill=0.25,
+    error=1.5,
+    per_pod=PerPod(0.4, 5.0, 0.95),
+)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "expected"),
+    [
+        pytest.param(
+            WAVE,
+            [
+                "fft, period 24 h, skill 0.25, error 1.5 on what was held out",
+                "its last sample is 30 s old, expires in 10 min",
+                "in 0.0 s: 1 (1 to 1)",
+                "in 30 s: 2 (1 to 3)",
+                "in 90 s: 3 (2 to 4)",
+                "in 2 min: 9 (8 to 10)",
+                "most in 2 min: 9",
+                "a pod uses 0.4 x its load + 5 (correlation 0.95)",
+            ],
+            id="all of it",
+        ),
+        pytest.param(
+            Forecast("holt", -900.0, -60.0, -900.0, values=(1.0,), untaught="no use is known"),
+            [
+                "holt, no period, skill -, error 0 on what was held out",
+                "its last sample is 15 min old, expired 60 s ago",
+                "not learnt what a pod uses: no use is known",
+            ],
+            id="expired",
+        ),
+        pytest.param(Forecast("", 0.0, 600.0, doubt="no past"), [], id="none"),
+    ],
+)
+def test_a_forecast_is_shown_in_a_few_lines(forecast: Forecast, expected: list[str]) -> None:
+    found = text(show.query("shop", Series("load", "ahead", Quality.FRESH, message="why", forecast=forecast), 0.0))
+    lines = [line.strip() for line in found.splitlines()]
+    assert lines == ["load for policy shop: fresh from ahead", *expected]

@@ -205,6 +205,11 @@ def test_nonsense_is_refused(options: dict[str, Any], told: str) -> None:
     [
         pytest.param('of = "metrics"', "source[1].of: must be one of resource-metrics, is", id="not there"),
         pytest.param('of = "usage-histogram"', "source[1]", id="itself"),
+        pytest.param(
+            'of = "more"\n[[source]]\ntype = "usage-histogram"\nname = "more"',
+            'must be one of resource-metrics, is "more", a source made of another',
+            id="one that is made of another",
+        ),
     ],
 )
 def test_the_source_that_it_reads_must_be_there(text: str, told: str, tmp_path: Path) -> None:
