@@ -30,6 +30,9 @@ SERIES = tuple(f"{resource}_{statistic}" for resource in RESOURCES for statistic
 OLD, EARLY = 300.0, 60.0
 """Seconds: a sample that is older is of no use, nor one that is from further in the future."""
 
+Said = dict[str, dict[str, tuple[Sample, ...]]]
+"""Samples by series and workload, one for each container."""
+
 Key = tuple[str, str, str]
 """Workload (NAMESPACE/KIND/NAME), container and resource."""
 
@@ -163,10 +166,10 @@ class Ledger:
         for one in self._known.values():
             one.forget(before)
 
-    def say(self, received: float) -> tuple[dict[str, dict[str, tuple[Sample, ...]]], int]:
+    def say(self, received: float) -> tuple[Said, int]:
         """Every statistic as a sample for each container of a workload, by series and workload; and of how many
         containers it is too early to say anything. A sample is as old as the newest that went in."""
-        found: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in SERIES}
+        found: Said = {name: {} for name in SERIES}
         early = 0
         for (workload, container, resource), histogram in self._known.items():
             content = histogram.content
