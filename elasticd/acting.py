@@ -49,7 +49,9 @@ async def carry_out_all(
             return
         outcome = await _told(clock, decision, partial(cluster.act, resize), (decision.current, decision.current))
         last = outcome.reason
-        yield replace(outcome, condition=None, resized="" if outcome.result == "refused" else resize.uid)
+        sent = "" if outcome.result == "refused" else resize.uid
+        told = f"{resize.pod}: {outcome.message}" if outcome.message else ""
+        yield replace(outcome, condition=None, resized=sent, message=told)
 
 
 async def carry_out(cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None = None) -> Outcome:

@@ -146,3 +146,4 @@ async def test_each_resize_has_an_outcome_that_says_whether_it_was_sent(
     assert cluster.done == list(RESIZES[:asked])
     assert [(one.result, one.resized) for one in found] == outcomes
     assert {(one.before, one.after, one.condition) for one in found} <= {(3, 3, None)}
+    assert all(one.message.startswith("web-") for one in found if one.result != "done")
