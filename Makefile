@@ -28,10 +28,11 @@ parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	$(BIN)/pytest -m e2e tests/kube/test_parity.py -s $(ARGS)
 
-bench: .venv/dev ## measure what decisions, polls and messages cost, and how soon a sensor is heeded (SECONDS=60 of messages)
+bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, and how soon a sensor is heeded (SECONDS=60 of messages)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	PYTHONPATH=. $(BIN)/python tests/bench.py
 	PYTHONPATH=. $(BIN)/python tests/bench_decide.py
+	PYTHONPATH=. $(BIN)/python tests/bench_forecast.py
 	PYTHONPATH=. $(BIN)/python tests/bench_prometheus.py
 	PYTHONPATH=. $(BIN)/python tests/bench_mqtt.py $(or $(SECONDS),60)
 	PYTHONPATH=. $(BIN)/python tests/bench_latency.py

@@ -6,6 +6,7 @@ from elasticd.actions import Mark
 from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.derived import Derived
+from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
@@ -28,7 +29,9 @@ from elasticd.model import (
 from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy, unheeded
 from elasticd.records import Decision, Outcome
+from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
+from elasticd.sizes import unfit
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
@@ -40,6 +43,7 @@ __all__ = [
     "Count",
     "Decision",
     "Derived",
+    "Forecast",
     "Hours",
     "Instant",
     "Job",
@@ -51,6 +55,7 @@ __all__ = [
     "Outcome",
     "Past",
     "Mark",
+    "PerPod",
     "Pick",
     "Point",
     "Pod",
@@ -61,6 +66,7 @@ __all__ = [
     "Rates",
     "Recommendation",
     "Ref",
+    "Resources",
     "Room",
     "Run",
     "Sample",
@@ -85,5 +91,6 @@ __all__ = [
     "standing",
     "steady",
     "timeline",
+    "unfit",
     "unheeded",
 ]

@@ -4,16 +4,19 @@ Pure, as judgement is. Knows which answers make sense and that a record of them 
 nothing of what they mean.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.memory import Past
 from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
 from elasticd.policy import Policy
+from elasticd.resources import Resources
 from elasticd.words import one_line, shown
 
 LARGEST = 2**31 - 1
@@ -46,6 +49,9 @@ class Asks(Protocol):
     def recalls(self) -> float:
         """The longest that any of them asks for."""
 
+    def heeds(self, hook: str) -> bool:
+        """Whether any of them implements a hook."""
+
     def ask(self, hook: str, arguments: dict[str, Any], off: frozenset[str]) -> Answers:
         """Call all implementations that are not switched off."""
 
@@ -74,7 +80,7 @@ class Case(Struct, frozen=True):
         good, bad = [], list(said.failures)
         for name, value in said.values:
             try:
-                good.append((name, read(value)))
+                good.append((name, read(value, name)))
             except Exception as error:  # whatever a stranger's object does when it is looked at
                 bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
         return Heard(tuple(good), tuple(bad))
@@ -84,9 +90,10 @@ _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
 _ranks = msgspec.json.Decoder(dict[str, Rank]).decode
+_resources = msgspec.json.Decoder(list[Resources]).decode
 
 
-def _read_recommendation(value: Any) -> Recommendation:
+def _read_recommendation(value: Any, _: str) -> Recommendation:
     """As the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
@@ -96,10 +103,16 @@ def _read_recommendation(value: Any) -> Recommendation:
     return read
 
 
-def _read_limit(value: Any) -> Limit:
+def _read_limit(value: Any, name: str) -> Limit:
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
-    read = _limit(_encode(value))
+    return _signed_limit(_encode(value), name)
+
+
+@lru_cache(maxsize=4096)
+def _signed_limit(written: bytes, name: str) -> Limit:
+    """Kept, as limits are mostly those of the look before, and then are the same objects for whoever compares them."""
+    read = _limit(written)
     if read.lowest is not None:
         _check_count(read.lowest, "lowest")
     if read.highest is not None:
@@ -108,7 +121,7 @@ def _read_limit(value: Any) -> Limit:
         raise ValueError(f"lowest must be <= highest = {read.highest}, is {read.lowest}")
     if read.condition == "ScalingActive":
         raise ValueError("condition must be AbleToScale or ScalingLimited, is ScalingActive")
-    return read
+    return replace(read, name=read.name or name, bound=False)
 
 
 def _check_count(count: int, key: str) -> None:
@@ -116,7 +129,7 @@ def _check_count(count: int, key: str) -> None:
         raise ValueError(f"{key} must be from 0 to {LARGEST}, is {count}")
 
 
-def _read_interval(value: Any) -> float:
+def _read_interval(value: Any, _: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("must be a number of seconds")
     if not SHORTEST_INTERVAL <= value <= LONGEST_INTERVAL:
@@ -124,7 +137,7 @@ def _read_interval(value: Any) -> float:
     return float(value)
 
 
-def _read_ranks(value: Any) -> dict[str, Rank]:
+def _read_ranks(value: Any, _: str) -> dict[str, Rank]:
     if not isinstance(value, Mapping):
         raise TypeError("must be a mapping of pods' names to numbers")
     if not all(isinstance(name, str) for name in value):
@@ -140,9 +153,23 @@ def _finite(rank: Any) -> Rank:
     return Rank(float(value), why)
 
 
-_READ: Mapping[str, Callable[[Any], Any]] = {
+def _read_resources(value: Any, name: str) -> list[Resources]:
+    if not isinstance(value, Sequence) or not all(isinstance(one, Resources) for one in value):
+        raise TypeError("must be a sequence of Resources")
+    amounts = [amount for one in value for amounts in (one.requests, one.present) for amount in amounts.values()]
+    if not all(_amount(amount) for amount in amounts):
+        raise TypeError("must request finite amounts >= 0")
+    return [replace(one, strategy=name) for one in _resources(_encode(list(value)))]
+
+
+def _amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
+
+
+_READ: Mapping[str, Callable[[Any, str], Any]] = {
     "recommend_replicas": _read_recommendation,
     "limit": _read_limit,
     "poll_interval": _read_interval,
     "rank_pods": _read_ranks,
+    "recommend_resources": _read_resources,
 }

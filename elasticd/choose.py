@@ -13,9 +13,9 @@ from elasticd.policy import Combine
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:
     """The recommendation to follow; None where no strategy has an opinion of a count. Expired ones are none."""
     known = [one for one in opinions if one.replicas is not None and not _expired(one, at)]
-    if not known:
-        return None
-    if how == "mean" and len(known) > 1:
+    if len(known) < 2:
+        return known[0] if known else None
+    if how == "mean":
         return _mean(known)
     if how == "priority":
         highest = max(one.priority for one in known)
@@ -31,7 +31,7 @@ def unknown(
     silent = [one for one in opinions if one.replicas is None and not _expired(one, at)]
     if how == "priority" and chosen is not None:
         silent = [one for one in silent if one.priority >= chosen.priority]
-    return min(silent, key=preference, default=None)
+    return min(silent, key=preference) if silent else None
 
 
 def preference(opinion: Recommendation) -> tuple[int, str, str]:

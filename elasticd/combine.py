@@ -90,6 +90,12 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
 
     The limits come unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds.
     """
+    return _combined(wish, tuple(limits), bounds)
+
+
+@lru_cache(maxsize=4096)
+def _combined(wish: int, limits: tuple[Limit, ...], bounds: Bounds) -> Combined:
+    """Kept, as the same limits hold the same wish from look to look, and in many workloads at once."""
     moving = [limit for limit in limits if limit.clamp(wish) != wish]
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)

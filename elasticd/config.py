@@ -22,7 +22,7 @@ from elasticd.outlet import Outlet
 from elasticd.plugins import Installed, Registry, implemented
 from elasticd.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
 from elasticd.secrets import CREDENTIAL
-from elasticd.sources import Source
+from elasticd.sources import JOURNAL, Source
 from elasticd.words import one_line, raised, shown
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
@@ -151,6 +151,7 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     tables = [_anchored(table, folder) for table in tables]
     sources = [_typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
     _check_labels(sources, name)
+    _check_derived(sources, name)
     return Settings(
         cluster=cluster,
         sources=tuple(sources),
@@ -191,6 +192,22 @@ def _check_labels(sources: Sequence[Source], file: str) -> None:
         if label in labels[:index]:
             problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
             raise ConfigError(file, f"source[{index}].name", problem)
+
+
+def _check_derived(sources: Sequence[Source], file: str) -> None:
+    """A source that is made of another needs that one: one with a past, or, where it reads it, one that is not made of
+    others itself."""
+    labels = [source.label for source in sources]
+    with_past = [source.label for source in sources if source.remembers] + [JOURNAL]
+    alone = [source.label for source in sources if source.draws() is None and source.derives() is None]
+    for index, source in enumerate(sources):
+        for label, known, lacks in (
+            (source.derives(), with_past, "a source without a past"),
+            (source.draws(), alone, "a source made of another"),
+        ):
+            if label is not None and label not in known:
+                dumb = f", {lacks}" if label in labels else ""
+                raise ConfigError(file, f"source[{index}].of", f"{_no_such(label, known)}{dumb}")
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:
@@ -278,9 +295,9 @@ def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: s
 
 def _misplaced(hooks: frozenset[str], key: str) -> str:
     """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
-    if key == "limit" and ("limit" not in hooks or "recommend_replicas" in hooks):
+    if key == "limit" and ("limit" not in hooks or hooks & {"recommend_replicas", "recommend_resources"}):
         return "must be a limit, is the strategy"
-    if key == "strategy" and not hooks & {"recommend_replicas", "poll_interval", "rank_pods"}:
+    if key == "strategy" and not hooks & {"recommend_replicas", "recommend_resources", "poll_interval", "rank_pods"}:
         return "must be a strategy, is the limit"
     return ""
 

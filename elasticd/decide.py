@@ -14,9 +14,10 @@ from elasticd.asking import Case
 from elasticd.choose import choose, preference, unknown
 from elasticd.combine import bounds_limit, combine, contradiction, within
 from elasticd.jobs import grow, keep_running, tidy
-from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref
+from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
-from elasticd.records import Decision, Verdict
+from elasticd.records import Decision, Sizing, Verdict
+from elasticd.resizing import size
 from elasticd.vetoes import vetoes
 from elasticd.victims import choice, chosen, leftover
 from elasticd.zero import markings, paused
@@ -53,6 +54,7 @@ def decide(case: Case) -> Decision:
     if job is None:
         marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
+    sizing, unsized = _sizing(case, busy=found.verdict == "scale" or bool(marks))
     action: Scale | Create | None = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
@@ -76,8 +78,8 @@ def decide(case: Case) -> Decision:
         recommendations=found.recommendations,
         limits=found.limits,
         conditions=found.conditions,
-        failures=found.failures + failures,
-        series=tuple(observation.series.values()),
+        failures=found.failures + failures + unsized,
+        series=tuple([_kept(one) for one in observation.series.values()]),
         pods=len(observation.pods),
         interval=interval,
         interval_by=by,
@@ -85,8 +87,22 @@ def decide(case: Case) -> Decision:
         blind=found.blind,
         marks=marks,
         recall=case.hooks.recalls,
+        sizing=sizing,
         removals=tidy(job, workload) if job is not None and _view_age(case) <= VIEW_AGE else (),
     )
+
+
+def _sizing(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
+    """What containers should request, where the view can be acted on; nothing is changed while the count is."""
+    if _view_age(case) > VIEW_AGE or case.observation.fault[0] or case.policy.job is not None:
+        return Sizing(), ()
+    return size(case, busy=busy)
+
+
+def _kept(series: Series) -> Series:
+    """As it is recorded: of a forecast all but its values, which would fill the journal. What was made of them stands
+    in the recommendation."""
+    return series if series.forecast is None else replace(series, forecast=series.forecast.summary())
 
 
 def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:
@@ -209,7 +225,7 @@ def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure
     if found:
         return min(found, key=preference)
     off = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(off, key=preference, default=None)
+    return min(off, key=preference) if off else None
 
 
 def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
@@ -231,6 +247,8 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
     limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
+    if doubt is None and case.hooks.heeds("recommend_resources") and not case.hooks.heeds("recommend_replicas"):
+        return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
     held = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)
@@ -255,7 +273,7 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
     any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
     current = case.observation.workload.replicas
     said = case.ask("limit", wish=wish)
-    limits = tuple(replace(value, name=value.name or name, bound=False) for name, value in said.values)
+    limits = tuple([value for _, value in said.values])
     if said.failures:
         return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
     if problem := contradiction(limits, current):
@@ -289,8 +307,8 @@ def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...])
 def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
     """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
     said = case.ask("poll_interval")
-    asked = min([(value, name) for name, value in said.values], default=(case.policy.interval, "policy"))
-    return (*asked, said.failures)
+    asked = [(value, name) for name, value in said.values] or [(case.policy.interval, "policy")]
+    return (*min(asked), said.failures)
 
 
 def condition_after(answer: Answer) -> Condition | None:

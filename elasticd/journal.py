@@ -37,7 +37,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
-        self._folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
+        self.folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
         self._pasts: dict[Key, Past] = {}
         self._latest: dict[Key, Decision] = {}
         self._lines: list[bytes] = []
@@ -70,7 +70,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
         raises TypeError or ValueError and is not remembered."""
-        if self._folder is not None:
+        if self.folder is not None:
             self._lines.append(_encoder.encode(record))
         self._take(record)
 
@@ -126,10 +126,10 @@ class Journal:
 
     def _rotate(self) -> None:
         """Begin a new segment and drop the oldest. Where that fails, the old one grows on."""
-        if self._folder is None:
+        if self.folder is None:
             return
-        self._continue(_segment(self._folder, _number(_newest(self._folder)) + 1))
-        for path in _segments(self._folder)[: -self._segments]:
+        self._continue(_segment(self.folder, _number(_newest(self.folder)) + 1))
+        for path in _segments(self.folder)[: -self._segments]:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -182,6 +182,22 @@ def read(folder: Path) -> Iterator[Record]:
             for line in file:
                 with contextlib.suppress(msgspec.MsgspecError):
                     yield _decoder.decode(line)
+
+
+def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """The lines after a place (a segment's number, and bytes of it), each with the place behind it; oldest first. A
+    last line without an end is left for the next time."""
+    for path in _segments(folder):
+        number = _number(path)
+        if number < place[0]:
+            continue
+        with path.open("rb") as file:
+            at = file.seek(place[1]) if number == place[0] else 0
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                at += len(line)
+                yield (number, at), line
 
 
 def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:

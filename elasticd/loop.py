@@ -99,7 +99,8 @@ class Loop:
     @property
     def site(self) -> Site:
         """What a source finds here."""
-        return Site(self._cluster, self._clock, self.wake, self.governed, lambda: self.snapshot)
+        journal, snapshot = self._journal.folder, lambda: self.snapshot
+        return Site(self._cluster, self._clock, self.wake, self.governed, snapshot, journal=journal)
 
     def governed(self) -> frozenset[Ref]:
         """The workloads that policies are about."""
@@ -341,7 +342,8 @@ class Loop:
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)
-        if decision.action or decision.removals or (decision.marks and decision.mode == "act"):
+        writes = decision.marks or decision.sizing.resizes
+        if decision.action or decision.removals or (writes and decision.mode == "act"):
             self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
         else:
             self._again(key, now, decision.interval)

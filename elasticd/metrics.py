@@ -3,8 +3,10 @@
 Knows prometheus-client; knows nothing of how a decision is made. The series of a workload vanish with it.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client import (
@@ -15,7 +17,8 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.utils import floatToGoString
 
 from elasticd.model import Ref
 from elasticd.records import Decision, Outcome
@@ -23,7 +26,7 @@ from elasticd.shelf import SourceReport
 from elasticd.sources import Counts
 
 _WORKLOAD = ("policy", "namespace", "kind", "name")
-_AGES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 900)
+_AGES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 _CHILDREN = 50
 """Series that one metric has for one workload at most. Plugins choose some of the labels, and might choose new ones for
 ever: what is beyond is counted together, labelled `other`."""
@@ -43,10 +46,15 @@ class _Counts:
 
     def add(self, owner: Labels, *more: str) -> None:
         """One more, under the owner's labels and these further ones."""
-        counts = self._owners.get(owner)
-        if counts is None:
-            counts = self._owners[owner] = {}
-        if more not in counts and len(counts) >= _CHILDREN:
+        try:
+            self._owners[owner][more] += 1
+        except KeyError:
+            self._begin(owner, more)
+
+    def _begin(self, owner: Labels, more: Labels) -> None:
+        """The first under these labels, or one too many."""
+        counts = self._owners.setdefault(owner, {})
+        if len(counts) >= _CHILDREN:
             more = ("other",) * len(more)
         counts[more] = counts.get(more, 0) + 1
 
@@ -64,21 +72,35 @@ class _Counts:
 
 
 class _Ages:
-    """The series of a histogram by source, looked up once: labels() costs four times what observe() does."""
+    """A histogram by source, kept as plain numbers as _Counts are."""
 
-    def __init__(self, histogram: Histogram) -> None:
-        self._histogram = histogram
-        self._of: dict[str, Any] = {}
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = f"elasticd_{name}", text
+        self._counts: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
 
     def observe(self, source: str, age: float) -> None:
-        """One more age."""
-        found = self._of.get(source)
-        if found is None:
-            known = len(self._of) < _CHILDREN
-            found = self._histogram.labels(source if known else "other")
-            if known:
-                self._of[source] = found
-        found.observe(age)
+        """One more age, in seconds."""
+        if source not in self._counts:
+            source = self._begin(source)
+        self._counts[source][bisect_left(_AGES, age)] += 1
+        self._sums[source] += age
+
+    def _begin(self, source: str) -> str:
+        """A new source's name, or that of all that are too many."""
+        if len(self._counts) >= _CHILDREN:
+            source = "other"
+        self._counts.setdefault(source, [0] * (len(_AGES) + 1))
+        self._sums.setdefault(source, 0.0)
+        return source
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """The histogram; called in another thread than the loop's."""
+        family = HistogramMetricFamily(self._name, self._text, labels=("source",))
+        for source, counts in list(self._counts.items()):
+            edges = map(floatToGoString, (*_AGES, float("inf")))
+            family.add_metric((source,), list(zip(edges, accumulate(counts), strict=True)), self._sums[source])
+        yield family
 
 
 class _Latest:
@@ -106,7 +128,23 @@ class _Latest:
             for said in one.recommendations:
                 if said.replicas is not None:
                     recommended.add_metric((*labels, said.strategy), said.replicas)
-        yield from (*gauges, recommended)
+        yield from (*gauges, recommended, *self._requests())
+
+    def _requests(self) -> Iterator[GaugeMetricFamily]:
+        """What containers request, and should."""
+        for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
+            labels = (*_WORKLOAD, "container")
+            has = GaugeMetricFamily(
+                f"elasticd_requested_{resource}_{unit}", "What a container requests.", labels=labels
+            )
+            should = GaugeMetricFamily(f"elasticd_recommended_{resource}_{unit}", "What it should.", labels=labels)
+            for one in list(self.decisions.values()):
+                for asked in one.sizing.resources:
+                    whose = (*_owner(one.policy, one.workload), asked.container)
+                    for gauge, amounts in ((has, asked.present), (should, asked.requests)):
+                        if resource in amounts:
+                            gauge.add_metric(whose, amounts[resource])
+            yield from (has, should)
 
 
 class _Sources:
@@ -163,9 +201,8 @@ class Metrics:
         self._holds = count("holds", "Decisions to hold, by reason.", _WORKLOAD, "reason")
         self._failures = count("plugin_failures", "Failures of plugins.", ("policy",), "plugin", "hook")
         self._worth = count("series", "Series that were judged, by what they were worth.", ("source",), "quality")
-        self._ages = _Ages(
-            make(Histogram, "sample_age_seconds", "Age of the newest sample when judged.", ("source",), buckets=_AGES)
-        )
+        self._ages = _Ages("sample_age_seconds", "Age of the newest sample when judged.")
+        registry.register(self._ages)
         self._lag = make(Histogram, "loop_lag_seconds", "How late ticks began.", buckets=_LAGS)
         self._unchanged = make(Counter, "unchanged_total", "Polls whose samples had not moved.")
         self._calls = make(Counter, "api_calls_total", "Calls of the Kubernetes API.", ("verb", "resource", "code"))

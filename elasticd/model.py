@@ -11,9 +11,10 @@ from typing import Literal
 from msgspec import Struct
 
 from elasticd.batch import Job
+from elasticd.foreseen import Forecast
 
 
-class Ref(Struct, frozen=True, order=True, gc=False):
+class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Which workload: written NAMESPACE/KIND/NAME."""
 
     namespace: str
@@ -55,7 +56,8 @@ class Series(Struct, frozen=True, gc=False):
     """All samples of one name for one workload at one time, and what they are worth.
 
     `measured` is the time of the newest sample, 0 when there is none. `covered`: enough pods have a sample for those
-    to stand for all. `may_raise`: the policy lets it raise a count although it is not trusted.
+    to stand for all. `may_raise`: the policy lets it raise a count although it is not trusted. One of a load that is
+    forecast has a `forecast`, and as its sample what is expected now.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Series(Struct, frozen=True, gc=False):
     measured: float = 0.0
     covered: bool = True
     may_raise: bool = False
+    forecast: Forecast | None = None
 
     @property
     def trusted(self) -> bool:
@@ -92,10 +95,12 @@ class Container(Struct, frozen=True, gc=False):
     name: str
     requests: dict[str, float] = {}
     sidecar: bool = False
+    limits: dict[str, float] = {}
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """A pod as far as judgement needs it. `ready` None: no Ready condition yet."""
+    """A pod as far as judgement needs it. `ready` None: no Ready condition yet. `resize` is how far the kubelet is with
+    new requests (Deferred, Infeasible, InProgress; or done: empty), `killed` when containers last lacked memory."""
 
     namespace: str
     name: str
@@ -116,6 +121,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
     waits: float | None = None
     """Since when the scheduler finds no node for it; None: it has one, or has not been tried."""
+    resize: str = ""
+    killed: dict[str, float] = {}
 
     def requested(self) -> dict[str, float]:
         """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
@@ -231,7 +238,7 @@ class Rank(Struct, frozen=True, gc=False):
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
 
 
-class Limit(Struct, frozen=True, gc=False):
+class Limit(Struct, frozen=True, gc=False, cache_hash=True):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
@@ -249,6 +256,8 @@ class Limit(Struct, frozen=True, gc=False):
     of_wish: bool = False
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
+    standstill: bool = False
+    """What its pods request may not be changed either."""
     takes_back: bool = False
     """It undoes a change that went wrong: it need not hold the current count, and goes before what gives way."""
     gives_way: bool = False
@@ -286,7 +295,8 @@ class Readings(Struct, frozen=True, gc=False):
     samples. With an `error` they are empty, and `offers` are the series that it would have (None: it cannot say).
     `faults` says of a series, by name, why it could not be read, or what is wrong with how it is. `newest` is the
     newest time of measurement, where the source knows it without looking at all samples. `complete`: a subject without
-    a sample is one that has nothing to measure, and not merely one that was not heard of.
+    a sample is one that has nothing to measure, and not merely one that was not heard of. `forecasts` maps series, then
+    "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet.
     """
 
     source: str
@@ -299,3 +309,4 @@ class Readings(Struct, frozen=True, gc=False):
     offers: tuple[str, ...] | None = None
     newest: float | None = None
     complete: bool = True
+    forecasts: Mapping[str, Mapping[str, Forecast]] = {}

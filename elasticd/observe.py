@@ -11,7 +11,7 @@ from elasticd.cluster import Snapshot
 from elasticd.derived import Derived
 from elasticd.model import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
 from elasticd.policy import Policy
-from elasticd.quality import NO_SAMPLE, SETTLING, cover, failed, grade
+from elasticd.quality import NO_SAMPLE, SETTLING, cover, expected, failed, grade
 
 
 def observe(
@@ -29,7 +29,7 @@ def observe(
     """
     pods = snapshot.pods(workload)
     if names is None:
-        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads))
+        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads, *said.forecasts))
     cut = _Cut(policy, workload.ref, pods, at)
     fault = snapshot.selector_fault(workload)
     return Observation(
@@ -79,13 +79,15 @@ class _Cut:
 
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
-        self._workload, self._pods, self._at = str(ref), pods, at
+        self._ref, self._pods, self._at = ref, pods, at
         self._keys, self._expected = _expected(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted; else the most that is left of it; else why there is none."""
         passed: list[Series] = []
         for said in readings:
+            if name in said.forecasts:
+                return expected(name, said, str(self._ref), self._at)
             found = self._graded(name, said)
             if found is None:
                 continue
@@ -149,7 +151,7 @@ class _Cut:
         if by_pod is not None:
             samples = [sample for key in self._keys for sample in by_pod.get(key, ())]
         if not samples and by_workload is not None:
-            samples = by_workload.get(self._workload, ())
+            samples = by_workload.get(str(self._ref), ())
         return samples
 
 

@@ -249,9 +249,13 @@ class Hooks:
         """The series that sources are asked for, of pods, workloads or nodes; None: all there are."""
         return None if self.reads is None else self.reads | self.reads_of_nodes
 
+    def heeds(self, hook: str) -> bool:
+        """Whether any of them implements a hook."""
+        return bool(self._implementations[hook])
+
     def next_change(self, at: float) -> float:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
-        return min((found for change in self._changes if (found := change(at)) > at), default=inf)
+        return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
     def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
         """Call every implementation of a hook but those switched off. Answers of None are left out."""

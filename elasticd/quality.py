@@ -10,7 +10,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from elasticd.model import Quality, Sample, Series
+from elasticd.foreseen import Forecast
+from elasticd.model import Quality, Readings, Sample, Series
 
 FUTURE = 60.0
 """Seconds a source's clock may run ahead of ours before its samples are called invalid."""
@@ -58,6 +59,31 @@ def grade(
     return Series(name, source, quality, kept, "; ".join(filter(None, (told, worst[1]))), _newest(kept))
 
 
+def expected(name: str, said: Readings, workload: str, at: float) -> Series:
+    """A series that is forecast: FRESH while the forecast may be believed, STALE once it has expired, INVALID where
+    there is a doubt, EMPTY before there is one. Its sample is what is expected now, measured when it was fitted.
+
+    Whatever it is worth, it is never a reason to hold what others know.
+    """
+    found = said.forecasts[name].get(workload)
+    if found is None:
+        return Series(name, said.source, Quality.EMPTY, (), said.faults.get(name) or "there is no forecast of it yet")
+    places = found.window(at, at)
+    samples = () if places is None else (Sample(found.values[places[0]], found.fitted, said.received),)
+    quality, message = _worth(found, at)
+    return Series(name, said.source, quality, samples, message, found.fitted, forecast=found)
+
+
+def _worth(found: Forecast, at: float) -> tuple[Quality, str]:
+    if found.doubt:
+        return Quality.INVALID, found.doubt
+    if at >= found.expires:
+        return Quality.STALE, f"the forecast expired {at - found.expires:.0f} s ago"
+    skill = "" if found.skill is None else f", skill {found.skill:.2f}"
+    period = f", period {found.period:g} s" if found.period else ""
+    return Quality.FRESH, f"{found.method}{period}{skill}"
+
+
 def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series:
     """A partial series, marked as not covering when less than `coverage` (0 to 1) of the expected pods have a sample.
     Expected are those that have settled, and those of which there was a sample, be it garbage; of others that have
@@ -70,7 +96,7 @@ def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series
 
 
 def _newest(samples: tuple[Sample, ...]) -> float:
-    return max([s.measured for s in samples], default=0.0)
+    return max([s.measured for s in samples]) if samples else 0.0
 
 
 def _spoilt(given: tuple[Sample, ...], kept: tuple[Sample, ...]) -> set[str]:

@@ -8,7 +8,7 @@ import csv
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,15 +21,9 @@ from elasticd.sources import Source
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.answers import Fault
-from elasticd.sources.prometheus.history import History, Past, Steps, TooMuch, history
+from elasticd.sources.prometheus.history import Past, Steps, history, portions
 
 ENDINGS = (".jsonl", ".csv")
-_POINTS = 11_000
-"""Prometheus refuses a query of more steps."""
-_FIRST_POINTS = 100
-_ROWS = 200_000
-"""About so many are held in memory."""
-
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)?")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, None: 1.0}
@@ -91,7 +85,7 @@ async def write_recording(
         try:
             async with history(source, wanted, now) as past:
                 write = _writer(file, out.suffix, containers=any(plan.containers for plan in past.plans))
-                async for rows in _portions(past, steps):
+                async for rows in portions(past, steps):
                     for row in rows:
                         write(row)
                         counts[row.plan.name] += 1
@@ -106,26 +100,6 @@ async def write_recording(
             told = "".join(f"; {key}: {text}" for key, text in faults.items())
             raise UnavailableError(f"{source.label}: there is no sample of {', '.join(wanted)} in that time{told}")
     return Recorded(counts, faults)
-
-
-async def _portions(past: History, steps: Steps) -> AsyncIterator[list[Past]]:
-    """All rows by time, some 100,000 at once: as many steps at a time as make that, or as the server will answer."""
-    points, index, total = _FIRST_POINTS, 0, int((steps.last - steps.first) / steps.step + 1e-9) + 1
-    while index < total:
-        count = min(points, total - index)
-        first = steps.first + index * steps.step
-        part = Steps(first, first + (count - 1) * steps.step, steps.step)
-        try:
-            rows = [row for plan in past.plans for row in await past.samples(plan, part)]
-        except TooMuch:
-            if count == 1:
-                raise
-            points = max(1, count // 4)
-            continue
-        rows.sort(key=lambda row: row.time)
-        yield rows
-        index += count
-        points = max(1, min(_POINTS, int(count * min(4.0, _ROWS / max(len(rows), 1)))))
 
 
 def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:

@@ -61,6 +61,7 @@ async def opened(
     sources: Sequence[Source], site: Site, told: Told = lambda name, seconds, ok: None
 ) -> AsyncIterator[list["Shelf"]]:
     """A shelf for each source, for as long as the block runs."""
+    site = replace(site, beside={source.label: source for source in sources})
     async with AsyncExitStack() as stack:
         shelves = []
         for source in sources:
@@ -192,8 +193,8 @@ class Shelf:
             reads=self._reads,
             failures=self._failures,
             seconds=self._seconds / self._reads if self._reads else 0.0,
-            samples=sum(len(subjects) for table in _tables(last) for subjects in table.values()),
-            series=tuple(sorted({name for table in _tables(last) for name in table})),
+            samples=sum(len(subjects) for table in (*_tables(last), last.forecasts) for subjects in table.values()),
+            series=tuple(sorted({name for table in (*_tables(last), last.forecasts) for name in table})),
             details=self._reader.describe() if isinstance(self._reader, Describes) else None,
         )
 

@@ -3,16 +3,18 @@
 Knows the records and the terminal; knows nothing of where a record came from.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elasticd.actions import Create
+from elasticd.actions import Create, Resize
+from elasticd.foreseen import Forecast
 from elasticd.model import Limit, Recommendation, Series
-from elasticd.records import Decision, Outcome
+from elasticd.records import Decision, Outcome, Sizing
 from elasticd.shelf import SourceReport
+from elasticd.units import format_milli, milli
 from elasticd.words import one_line
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
@@ -49,6 +51,8 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     parts: list[RenderableType] = [head, Text()]
     parts += _section("Samples", _samples(decision.series, decision.at), f"{decision.pods} pods")
     parts += _section("Wanted", _wanted(decision.recommendations), "no strategy was asked")
+    if decision.sizing != Sizing():
+        parts += _section("Resources", _resources(decision.sizing), "")
     parts += _section("Limits", _limits(decision.limits), "none")
     parts += _section("Conditions", _conditions(decision), "none")
     if decision.failures:
@@ -116,8 +120,34 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
     for one in series.samples:
         ages = (seconds(now - one.measured), f"{seconds(now - one.received)} ago", seconds(one.window))
         _row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
-    told = [Text(f"  {one_line(series.message)}", style="dim")] if series.message else []
+    said = "" if series.forecast and series.trusted else series.message  # what is below says the same
+    told = [Text(f"  {one_line(said)}", style="dim")] if said else []
+    told += [Text(f"  {one_line(line)}") for line in _foreseen(series.forecast, now)] if series.forecast else []
     return Group(Text(one_line(head), style="bold"), *told, *([table] if table.row_count else []))
+
+
+def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
+    """What is expected when, in a few lines, and how it was found."""
+    if not forecast.method:
+        return
+    period = f"period {seconds(forecast.period)}" if forecast.period else "no period"
+    skill = "-" if forecast.skill is None else f"{forecast.skill:.2f}"
+    yield f"{forecast.method}, {period}, skill {skill}, error {forecast.error:.4g} on what was held out"
+    ends = forecast.expires - now
+    expiry = f"expires in {seconds(ends)}" if ends > 0 else f"expired {seconds(-ends)} ago"
+    yield f"its last sample is {seconds(max(0.0, now - forecast.fitted))} old, {expiry}"
+    places = forecast.window(now, forecast.first + len(forecast.values) * forecast.step) or range(0)
+    for place in [places[len(places) * quarter // 4] for quarter in range(4)] if places else []:
+        ahead = seconds(max(0.0, forecast.first + place * forecast.step - now))
+        spread = f"{forecast.lower[place]:.4g} to {forecast.upper[place]:.4g}"
+        yield f"in {ahead}: {forecast.values[place]:.4g} ({spread})"
+    if places:
+        peak = max(places, key=forecast.values.__getitem__)
+        yield f"most in {seconds(max(0.0, forecast.first + peak * forecast.step - now))}: {forecast.values[peak]:.4g}"
+    if line := forecast.per_pod:
+        yield f"a pod uses {line.slope:.4g} x its load + {line.intercept:.4g} (correlation {line.correlation:.2f})"
+    if forecast.untaught:
+        yield f"not learnt what a pod uses: {forecast.untaught}"
 
 
 def _wanted(recommendations: Iterable[Recommendation]) -> Table:
@@ -130,6 +160,36 @@ def _wanted(recommendations: Iterable[Recommendation]) -> Table:
             count = _count(measure.replicas)
             _row(table, "", count, measure.metric, measure.current or "-", measure.target or "-", problem)
     return table
+
+
+def _resources(sizing: Sizing) -> Table:
+    table = _table("container", "resource", "requests", "should", "why")
+    for one in sizing.resources:
+        why = f"{one.reason}: {one.message}" if one.message else one.reason
+        for name in sorted({*one.present, *one.requests}) or ["-"]:
+            present, wanted = (requests.get(name) for requests in (one.present, one.requests))
+            _row(table, one.container, name, amount(name, present), amount(name, wanted), why)
+    if sizing.unresized:
+        _row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
+    return table
+
+
+def amount(resource: str, value: float | None) -> str:
+    """An amount of a resource as a person writes it: 250m, 300Mi."""
+    if value is None:
+        return "-"
+    if resource == "cpu":
+        return format_milli(milli(value))
+    return f"{value / 2**20:.0f}Mi" if resource == "memory" else f"{value:g}"
+
+
+def _resize(resize: Resize) -> str:
+    changes = [
+        f"{name} {amount(name, resize.before.get(container, {}).get(name))} -> {amount(name, value)}"
+        for container, amounts in resize.after.items()
+        for name, value in amounts.items()
+    ]
+    return f"resize {resize.pod} ({', '.join(changes)})"
 
 
 def _limits(limits: Iterable[Limit]) -> Table:
@@ -164,9 +224,12 @@ def _action(decision: Decision, outcome: Outcome | None) -> str:
     elif action:
         steps += [f"scale {action.before} -> {action.after}"]
     steps += [f"delete {len(one.jobs)} Jobs ({one.reason})" for one in decision.removals]
+    steps += [_resize(one) for one in decision.sizing.resizes]
     if not steps:
         return "none"
     told = ", ".join(steps)
+    if outcome is None and decision.mode == "observe" and not action:
+        return f"would {told}"
     return f"{told}: {answer(outcome)}" if outcome else f"{told}: no answer is recorded"
 
 

@@ -26,6 +26,7 @@ EXAMPLES = [
     "burst",
     "double-threshold",
     "event",
+    "forecast",
     "hpa",
     "hpa-baseline",
     "hpa-external",
@@ -34,6 +35,7 @@ EXAMPLES = [
     "schedule",
     "spread",
     "step-tolerance",
+    "vertical",
     "victims",
 ]
 

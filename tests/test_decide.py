@@ -310,6 +310,23 @@ def delay(reason: str, **ends: int) -> Limit:
     return Limit(reason, lowest=ends.get("lowest"), highest=ends.get("highest"), condition="AbleToScale")
 
 
+@pytest.mark.parametrize("turns", [1, 2], ids=["asked-once", "asked-again"])
+def test_equal_limits_of_two_voices_keep_their_names(turns: int) -> None:
+    same = Limit("ScaleUpLimit", highest=8)
+    judged = case([Wants(answer=20)], [Allows(answer=same), Forbids(answer=same)])
+    for _ in range(turns):
+        named = {limit.name for limit in decide(judged).limits if limit.bound}
+        assert named == {"allows", "forbids"}
+
+
+@pytest.mark.parametrize("nonsense", [8.0, True, "8"], ids=repr)
+def test_an_end_that_only_equals_a_count_is_nonsense_also_when_that_count_was_an_answer_before(nonsense: Any) -> None:
+    good, bad = (case([Wants(answer=20)], [Forbids(answer=Limit("Rate", highest=end))]) for end in (8, nonsense))
+    assert decide(good).replicas == 8
+    assert decide(bad).reason == "PluginFailed"
+    assert decide(good).replicas == 8
+
+
 @pytest.mark.parametrize(
     ("wish", "limits", "bounds", "final", "able", "limited", "bound"),
     [

@@ -7,9 +7,12 @@ from msgspec.structs import replace
 from rich.console import Console, RenderableType
 
 from elasticd import show
+from elasticd.actions import Resize
+from elasticd.foreseen import Forecast, PerPod
 from elasticd.jobs import grow, tidy
-from elasticd.model import Condition, Limit
-from elasticd.records import Outcome
+from elasticd.model import Condition, Limit, Quality, Ref, Series
+from elasticd.records import Outcome, Sizing
+from elasticd.resources import Resources
 from tests.batches import SET, ended, workload
 from tests.test_journal import decision, outcome
 
@@ -158,3 +161,94 @@ def test_on_a_narrow_terminal_cells_fold_and_nothing_is_cut(width: int) -> None:
     seen = text(show.status([decision(60.0, reason="FailedGetResourceMetric")], 60.0), width)
     assert max(map(len, seen.splitlines())) <= width
     assert "…" not in seen
+
+
+ASKED = Resources("main", {"cpu": 0.46, "memory": 575 * 2.0**20}, {"cpu": 1.0}, reason="UsageHistogram", message="p95")
+UNKNOWN = Resources("mesh", reason="NotKnown", message="too early")
+RESIZE = Resize(Ref("shop", "Deployment", "web"), "u", "web-0", {"main": {"cpu": 1.0}}, {"main": {"cpu": 0.46}})
+QUIET: dict[str, Any] = {"action": None, "verdict": "keep"}
+
+
+def test_requests_are_shown_as_they_are_and_should_be() -> None:
+    said = explained(**QUIET, sizing=Sizing((ASKED, UNKNOWN), unresized="Frozen: by a person"))
+    start = said.index("Resources")
+    assert said[start + 1 : start + 6] == [
+        "container resource requests should why",
+        "main cpu 1 460m UsageHistogram: p95",
+        "main memory - 575Mi UsageHistogram: p95",
+        "mesh - - - NotKnown: too early",
+        "pods are left as they are: Frozen: by a person",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "line"),
+    [
+        pytest.param("act", None, "Action resize web-0 (cpu 1 -> 460m): no answer is recorded", id="on its way"),
+        pytest.param("observe", None, "Action would resize web-0 (cpu 1 -> 460m)", id="only observed"),
+        pytest.param(
+            "act", outcome(61.0), "Action resize web-0 (cpu 1 -> 460m): done (HTTP 200) in 0.100 s", id="done"
+        ),
+    ],
+)
+def test_a_resize_is_an_action_of_its_own(mode: str, given: Outcome | None, line: str) -> None:
+    assert line in explained(given, **QUIET, mode=mode, sizing=Sizing((ASKED,), (RESIZE,)))
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "told"),
+    [("cpu", 0.25, "250m"), ("cpu", 2.0, "2"), ("memory", 2.0**30, "1024Mi"), ("disk", 5.0, "5"), ("cpu", None, "-")],
+)
+def test_amounts_are_as_a_person_writes_them(resource: str, value: float | None, told: str) -> None:
+    assert show.amount(resource, value) == told
+
+
+WAVE = Forecast(
+    "fft",
+    fitted=-30.0,
+    expires=600.0,
+    first=-30.0,
+    step=60.0,
+    values=(1.0, 2.0, 3.0, 9.0, 4.0),
+    lower=(1.0, 1.0, 2.0, 8.0, 3.0),
+    upper=(1.0, 3.0, 4.0, 10.0, 5.0),
+    period=86400.0,
+    skill=0.25,
+    error=1.5,
+    per_pod=PerPod(0.4, 5.0, 0.95),
+)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "expected"),
+    [
+        pytest.param(
+            WAVE,
+            [
+                "fft, period 24 h, skill 0.25, error 1.5 on what was held out",
+                "its last sample is 30 s old, expires in 10 min",
+                "in 0.0 s: 1 (1 to 1)",
+                "in 30 s: 2 (1 to 3)",
+                "in 90 s: 3 (2 to 4)",
+                "in 2 min: 9 (8 to 10)",
+                "most in 2 min: 9",
+                "a pod uses 0.4 x its load + 5 (correlation 0.95)",
+            ],
+            id="all of it",
+        ),
+        pytest.param(
+            Forecast("holt", -900.0, -60.0, -900.0, values=(1.0,), untaught="no use is known"),
+            [
+                "holt, no period, skill -, error 0 on what was held out",
+                "its last sample is 15 min old, expired 60 s ago",
+                "not learnt what a pod uses: no use is known",
+            ],
+            id="expired",
+        ),
+        pytest.param(Forecast("", 0.0, 600.0, doubt="no past"), [], id="none"),
+    ],
+)
+def test_a_forecast_is_shown_in_a_few_lines(forecast: Forecast, expected: list[str]) -> None:
+    found = text(show.query("shop", Series("load", "ahead", Quality.FRESH, message="why", forecast=forecast), 0.0))
+    lines = [line.strip() for line in found.splitlines()]
+    assert lines == ["load for policy shop: fresh from ahead", *expected]

@@ -88,6 +88,7 @@ BUNDLED = {name: one.type for name, one in discover().strategies.items()}
 def with_defaults(name: str) -> Strategy:
     hours = {"start": "0 8 * * *", "duration": 43200}
     needed: dict[str, dict[str, Any]] = {
+        "forecast": {"series": "requests_forecast", "target": 100.0},
         "rate": {"up": [{"type": "Pods", "value": 4, "period": 15}]},
         "schedule": {"windows": [{**hours, "replicas": 2}], "default": 1},
         "blackout": {"windows": [hours]},

@@ -3,9 +3,11 @@
 Knows the shape of a source; knows nothing of policies. Only a source knows a query, a topic or a path.
 """
 
+from array import array
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Meta, Struct
 
@@ -13,6 +15,9 @@ from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.model import Readings, Ref
 from elasticd.policy import Seconds
+
+JOURNAL = "journal"
+"""What a source that is derived from the daemon's own journal says it derives from."""
 
 Subject = Literal["pod", "workload", "node"]
 """What a sample is about: keyed "namespace/pod", "NAMESPACE/KIND/NAME" or the node's name."""
@@ -41,12 +46,36 @@ class Counts(Protocol):
         """Messages by what became of them, since the source was opened: they only grow."""
 
 
+class Span(NamedTuple):
+    """A time of the past, ends included: seconds since the epoch, and how many seconds apart samples are wanted."""
+
+    first: float
+    last: float
+    step: float
+
+
+class Points(NamedTuple):
+    """Samples of one subject, oldest first: times in seconds since the epoch, and values. Arrays of type d."""
+
+    times: "array[float]"
+    values: "array[float]"
+
+
+class Memory(Protocol):
+    """A source's past."""
+
+    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+        """What it remembers of a series of workloads (NAMESPACE/KIND/NAME), for those of which there is something; or
+        more of them. Raises UnavailableError, in one line, where it cannot be had."""
+
+
 class Site(Struct, frozen=True):
     """What a source finds where it is opened.
 
     `wake` says that something new is known of a subject, so that who uses it is judged at once; a source that is only
     ever asked need not call it. `governed` are the workloads that policies are about, `snapshot` the cluster as last
-    observed; None before that.
+    observed; None before that. `beside` are the sources that are opened there, by label; `journal` is the folder of the
+    daemon's journal, None where it has none on disk.
     """
 
     cluster: Cluster
@@ -54,6 +83,8 @@ class Site(Struct, frozen=True):
     wake: Callable[[Subject, str], None]
     governed: Callable[[], Collection[Ref]]
     snapshot: Callable[[], Snapshot | None]
+    beside: "Mapping[str, Source]" = {}
+    journal: Path | None = None
 
 
 class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -81,6 +112,9 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     usual_series: ClassVar[tuple[str, ...] | None] = None
     """What it usually has, for advice, where `offers` cannot say."""
 
+    remembers: ClassVar[bool] = False
+    """Whether it has a past, so that others may be derived from it: `memory`."""
+
     @property
     def label(self) -> str:
         """What policies and reports call it."""
@@ -89,6 +123,18 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     def offers(self) -> tuple[str, ...] | None:
         """The series it has, so that it is read only for those who want one of them; None: it cannot say."""
         return None
+
+    def draws(self) -> str | None:
+        """The label of the source that it reads for itself; None: it stands alone."""
+        return None
+
+    def derives(self) -> str | None:
+        """The label of the source of whose past it is made, JOURNAL for the daemon's own; None: it stands alone."""
+        return None
+
+    def memory(self, site: Site) -> AbstractAsyncContextManager[Memory]:
+        """Its past, for as long as the daemon runs, if it `remembers`."""
+        raise NotImplementedError
 
     def examine(self) -> None:
         """Look at what only a person can mend, before anything is begun: a file that is not there, or not closed to

@@ -5,7 +5,8 @@ Knows how recorded time becomes time now; knows nothing of how files are written
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -13,11 +14,11 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct, field
 
 from elasticd.api import hookimpl
-from elasticd.errors import ConfigError
+from elasticd.errors import ConfigError, UnavailableError
 from elasticd.model import Readings, Sample
 from elasticd.recorded import FORMATS, MOST, Track, load
 from elasticd.recorded import Recording as Recorded
-from elasticd.sources import Reader, Site, Source
+from elasticd.sources import Memory, Points, Reader, Site, Source, Span
 from elasticd.words import shown
 
 Samples = tuple[Sample, ...]
@@ -30,6 +31,8 @@ class Recording(Source, frozen=True, tag="recording"):
 
     complete: ClassVar[bool] = False
     """It holds what was recorded."""
+
+    remembers: ClassVar[bool] = True
 
     file: Annotated[str, Meta(description="CSV, JSON lines or Parquet, by its ending: .csv, .jsonl, .ndjson, .parquet")]
     start: Annotated[
@@ -72,8 +75,12 @@ class Recording(Source, frozen=True, tag="recording"):
         """Read the file; for as long as that takes, others go on."""
         return self._open(site)
 
+    def memory(self, site: Site) -> AbstractAsyncContextManager[Memory]:
+        """What has been played, of workloads."""
+        return self._open(site)
+
     @asynccontextmanager
-    async def _open(self, site: Site) -> AsyncIterator[Reader]:
+    async def _open(self, site: Site) -> AsyncIterator["_Player"]:
         began = site.clock.now()
         found = await asyncio.to_thread(
             load, Path(self.file), series=self.series, most=self.max_samples, rename=self.rename
@@ -123,6 +130,27 @@ class _Player:
             for of in (self._recorded.pods, self._recorded.workloads, self._recorded.nodes)
         )
         return Readings(self._label, now, pods, workloads, nodes)
+
+    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+        """What was played between the two times, of a recording that is played over and over in all its rounds."""
+        known = self._recorded.workloads.get(series)
+        if known is None:
+            raise UnavailableError(f'{self._label}: has no series "{series}" of workloads')
+        return {key: _played(known[key], self._tape, span) for key in workloads if key in known}
+
+
+def _played(tracks: Sequence[Track], tape: Tape, span: Span) -> Points:
+    """The rows of a workload, when they were played. A workload has one track."""
+    points = Points(array("d"), array("d"))
+    track = tracks[0]
+    first, last = tape.at(span.first)[1], tape.at(span.last)[1]
+    for round_ in range(first, last + 1):
+        for time, value in zip(track.times, track.values, strict=True):
+            when = tape.when(time, round_)
+            if span.first <= when <= span.last:
+                points.times.append(when)
+                points.values.append(value)
+    return points
 
 
 class _Now(Mapping[str, Samples]):

@@ -107,10 +107,18 @@ def group_pods(pods: Sequence[Pod], samples: dict[str, Sample], startup: Startup
 
 
 class Steady(Struct, frozen=True, gc=False):
-    """Pods that all run and are ready, the last of them started at `newest`; no pods: some are not."""
+    """Pods that all run and are ready, the last of them started at `started` and ready since `ready`; no pods: some are
+    not."""
 
     pods: frozenset[str]
-    newest: float
+    started: float = 0.0
+    ready: float = 0.0
+
+    def believes(self, samples: Iterable[Sample], startup: Startup) -> bool:
+        """Whether no sample is from before a pod's start was over: then `startup` distrusts none of the pods."""
+        if self.started + startup.initialization <= startup.now:
+            return True
+        return all(sample.measured >= self.ready + sample.window for sample in samples)
 
 
 def _steady(_: Ref, pods: Sequence[Pod]) -> Steady:
@@ -120,18 +128,19 @@ def _steady(_: Ref, pods: Sequence[Pod]) -> Steady:
         if pod.ready and pod.started is not None and pod.phase not in {"Pending", "Failed"} and not pod.deleted
     ]
     if len(started) < len(pods):
-        return Steady(frozenset(), 0.0)
-    return Steady(frozenset(pod.name for pod in pods), max(started, default=0.0))
+        return Steady(frozenset())
+    ready = max((pod.ready_changed for pod in pods), default=0.0)
+    return Steady(frozenset(pod.name for pod in pods), max(started, default=0.0), ready)
 
 
 _steadiness = Derived(_steady)
 
 
 def group_at_a_glance(ref: Ref, pods: tuple[Pod, ...], samples: dict[str, Sample], startup: Startup | None) -> Groups:
-    """The same as group_pods(); it need not look at pods that are steady, past their start and have samples."""
+    """The same as group_pods(); it need not look at pods that are steady and have samples of after their start."""
     steady = _steadiness(ref, pods)
-    past_start = startup is None or steady.newest + startup.initialization <= startup.now
-    if steady.pods and past_start and samples.keys() >= steady.pods:
+    measured = bool(steady.pods) and samples.keys() >= steady.pods
+    if measured and (startup is None or steady.believes(samples.values(), startup)):
         return Groups(len(pods), [], [], [])
     return group_pods(pods, samples, startup)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from elasticd.cluster.simulated.samples import LazySamples
 from elasticd.model import Sample
 from tests.cluster.test_simulated_kit import START, Play, web
 
@@ -50,6 +51,28 @@ async def test_a_pod_that_is_being_deleted_serves_nothing() -> None:
     await play.scale(10.5, 1)
     assert values(await play.samples(10.9)) == [1.0, 1.0]
     assert values(await play.samples(11)) == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "t", "newest"),
+    [
+        pytest.param({"start_seconds": 0}, 0, 0, id="from the first renewal on"),
+        pytest.param({}, 44, 30, id="the last renewal"),
+        pytest.param({"start_seconds": 20}, 29, None, id="unsaid before anybody serves"),
+        pytest.param({"start_seconds": 20}, 30, 30, id="with the first who serves"),
+        pytest.param({"replicas": 0}, 30, None, id="unsaid where there is no pod"),
+    ],
+)
+async def test_a_reading_says_when_it_was_measured_and_computes_no_sample_for_it(
+    options: dict[str, Any], t: float, newest: float | None
+) -> None:
+    play = Play(web(demand=flat(1), **options), metrics={"resolution": 15})
+    await play.look(t)
+    readings = await play.cluster.usage(START + t)
+    assert readings.newest == (None if newest is None else START + newest)
+    lazy = list(readings.pods.values())
+    assert all(isinstance(series, LazySamples) and not series.filled for series in lazy)
+    assert {sample.measured for series in lazy for (sample,) in series.values()} == {readings.newest} - {None}
 
 
 async def test_samples_are_of_the_last_renewal_and_received_when_it_was_first_read() -> None:

@@ -75,12 +75,24 @@ STATES = some.fixed_dictionaries(
     },
 )
 SEEN = some.sets(some.sampled_from(["p0", "p1", "p2", "gone"])) | some.just({"p0", "p1", "p2"})
+MEASURED = some.tuples(some.sampled_from([0.0, 29.0, 30.0, 31.0, 60.0, 61.0]), some.sampled_from([0.0, 30.0, 31.0]))
+"""Ages and windows of samples, about those that a pod believes that has been ready for 60 s."""
 
 
-@given(some.lists(some.just({}) | STATES, max_size=3), SEEN, some.sampled_from([STARTUP, None]))
-def test_a_glance_sees_the_same_groups(states: list[dict[str, Any]], seen: set[str], startup: Startup | None) -> None:
+@given(
+    some.lists(some.just({}) | some.just(YOUNG) | STATES, max_size=3),
+    SEEN,
+    some.lists(MEASURED, min_size=4, max_size=4),
+    some.sampled_from([STARTUP, None]),
+)
+def test_a_glance_sees_the_same_groups(
+    states: list[dict[str, Any]], seen: set[str], measured: list[tuple[float, float]], startup: Startup | None
+) -> None:
     pods = tuple(pod(f"p{index}", **changes) for index, changes in enumerate(states))
-    samples = {name: sample(name, 1.0) for name in seen}
+    samples = {
+        name: sample(name, 1.0, age=age, window=window)
+        for name, (age, window) in zip(sorted(seen), measured, strict=False)
+    }
     for _ in range(2):
         assert group_at_a_glance(REF, pods, samples, startup) == group_pods(pods, samples, startup)
 

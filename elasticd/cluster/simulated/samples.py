@@ -57,10 +57,14 @@ class LazySamples(Mapping[str, Samples]):
 
 
 class Renewal:
-    """The samples of one renewal, by series. `t` is when they were measured, in seconds since the start."""
+    """The samples of one renewal, by series. `t` is when they were measured, in seconds since the start; `newest` is
+    the same as a time, where it is sure that there is a sample."""
 
     def __init__(self, usage: "Usage", number: int, t: float, measured: float, received: float) -> None:
         self.number = number
+        # Whoever serves uses memory. Nobody need look through all samples, and have them computed, to know their time.
+        served = any(workload.serving_at(measured) for workload in usage.workloads.values())
+        self.newest = measured if served else None
         moment = _Moment(usage, number, t, measured, received)
         self.pods = {name: LazySamples(partial(moment.fill_owner, name), usage.leads) for name in usage.pod_series}
         self.workloads = {
@@ -169,4 +173,5 @@ class Usage:
             t = number * self.metrics.resolution
             # A sum may round up, and no sample is from the future.
             self._renewal = Renewal(self, number, t, min(self._start + t, now), now)
-        return Readings("resource-metrics", now, self._renewal.pods, self._renewal.workloads)
+        renewal = self._renewal
+        return Readings("resource-metrics", now, renewal.pods, renewal.workloads, newest=renewal.newest)

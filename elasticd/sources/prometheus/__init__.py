@@ -7,16 +7,17 @@ pods, workloads and nodes. Knows nothing of who reads them.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from elasticd.api import hookimpl
 from elasticd.clock import Clock
 from elasticd.model import Readings
-from elasticd.sources import Reader, Site, Source
+from elasticd.sources import Memory, Reader, Site, Source
 from elasticd.sources.http import Http, HttpSource
 from elasticd.sources.prometheus.finder import Finder
+from elasticd.sources.prometheus.memory import Remembering
 from elasticd.sources.prometheus.plans import plan_of
 from elasticd.sources.prometheus.reader import Asker, ask_all, readings
 from elasticd.sources.prometheus.rules import RuleTable
@@ -27,6 +28,8 @@ __all__ = ["Prometheus", "register_sources"]
 
 class Prometheus(HttpSource, frozen=True, tag="prometheus"):
     """What a Prometheus server (or one that speaks as it does) answers to queries: one for all subjects of a series."""
+
+    remembers: ClassVar[bool] = True
 
     series: Annotated[tuple[SeriesTable, ...], Meta(description="queries, each a series of all subjects")] = ()
     rule: Annotated[tuple[RuleTable, ...], Meta(description="finds series, as prometheus-adapter's rules do")] = ()
@@ -49,6 +52,11 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Connections to the server, which need not be up."""
         return self._opened(site.clock)
+
+    @asynccontextmanager
+    async def memory(self, site: Site) -> AsyncIterator[Memory]:
+        """What the server remembers; it is asked, and connected to, only when that is wanted."""
+        yield Remembering(self, site.clock)
 
     @asynccontextmanager
     async def _opened(self, clock: Clock) -> AsyncIterator["Queries"]:

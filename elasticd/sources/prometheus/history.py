@@ -6,16 +6,24 @@ for, and is given once, however many steps saw it.
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from elasticd.sources.http import Http, HttpFault
-from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.plans import Plan, plan_of
 from elasticd.sources.prometheus.samples import Parts, Tally, chunks, number
 
+if TYPE_CHECKING:  # it offers what is here
+    from elasticd.sources.prometheus import Prometheus
+
 RANGE = "/api/v1/query_range"
+
+_POINTS = 11_000
+"""Prometheus refuses a query of more steps."""
+_FIRST_POINTS = 100
+MOST_ROWS = 200_000
+"""About so many are held in memory."""
 
 _Subject = tuple[str, str]
 """A key, and a container or nothing."""
@@ -109,7 +117,7 @@ class History:
 
 
 @asynccontextmanager
-async def history(source: Prometheus, wanted: Sequence[str], now: float) -> AsyncIterator[History]:
+async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> AsyncIterator[History]:
     """The history of those series, those found by rules among them. Raises KeyError with the first name that the
     source has no series of, and the names that it has."""
     async with Http(source) as http:
@@ -122,3 +130,23 @@ async def history(source: Prometheus, wanted: Sequence[str], now: float) -> Asyn
             if name not in names:
                 raise KeyError(name, names, finder.faults)
         yield History(http, [plan for plan in plans if plan.name in wanted], source.max_samples)
+
+
+async def portions(past: History, steps: Steps, most: int = MOST_ROWS) -> AsyncIterator[list[Past]]:
+    """All rows by time, about `most` at once: as many steps at a time as make that, or as the server will answer."""
+    points, index, total = _FIRST_POINTS, 0, int((steps.last - steps.first) / steps.step + 1e-9) + 1
+    while index < total:
+        count = min(points, total - index)
+        first = steps.first + index * steps.step
+        part = Steps(first, first + (count - 1) * steps.step, steps.step)
+        try:
+            rows = [row for plan in past.plans for row in await past.samples(plan, part)]
+        except TooMuch:
+            if count == 1:
+                raise
+            points = max(1, count // 4)
+            continue
+        rows.sort(key=lambda row: row.time)
+        yield rows
+        index += count
+        points = max(1, min(_POINTS, int(count * min(4.0, most / max(len(rows), 1)))))

@@ -1,0 +1,46 @@
+"""The process that fits forecasts: questions on its standard input, replies on its standard output, in their order.
+
+Knows pipes, and that it must be in nobody's way: it yields to others, and is the first to go when memory is short.
+"""
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from elasticd.forecasting.fit import answer
+from elasticd.forecasting.request import HEAD_BYTES, Reply, frame, length, question
+from elasticd.words import raised
+
+NICE = 10
+MEMORY = 4 << 30
+"""Bytes of address space: some ten times what two weeks of minutes need."""
+
+
+def humble() -> None:
+    """Yield to others, as far as one may: where a unit forbids to ask for it, nothing is lost."""
+    with suppress(OSError):
+        os.nice(NICE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def serve(questions: BinaryIO, replies: BinaryIO) -> None:
+    """Answer until there are no more questions. What one fails of harms no other."""
+    while len(head := questions.read(HEAD_BYTES)) == HEAD_BYTES:
+        body = questions.read(length(head))
+        try:
+            said = answer(question(body))
+        except Exception as error:
+            said = Reply(problem=f"the fit failed: {raised(error)}")
+        replies.write(frame(said))
+        replies.flush()
+
+
+if __name__ == "__main__":
+    humble()
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,69 @@
+"""Crane's estimators of a periodic series: the highest of past periods, and its strongest frequencies.
+
+Knows one period's forecast from whole periods; knows nothing of how the period was found.
+Source: Crane, pkg/prediction/dsp, and its page on time series forecasting by DSP.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from elasticd.forecasting.arrays import Floats
+from elasticd.forecasting.errors import lopsided
+
+MARGINS = (0.01, 0.10, 0.15, 0.20)
+LEAST = 0.01
+"""What a forecast of nothing or less becomes."""
+
+_MOST_ITEMS = 100
+
+
+class Filter(NamedTuple):
+    """At least so many frequencies are kept, and of the others those with at least this amplitude."""
+
+    items: int
+    amplitude: float
+
+
+FILTERS = (Filter(3, 1.0), Filter(50, 0.05))
+
+
+class Estimate(NamedTuple):
+    """One period to come, without its margin, and the margin that it had when it was chosen."""
+
+    values: Floats
+    margin: float
+    filter: Filter
+
+
+def highest(values: Floats, period: int, margin: float = 0.0) -> Floats:
+    """The greatest value of the past periods at each phase, for the next period."""
+    whole = len(values) // period
+    return np.asarray(values[len(values) - whole * period :].reshape(whole, period).max(axis=0) * (1 + margin))
+
+
+def strongest(values: Floats, period: int, kept: Filter, hour: int) -> Floats:
+    """The last period of the series without its weak fast frequencies, for the next one.
+
+    Taken out is what is weaker than the cut and faster than once in `hour` samples. Upstream looks at bin N - k as if
+    it were a fast one, and so halves slow weak components; here k and N - k go together.
+    """
+    whole = values[len(values) // period * -period :]
+    spectrum = np.fft.rfft(whole)
+    amplitudes = np.abs(spectrum) / len(whole)
+    ordered = np.sort(np.abs(np.fft.fft(whole)) / len(whole))[::-1]
+    cut = max(float(ordered[min(_MOST_ITEMS, len(ordered)) - 1]), kept.amplitude)
+    cut = min(cut, float(ordered[min(kept.items, len(ordered)) - 1]))
+    weak = (amplitudes < cut) & (np.arange(len(spectrum)) / len(whole) > 1 / hour)
+    smooth = np.fft.irfft(np.where(weak, 0, spectrum), len(whole))[-period:]
+    return np.where(smooth <= 0, LEAST, smooth)
+
+
+def estimated(values: Floats, period: int, hour: int) -> Estimate:
+    """The next period by the filter and margin, of eight pairs, that would have forecast the last period with the least
+    lopsided error. There must be two whole periods."""
+    actual = values[-period:]
+    past = {kept: strongest(values[:-period], period, kept, hour) for kept in FILTERS}
+    pairs = [(kept, margin) for kept in FILTERS for margin in MARGINS]
+    kept, margin = min(pairs, key=lambda pair: lopsided(actual, past[pair[0]] * (1 + pair[1])))
+    return Estimate(strongest(values, period, kept, hour), margin, kept)

@@ -1,0 +1,70 @@
+"""From samples as they came to a series that is regular in time and without gaps.
+
+Knows what is done about what is missing or impossible; knows nothing of what the numbers are for.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from elasticd.forecasting.arrays import Floats
+
+HOUR = 3600.0
+
+
+class Regular(NamedTuple):
+    """Values at `first`, `first + step` and so on, in seconds since the epoch; each stands for the step that ends
+    there."""
+
+    first: float
+    step: float
+    values: Floats
+
+    @property
+    def last(self) -> float:
+        """The time of the last value; where there is none, a step before the first."""
+        return self.first + (len(self.values) - 1) * self.step
+
+
+def on_grid(times: Floats, values: Floats, step: float) -> Regular:
+    """The mean of the samples of each step, by whole steps since the epoch; NaN for a step without one. NaN, infinite
+    and negative samples are none."""
+    good = np.isfinite(times) & np.isfinite(values) & (values >= 0)
+    if not good.any():
+        return Regular(0.0, step, np.empty(0))
+    places = np.ceil(np.round(times[good] / step, 6)).astype(np.int64)
+    first = int(places.min())
+    count = np.bincount(places - first)
+    total = np.bincount(places - first, weights=values[good])
+    means = np.full(len(count), np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    return Regular(first * step, step, means)
+
+
+def filled(series: Regular, longest: float = HOUR) -> Regular:
+    """Gaps filled linearly; one of more than `longest` seconds drops all that is before it.
+
+    Source: Crane, pkg/prediction/dsp (its `longest` is an hour).
+    """
+    known = np.flatnonzero(~np.isnan(series.values))
+    if not len(known):
+        return Regular(series.first, series.step, np.empty(0))
+    wide = np.flatnonzero(np.diff(known) * series.step > longest + series.step / 2)
+    start = int(known[wide[-1] + 1]) if len(wide) else int(known[0])
+    kept = series.values[start : int(known[-1]) + 1]
+    seen = ~np.isnan(kept)
+    places = np.arange(len(kept))
+    return Regular(series.first + start * series.step, series.step, np.interp(places, places[seen], kept[seen]))
+
+
+def without_outliers(values: Floats, low: float = 0.1, high: float = 99.9) -> Floats:
+    """What is below percentile `low` or above `high` takes the value before it, the first one the nearest good one.
+
+    Source: Crane, pkg/prediction/dsp.
+    """
+    if not len(values):
+        return values
+    least, most = np.percentile(values, [low, high])
+    good = (values >= least) & (values <= most)
+    before = np.maximum.accumulate(np.where(good, np.arange(len(values)), -1))
+    return np.asarray(values[np.where(before >= 0, before, int(np.argmax(good)))])

@@ -1,0 +1,100 @@
+"""A past in, a forecast out: the one function that the process for fitting runs.
+
+Knows the order of things; knows nothing of where a past comes from.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from elasticd.forecasting.arrays import Floats
+from elasticd.forecasting.candidates import WAYS
+from elasticd.forecasting.fill import Regular, filled, on_grid, without_outliers
+from elasticd.forecasting.per_pod import learnt
+from elasticd.forecasting.request import DAY, Question, Reply, Track, Wish
+from elasticd.forecasting.select import Chosen, choose
+from elasticd.foreseen import SAME_TIME, Forecast, PerPod
+
+
+class _Learnt(NamedTuple):
+    per_pod: PerPod | None = None
+    untaught: str = ""
+
+
+def answer(question: Question) -> Reply:
+    """A forecast of the load, perhaps with a doubt, and what was learnt of its pods; or why there can be none."""
+    wish = question.wish
+    load = _grid(question.load, wish.step)
+    whole = filled(load, wish.longest_gap)
+    values = without_outliers(whole.values)
+    if len(values) < 2:
+        return Reply(problem="there is no past: no sample, or all is before a gap")
+    chosen = choose(values, wish)
+    if chosen is None:
+        kept = len(values) * wish.step
+        return Reply(problem=f"the past is too short, or has no period, for {wish.method}: {kept:.0f} s without a gap")
+    return Reply(_continued(Regular(whole.first, wish.step, values), chosen, wish, _taught(question, load)))
+
+
+def _grid(track: Track, step: float) -> Regular:
+    """The track by whole steps. One that has not ended when the last sample was measured is not known yet."""
+    times = np.frombuffer(track.times)
+    found = on_grid(times, np.frombuffer(track.values), step)
+    early = len(found.values) and times.max() < found.last - step * SAME_TIME
+    return found._replace(values=found.values[:-1]) if early else found
+
+
+def _continued(past: Regular, chosen: Chosen, wish: Wish, found: _Learnt) -> Forecast:
+    """The chosen method on all of the past, from its last sample on."""
+    steps = max(1, round((wish.horizon + wish.valid) / wish.step)) + 1
+    hour = max(1, round(3600 / wish.step))
+    expected = np.maximum(WAYS[chosen.method](past.values, chosen.period, hour, steps), 0.0)
+    # The last value is known, and a window that begins now begins with it.
+    expected = np.r_[past.values[-1], expected]
+    low, high = _spread(chosen.off, wish.quantile)
+    return Forecast(
+        method=chosen.method,
+        fitted=past.last,
+        expires=past.last + wish.valid,
+        first=past.last,
+        step=wish.step,
+        values=_rounded(expected),
+        lower=_rounded(np.maximum(expected + low, 0.0)),
+        upper=_rounded(expected + high),
+        quantile=wish.quantile,
+        period=chosen.period * wish.step,
+        skill=round(chosen.skill, 4),
+        error=chosen.error,
+        doubt=chosen.doubt,
+        per_pod=found.per_pod,
+        untaught=found.untaught,
+    )
+
+
+def _spread(off: Floats, quantile: float) -> tuple[float, float]:
+    """By how much the load was lower and higher than forecast, but for the rarest; never the wrong way."""
+    low, high = np.quantile(off, [1 - quantile, quantile])
+    return min(0.0, float(low)), max(0.0, float(high))
+
+
+def _rounded(values: Floats) -> tuple[float, ...]:
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
+def _taught(question: Question, load: Regular) -> _Learnt:
+    """What was learnt of one pod, of the steps at which all is known."""
+    if question.used is None or question.replicas is None:
+        return _Learnt()
+    used, replicas = (_grid(track, load.step) for track in (question.used, question.replicas))
+    held = min(round(DAY / load.step), len(load.values) // 3)
+    return _Learnt(*learnt(load.values, _aligned(used, load), _aligned(replicas, load), held))
+
+
+def _aligned(series: Regular, like: Regular) -> Floats:
+    """Its values at the times of another; NaN where it has none."""
+    found = np.full(len(like.values), np.nan)
+    shift = round((series.first - like.first) / like.step)
+    places = np.arange(len(series.values)) + shift
+    inside = (places >= 0) & (places < len(found))
+    found[places[inside]] = series.values[inside]
+    return found

@@ -1,0 +1,131 @@
+"""Which method, on which period, and whether it is to be believed: by what it would have said of the newest part.
+
+Knows the held-out part and the forecasts that cost nothing; knows nothing of how a method works.
+Source: Crane's choice by the last period (pkg/prediction/dsp), Kapacity's gate on the last day.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from elasticd.forecasting.arrays import Floats
+from elasticd.forecasting.candidates import AUTOMATIC, CAUTIOUS, PERIODS, WAYS, repeated
+from elasticd.forecasting.errors import lopsided, mean_absolute
+from elasticd.forecasting.periods import acf_period, crane_period
+from elasticd.forecasting.request import DAY, WEEK, Wish
+
+EXACT = 0.01
+"""A forecast this near, as a part of the mean load, needs no skill: there is nothing left to be better by."""
+
+DRIFT, SLACK = 4.0, 0.05
+"""The newest errors are as usual up to so many times the median, plus this part of the mean load."""
+
+FOLDS = 6
+"""So many horizons are held out where there is no period."""
+
+_THRESHOLD = 0.15
+"""Of the autocorrelation's peaks, as the author's forecaster has it."""
+
+
+class Chosen(NamedTuple):
+    """A method and what it did on the held-out part. `period` in samples, 0: none. `off` is what was missed there,
+    positive where the load was higher, oldest first."""
+
+    method: str
+    period: int
+    skill: float
+    error: float
+    off: Floats
+    doubt: str
+
+
+def periods_of(values: Floats, wish: Wish) -> list[int]:
+    """The expected periods that the series has, in samples, shortest first."""
+    found = set()
+    for period in {round(one / wish.step) for one in wish.periods}:
+        if 4 <= period <= len(values) // 2 and acf_period(values, period, _THRESHOLD) == period:
+            found.add(period)
+    day, week, hour = (round(one / wish.step) for one in (DAY, WEEK, 3600.0))
+    if {DAY, WEEK} & set(wish.periods) and hour >= 1 and day >= 4:
+        also = crane_period(values, day, week, hour)
+        if also is not None and any(round(one / wish.step) == also for one in wish.periods):
+            found.add(also)
+    return sorted(found)
+
+
+def choose(values: Floats, wish: Wish) -> Chosen | None:
+    """The method with the least lopsided error on the held-out part; None where the past is too short for any."""
+    periods = [] if wish.method == "holt" else periods_of(values, wish)
+    tried = [one for period in periods for one in _by_period(values, period, periods[0], wish)]
+    if not tried and wish.method in ("auto", "holt"):
+        return _without_period(values, wish)
+    return min(tried, key=lambda one: (one[1], one[0].period), default=(None, 0.0))[0]
+
+
+def _by_period(values: Floats, period: int, held: int, wish: Wish) -> list[tuple[Chosen, float]]:
+    """The methods that can do it, with their lopsided errors; `held` samples are held out."""
+    past, actual, hour = values[:-held], values[-held:], max(1, round(3600 / wish.step))
+    names = AUTOMATIC if wish.method == "auto" else (wish.method,)
+    tried = []
+    for name in names:
+        if len(past) >= PERIODS[name] * period:
+            try:
+                said = np.maximum(WAYS[name](past, period, hour, held), 0.0)
+            except ArithmeticError:  # a program without a solution: the others go on
+                continue
+            measure = lopsided if name in CAUTIOUS else mean_absolute
+            free = [repeated(past, period, hour, held), np.full(held, past[-period:].mean())]
+            skill = _skill(measure(actual, said), min(measure(actual, one) for one in free))
+            tried.append((_judged(name, period, skill, actual, actual - said, wish), lopsided(actual, said)))
+    return tried
+
+
+def _without_period(values: Floats, wish: Wish) -> Chosen | None:
+    """Damped Holt on the newest horizons, one after the other, against the last value and the mean of a day."""
+    steps, day = max(1, round(wish.horizon / wish.step)), round(DAY / wish.step)
+    if len(values) < (FOLDS + 2) * steps:
+        return None
+    off, last, mean = [], [], []
+    for fold in range(FOLDS, 0, -1):
+        end = len(values) - fold * steps
+        past, actual = values[:end], values[end : end + steps]
+        off.append(actual - np.maximum(WAYS["holt"](past, 0, 0, steps), 0.0))
+        last.append(actual - past[-1])
+        mean.append(actual - past[-day:].mean())
+    missed, free = np.concatenate(off), [np.concatenate(last), np.concatenate(mean)]
+    skill = _skill(float(np.abs(missed).mean()), min(float(np.abs(one).mean()) for one in free))
+    return _judged("holt", 0, skill, values[-len(missed) :], missed, wish)
+
+
+def _skill(error: float, free: float) -> float:
+    """1 - error / error of the best forecast that costs nothing. Where that has none, 0 for one without error too."""
+    if free > 0:
+        return 1 - error / free
+    return 0.0 if error == 0 else -1.0
+
+
+def _judged(method: str, period: int, skill: float, actual: Floats, off: Floats, wish: Wish) -> Chosen:
+    error, level = float(np.abs(off).mean()), float(actual.mean())
+    doubt = _doubt(method, skill, error, level, wish) or _drift(off, level, wish)
+    return Chosen(method, period, skill, error, off, doubt)
+
+
+def _doubt(method: str, skill: float, error: float, level: float, wish: Wish) -> str:
+    """Why it must not be believed, by all of the held-out part; empty: it may be."""
+    if error <= EXACT * level:
+        return ""
+    if skill <= 0:
+        free = "the last value, or the mean" if method == "holt" else "the last period again, or its mean"
+        return f"{method} is no better than {free} (skill {skill:.2f})"
+    if method not in CAUTIOUS and error > wish.max_error * level:
+        return f"{method} is wrong by {error / level:.0%} of the load on average, at most {wish.max_error:.0%}"
+    return ""
+
+
+def _drift(off: Floats, level: float, wish: Wish) -> str:
+    """Why the newest part shows that the load is no longer what it was; empty: it is as usual."""
+    recent = max(1, min(round(wish.horizon / wish.step), len(off) // 4))
+    usual, now = float(np.median(np.abs(off[:-recent]))), float(np.median(np.abs(off[-recent:])))
+    if now <= DRIFT * usual + SLACK * level:
+        return ""
+    return f"the last {recent * wish.step:g} s are not as forecast: off by {now:.4g}, usually by {usual:.4g}"

@@ -1,0 +1,174 @@
+"""What a load is expected to be, made of another source's past: the source forecast.
+
+Knows its options and when rounds begin; the modules of this package know the process that fits and the journal as a
+past, elasticd.forecasting the arithmetic. Knows nothing of who reads a forecast.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, field
+
+from elasticd.api import hookimpl
+from elasticd.clock import VirtualClock
+from elasticd.errors import ConfigError
+from elasticd.forecasting.request import DAY, WEEK, Method, Quantile, Wish
+from elasticd.model import Readings
+from elasticd.sources import JOURNAL, Memory, Reader, Site, Source
+from elasticd.sources.forecast.fitter import apart, here, lacking
+from elasticd.sources.forecast.journal import JournalMemory
+from elasticd.sources.forecast.keeper import Keeper, Plan
+from elasticd.sources.forecast.options import Learn
+
+__all__ = ["ForecastSource", "register_sources"]
+
+MOST_POINTS = 50_000
+LOOK = 1.0
+"""Seconds between looks whether a round is due: workloads may have come."""
+
+Name = Annotated[str, Meta(min_length=1)]
+Days = Annotated[float, Meta(gt=0, le=366, description="days of past that are looked at")]
+Step = Annotated[float, Meta(ge=1, le=86400, description="seconds between the values of past and forecast")]
+Period = Annotated[float, Meta(gt=0, description="seconds")]
+
+
+class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
+    """A load of each governed workload as it is expected to be, learnt from the past of one series.
+
+    A forecast counts while it beats the repetition of the last period on the newest part of the past, and until it
+    expires; the strategy forecast reads it. It is fitted in a process of its own."""
+
+    pushes: ClassVar[bool] = True
+    complete: ClassVar[bool] = False
+
+    of: Annotated[Name, Meta(description='name of a source with a past (prometheus, recording), or "journal"')]
+    series: Annotated[Name, Meta(description="the load, a series of workloads")]
+    as_: Annotated[str, Meta(description="the series it becomes; empty: the load's name with _forecast")] = field(
+        default="", name="as"
+    )
+    days: Days = 14.0
+    step: Step = 60.0
+    horizon: Annotated[float, Meta(gt=0, le=604800, description="seconds that can always be looked ahead")] = 3600.0
+    refit: Annotated[float, Meta(ge=10, le=86400, description="seconds between fits")] = 600.0
+    valid: Annotated[float, Meta(gt=0, le=604800, description="seconds after its last sample that one counts")] = 1800.0
+    method: Annotated[
+        Method, Meta(description="auto: the best of robust-stl, fft and naive, or holt without period")
+    ] = "auto"
+    periods: Annotated[tuple[Period, ...], Meta(description="that the load may have, in seconds")] = (DAY, WEEK)
+    quantile: Quantile = 0.95
+    max_error: Annotated[float, Meta(gt=0, le=10, description="mean error, as a part of the mean load")] = 0.3
+    longest_gap: Annotated[float, Meta(ge=0, description="seconds; a longer gap drops all before it")] = 3600.0
+    patience: Annotated[float, Meta(ge=1, le=600, description="seconds that one fit may take")] = 30.0
+    learn: Annotated[Learn | None, Meta(description="from what is learnt what one pod uses at which load")] = None
+    every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 0.0
+
+    def __post_init__(self) -> None:
+        if library := lacking():
+            raise ValueError(f"type: must be with {library}, which is not installed: pip install elasticd[forecast]")
+        points = self.days * DAY / self.step
+        if points > MOST_POINTS:
+            raise ValueError(
+                f"step: must be >= {self.days * DAY / MOST_POINTS:g} for {self.days:g} days, is {self.step:g}"
+            )
+        least = self.refit + 2 * self.step
+        if self.valid < least:
+            raise ValueError(
+                f"valid: must be >= refit + 2 steps = {least:g}, or forecasts expire unrenewed, is {self.valid:g}"
+            )
+        if self.horizon < self.step:
+            raise ValueError(f"horizon: must be >= step = {self.step:g}, is {self.horizon:g}")
+        for period in self.periods:
+            if not 4 * self.step <= period <= self.days * DAY / 2:
+                most = self.days * DAY / 2
+                raise ValueError(
+                    f"periods: must be from 4 steps to half of days, {4 * self.step:g} to {most:g}, is {period:g}"
+                )
+        if self.result == self.series:
+            raise ValueError(f'as: must differ from series = "{self.series}", is the same')
+
+    @property
+    def result(self) -> str:
+        """The name of the series that it has."""
+        return self.as_ or f"{self.series}_forecast"
+
+    def offers(self) -> tuple[str, ...]:
+        """The forecast series."""
+        return (self.result,)
+
+    def derives(self) -> str:
+        """The source whose past it is made of."""
+        return self.of
+
+    def plan(self) -> Plan:
+        """What is to be done, in the words of those who do it."""
+        wish = Wish(
+            step=self.step,
+            horizon=self.horizon,
+            valid=self.valid,
+            quantile=self.quantile,
+            method=self.method,
+            periods=self.periods,
+            longest_gap=self.longest_gap,
+            max_error=self.max_error,
+        )
+        return Plan(self.label, self.result, self.series, self.learn, wish, self.days * DAY, self.refit)
+
+    @asynccontextmanager
+    async def open(self, site: Site) -> AsyncIterator[Reader]:
+        """Open the past, and begin with rounds. In virtual time a fit is part of the read, for there time must not
+        pass while it lasts."""
+        async with AsyncExitStack() as stack:
+            memory = await self._memory(site, stack)
+            virtual = isinstance(site.clock, VirtualClock)
+            keeper = Keeper(self.plan(), memory, site, lambda: (here if virtual else apart)(self.patience))
+            if not virtual:
+                rounds = asyncio.create_task(_rounds(keeper, site), name=f"fit {self.label}")
+                stack.push_async_callback(_ended, rounds)
+            yield _Forecasts(keeper, virtual=virtual)
+
+    async def _memory(self, site: Site, stack: AsyncExitStack) -> Memory:
+        source = site.beside.get(self.of)
+        if source is not None and source.remembers:
+            return await stack.enter_async_context(source.memory(site))
+        if self.of == JOURNAL and site.journal is not None:
+            return JournalMemory(site.journal)
+        raise ConfigError("", "of", f'must be a source with a past, or a journal on disk, is "{self.of}"')
+
+
+class _Forecasts:
+    """The reader: what it says is there already."""
+
+    def __init__(self, keeper: Keeper, *, virtual: bool) -> None:
+        self._keeper, self._virtual = keeper, virtual
+
+    def describe(self) -> object:
+        """How many forecasts there are, how many are believed, and why some are not."""
+        return self._keeper.describe()
+
+    async def read(self, now: float) -> Readings:
+        """The forecasts."""
+        if self._virtual and self._keeper.is_due(now):
+            await self._keeper.round(now)
+        return self._keeper.readings(now)
+
+
+async def _rounds(keeper: Keeper, site: Site) -> None:
+    """A round whenever one is due, until cancelled."""
+    while True:
+        now = site.clock.now()
+        if keeper.is_due(now):
+            await keeper.round(now)
+        await site.clock.sleep_until(site.clock.now() + LOOK)
+
+
+async def _ended(rounds: "asyncio.Task[None]") -> None:
+    rounds.cancel()
+    await asyncio.gather(rounds, return_exceptions=True)
+
+
+@hookimpl
+def register_sources() -> Sequence[type[Source]]:
+    """The source of this module."""
+    return [ForecastSource]

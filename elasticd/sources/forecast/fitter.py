@@ -1,0 +1,138 @@
+"""The process that fits, as the daemon sees it: a question in, a reply out, and it ends when it is no longer needed.
+
+Knows processes; knows nothing of forecasts. It is a process and not a thread, so that arithmetic holds up no decision,
+and one of its own and not of a pool, so that one that hangs or grows can be ended: memory is used only while it fits.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol, cast
+
+from elasticd.forecasting.request import HEAD_BYTES, Question, Reply, frame, length, reply
+from elasticd.words import one_line
+
+COMMAND = (sys.executable, "-P", "-m", "elasticd.forecasting")
+"""-P: what lies in the daemon's working directory is not imported."""
+
+_REAPED = 0.5
+"""Seconds in which a process that has ended is known to have."""
+
+NEEDED = ("numpy", "scipy")
+
+
+class Lost(Exception):  # noqa: N818
+    """The process did not answer: it was killed, ran into its time, or said nonsense."""
+
+
+class Fitter(Protocol):
+    """Something that fits."""
+
+    async def fit(self, question: Question) -> Reply:
+        """The reply. Raises Lost; the next question is asked of a fresh process."""
+
+
+def lacking() -> str:
+    """The library that is needed and not installed; empty when all are."""
+    return next((name for name in NEEDED if importlib.util.find_spec(name) is None), "")
+
+
+class Here:
+    """Fits in this process, and holds it up: for virtual time, where nothing else waits."""
+
+    async def fit(self, question: Question) -> Reply:
+        """The reply."""
+        found = importlib.import_module("elasticd.forecasting.fit")  # with numpy, which the daemon does without
+        return cast(Reply, found.answer(question))
+
+
+class Apart:
+    """Fits in a process of its own, one question after the other; each may take `patience` seconds."""
+
+    def __init__(self, patience: float, command: tuple[str, ...] = COMMAND) -> None:
+        self._patience, self._command = patience, command
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def fit(self, question: Question) -> Reply:
+        """The reply. Raises Lost, and has ended the process then."""
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._asked(question)
+        except TimeoutError:
+            why = f"it took more than {self._patience:g} s"
+        except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+            why = one_line(str(error)) or type(error).__name__
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        code = await self.close()
+        raise Lost(f"the process that fits was lost: {_ended(code) or why}")
+
+    async def _asked(self, question: Question) -> Reply:
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment()
+            )
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None, "they are pipes"  # noqa: PT018, S101
+        stdin.write(frame(question))
+        await stdin.drain()
+        head = await stdout.readexactly(HEAD_BYTES)
+        return reply(await stdout.readexactly(length(head)))
+
+    async def close(self) -> int | None:
+        """End the process. Gives the code with which it had ended by itself, negative for a signal; else None."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        try:
+            if process.stdout is not None and process.stdout.at_eof():  # it is gone, and its code is about to be known
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), _REAPED)
+            return process.returncode
+        finally:  # also where the wait is cancelled
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it, and let it be gone: who is cancelled meanwhile is so only after that."""
+    with suppress(ProcessLookupError):
+        process.kill()
+    gone = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.shield(gone)
+    except asyncio.CancelledError:
+        await gone
+        raise
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return ""
+    return f"it was killed by signal {-code}, perhaps for its memory" if code < 0 else f"it ended with code {code}"
+
+
+def _environment() -> dict[str, str]:
+    """One thread each, for several are slower on arrays so small; and modules from where this process has them."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@asynccontextmanager
+async def apart(patience: float) -> AsyncIterator[Apart]:
+    """A fitter of its own for as long as the block runs; its process begins with the first question."""
+    made = Apart(patience)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@asynccontextmanager
+async def here(patience: float) -> AsyncIterator[Here]:
+    """The same in this process."""
+    yield Here()

@@ -1,0 +1,100 @@
+"""The daemon's own journal as a past: what decisions say a load was.
+
+Knows the journal's files and what a decision holds of a series; knows nothing of forecasts. Only what is new is read,
+but for the first time.
+"""
+
+import asyncio
+import math
+from array import array
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.errors import UnavailableError
+from elasticd.journal import lines_after
+from elasticd.model import Ref, Sample
+from elasticd.sources import Points, Span
+
+REPLICAS = "replicas"
+"""The series that every decision has: how many replicas there were."""
+
+
+class _Series(Struct, gc=False):
+    """A series as far as it tells a load."""
+
+    name: str
+    quality: str
+    samples: list[Sample] = []
+
+
+class _Decision(Struct, gc=False, tag="decision"):
+    """A decision as far as it tells loads."""
+
+    at: float
+    workload: Ref
+    current: int
+    series: list[_Series] = []
+
+
+_decode = msgspec.json.Decoder(_Decision).decode
+
+
+class JournalMemory:
+    """Loads by series and workload: the sum over the workload's pods at each decision that could trust it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._place: tuple[int, int] = (0, 0)
+        self._known: dict[tuple[str, str], Points] = {}
+        self._wanted: set[str] = set()
+
+    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+        """Raises UnavailableError for a folder that cannot be read."""
+        if series not in self._wanted:  # from the beginning, for what was not looked for before
+            self._wanted.add(series)
+            self._place, self._known = (0, 0), {}
+        try:
+            await asyncio.to_thread(self._read, span.first)
+        except OSError as error:
+            raise UnavailableError(f"{self._folder}: the journal must be readable: {error.strerror}") from None
+        found = {key: self._known[series, key] for key in workloads if (series, key) in self._known}
+        return {key: _cut(points, span) for key, points in found.items()}
+
+    def _read(self, first: float) -> None:
+        for place, line in lines_after(self._folder, self._place):
+            self._place = place
+            try:
+                decision = _decode(line)
+            except msgspec.MsgspecError:  # an outcome, or a torn line
+                continue
+            if decision.at >= first:
+                self._take(decision)
+        for key, points in self._known.items():
+            self._known[key] = _cut(points, Span(first, math.inf, 0))
+
+    def _take(self, decision: _Decision) -> None:
+        for name, value in _loads(decision):
+            if name in self._wanted:
+                points = self._known.setdefault((name, str(decision.workload)), Points(array("d"), array("d")))
+                # Two policies may look at one workload, or one look twice at one time.
+                if not points.times or decision.at > points.times[-1]:
+                    points.times.append(decision.at)
+                    points.values.append(value)
+
+
+def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
+    """What the workload had in all. A part of the pods is not the whole: a partial series tells no load."""
+    yield REPLICAS, float(decision.current)
+    for one in decision.series:
+        if one.quality == "fresh" and one.samples:
+            yield one.name, math.fsum(sample.value for sample in one.samples)
+
+
+def _cut(points: Points, span: Span) -> Points:
+    inside = [index for index, time in enumerate(points.times) if span.first <= time <= span.last]
+    if len(inside) == len(points.times):
+        return points
+    return Points(*(array("d", [column[index] for index in inside]) for column in points))

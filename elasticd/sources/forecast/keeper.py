@@ -1,0 +1,132 @@
+"""The forecasts that there are, and the rounds in which they are made anew.
+
+Knows when a fit is due, what a past has to do with it, and what is told of trouble; knows no arithmetic and no query.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from msgspec import Struct
+
+from elasticd.errors import ElasticdError
+from elasticd.forecasting.request import Question, Reply, Track, Wish
+from elasticd.foreseen import Forecast
+from elasticd.model import Readings
+from elasticd.sources import Memory, Points, Site, Span
+from elasticd.sources.forecast.fitter import Fitter, Lost
+from elasticd.sources.forecast.options import Learn
+from elasticd.words import raised
+
+FIRST_PAUSE = 15.0
+"""Seconds after the first round that failed; they double up to `refit`."""
+
+Opens = Callable[[], AbstractAsyncContextManager[Fitter]]
+
+
+class Plan(Struct, frozen=True):
+    """What is forecast from what: `series` of the memory becomes the series `name` of the source `label`. Times in
+    seconds: `back` is how far the past is looked at, `refit` the time between rounds."""
+
+    label: str
+    name: str
+    series: str
+    learn: Learn | None
+    wish: Wish
+    back: float
+    refit: float
+
+
+class Keeper:
+    """Forecasts by workload, and how they fare."""
+
+    def __init__(self, plan: Plan, memory: Memory, site: Site, opens: Opens) -> None:
+        self._plan, self._memory, self._site, self._opens = plan, memory, site, opens
+        self._forecasts: dict[str, Forecast] = {}
+        self._newest: dict[str, float] = {}
+        self._in_a_row = self._fits = self._losses = 0
+        self._tried: frozenset[str] = frozenset()
+        self.error = ""
+        self.due = float("-inf")
+
+    def readings(self, now: float) -> Readings:
+        """All forecasts that there are."""
+        plan = self._plan
+        faults = {plan.name: self.error} if self.error else {}
+        newest = max((one.fitted for one in self._forecasts.values()), default=None)
+        known = {plan.name: dict(self._forecasts)}
+        return Readings(plan.label, now, faults=faults, newest=newest, forecasts=known)
+
+    def describe(self) -> dict[str, object]:
+        """For the status page."""
+        believed = sum(not one.doubt for one in self._forecasts.values())
+        return {
+            "forecasts": len(self._forecasts),
+            "believed": believed,
+            "fits": self._fits,
+            "lost": self._losses,
+            "doubts": {key: one.doubt for key, one in sorted(self._forecasts.items())[:10] if one.doubt},
+        }
+
+    def is_due(self, now: float) -> bool:
+        """Whether a round should begin: it is time, or somebody is governed who was not at the last one."""
+        wanted = self._wanted()
+        return bool(wanted) and (now >= self.due or (not self.error and not wanted <= self._tried))
+
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(str(ref) for ref in self._site.governed())
+
+    async def round(self, now: float) -> None:
+        """Ask for the past of all who are governed, and fit those that have a new sample. Trouble is told in `error`,
+        and the forecasts that there are go on until they expire."""
+        wanted = self._wanted()
+        self._forecasts = {key: one for key, one in self._forecasts.items() if key in wanted}
+        self._newest = {key: at for key, at in self._newest.items() if key in wanted}
+        try:
+            self.error = await self._round(wanted, now)
+        except ElasticdError as error:
+            self.error = str(error)
+        except Exception as error:  # a fault of ours must not end the rounds
+            self.error = raised(error)
+        self._tried = wanted
+        self._in_a_row = self._in_a_row + 1 if self.error else 0
+        pause = FIRST_PAUSE * 2.0 ** min(self._in_a_row - 1, 10) if self.error else self._plan.refit
+        self.due = now + min(pause, self._plan.refit)
+
+    async def _round(self, wanted: frozenset[str], now: float) -> str:
+        """What went wrong, of whatever workload; empty: nothing."""
+        loads, used, replicas = await self._pasts(wanted, now)
+        trouble = ""
+        async with self._opens() as fitter:
+            for key in sorted(wanted):
+                load = loads.get(key)
+                if load is None or not load.times:
+                    self._keep(key, now, Reply(problem=f'there is no past of "{self._plan.series}"'))
+                elif load.times[-1] > self._newest.get(key, float("-inf")):
+                    question = Question(
+                        self._plan.wish, Track.of(*load), _track(used.get(key)), _track(replicas.get(key))
+                    )
+                    try:
+                        self._keep(key, now, await fitter.fit(question))
+                        self._newest[key] = load.times[-1]
+                    except Lost as lost:
+                        self._losses += 1
+                        trouble = trouble or f"{key}: {lost}"
+        return trouble
+
+    async def _pasts(self, wanted: Collection[str], now: float) -> list[Mapping[str, Points]]:
+        """Of the load, and of what is to be learnt from."""
+        plan, span = self._plan, Span(now - self._plan.back, now, self._plan.wish.step)
+        names = [plan.series] + ([plan.learn.used, plan.learn.replicas] if plan.learn else [])
+        found = [await self._memory.past(name, wanted, span) for name in names]
+        return found + [{}] * (3 - len(found))
+
+    def _keep(self, key: str, now: float, reply: Reply) -> None:
+        """Take in a reply, and let those who use it be judged."""
+        self._fits += 1
+        none = Forecast("", now, now + self._plan.wish.valid, doubt=reply.problem)
+        self._forecasts[key] = reply.forecast or none
+        self._site.wake("workload", key)
+
+
+def _track(points: Points | None) -> Track | None:
+    return None if points is None else Track.of(points.times, points.values)

@@ -1,0 +1,165 @@
+"""The strategy forecast: enough pods now for the highest load that is expected while new ones would start.
+
+Knows models from a load to pods, and what a forecast says of itself; knows nothing of how one is made.
+"""
+
+from functools import lru_cache
+from math import ceil
+from typing import Annotated, Literal
+
+from elasticd.api import Forecast, Measure, Meta, Observation, Recommendation, Strategy, hookimpl
+
+LARGEST = 2**31 - 1
+"""The greatest count the Kubernetes API can hold."""
+
+MOST_QUEUED = 100_000.0
+"""Above so many servers' worth of load M/M/c is reckoned by a rule of thumb: the load and twice its root."""
+
+Positive = Annotated[float, Meta(gt=0)]
+Use = Annotated[float, Meta(ge=0)]
+
+
+class Ahead(Strategy, tag="forecast", frozen=True):
+    """Replicas for the highest load expected within `lead` seconds, from a source of type forecast.
+
+    It only raises: without a forecast, with one that has expired or is doubted, it has no opinion, and other strategies
+    decide alone. One that reaches less far than `lead` counts as far as it reaches. What is wanted now is wanted until
+    the load that it is wanted for has passed out of the window, so nothing is taken away early. Beside a reactive
+    strategy and a schedule that makes max(proactive, reactive, floor), cut at the ceiling.
+
+    `model` makes pods of a load: "value", load / target; "mm1" and "mmc", queues in which `mu` requests a second are
+    served by each pod and an answer may take `wait` seconds; "linear", the fewest pods of which each uses at most
+    `target`, by a line that was learnt or is given. Source: AHPA (Zhou et al., AAAI 2023), whose forecast shift is
+    reconstructed; Kapacity's replica predictor for "linear".
+    """
+
+    series: Annotated[str, Meta(min_length=1, description="the series of a source of type forecast")]
+    lead: Annotated[float, Meta(ge=0, le=604800, description="seconds that a new pod needs until it serves")] = 180.0
+    bound: Annotated[
+        Literal["upper", "expected"], Meta(description="upper: the source's quantile of what may come")
+    ] = "upper"
+    model: Annotated[Literal["value", "mm1", "mmc", "linear"], Meta(description="from a load to pods")] = "value"
+    target: Annotated[Positive | None, Meta(description='load of one pod; for "linear" what one pod may use')] = None
+    mu: Annotated[Positive | None, Meta(description="requests a second that one pod can serve")] = None
+    wait: Annotated[Positive | None, Meta(description="seconds that an answer may take on average")] = None
+    slope: Annotated[Use | None, Meta(description='what a pod uses for each unit of load; of "linear"')] = None
+    intercept: Annotated[Use | None, Meta(description='what a pod uses without load; of "linear"')] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what a model lacks, and what it would not look at."""
+        needed = _NEEDED[self.model]
+        for name in ("target", "mu", "wait"):
+            given = getattr(self, name)
+            if name in needed and given is None:
+                raise ValueError(f'{name}: must be given for model = "{self.model}", is missing')
+            if name not in needed and given is not None:
+                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {given:g}')
+        for name in ("slope", "intercept"):
+            given = getattr(self, name)
+            if self.model != "linear" and given is not None:
+                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {given:g}')
+        if (self.slope is None) != (self.intercept is None):
+            lone, other = ("intercept", "slope") if self.slope is None else ("slope", "intercept")
+            raise ValueError(f"{other}: must be given with {lone}, or both be learnt, is missing")
+        if self.mu and self.wait and self.wait * self.mu <= 1:
+            raise ValueError(f"wait: must be > 1 / mu = {1 / self.mu:g}, the time of service alone, is {self.wait:g}")
+        if self.target and self.intercept is not None and self.target <= self.intercept:
+            raise ValueError(f"target: must be > intercept = {self.intercept:g}, is {self.target:g}")
+
+    def reads(self) -> tuple[str, ...]:
+        """The one series it looks at."""
+        return (self.series,)
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation | None:
+        """The pods for the highest expected load in the window; None, never unknown, where that is not to be had."""
+        seen, now = observation.series.get(self.series), observation.at
+        found = None if seen is None or not seen.trusted else seen.forecast
+        if found is None or found.doubt or now >= found.expires:
+            return None
+        places = found.window(now, now + self.lead)
+        if places is None:
+            return None
+        values = found.upper if self.bound == "upper" else found.values
+        peak = max(places, key=values.__getitem__)
+        replicas = self._pods(found, values[peak])
+        if replicas is None:
+            return None
+        ahead = max(0.0, found.first + peak * found.step - now)
+        return self._told(found, replicas, values[peak], ahead)
+
+    def _pods(self, found: Forecast, load: float) -> int | None:
+        """How many a load needs, by the model; None where the line has not been learnt or nothing would be enough."""
+        if self.mu is not None and self.wait is not None:
+            return mm1(load, self.mu, self.wait) if self.model == "mm1" else mmc(load, self.mu, self.wait)
+        if self.target is None:
+            return None
+        if self.model == "value":
+            return _whole(load / self.target)
+        slope, intercept = self.slope, self.intercept
+        if slope is None or intercept is None:
+            if found.per_pod is None:
+                return None
+            slope, intercept = found.per_pod.slope, found.per_pod.intercept
+        return linear(load, slope, intercept, self.target)
+
+    def _told(self, found: Forecast, replicas: int, load: float, ahead: float) -> Recommendation:
+        by = f"{found.quantile:.0%} of it" if self.bound == "upper" else "expected"
+        message = f"{load:.4g} ({by}) in {ahead:.0f} s, looking {self.lead:g} s ahead"
+        skill = "" if found.skill is None else f", skill {found.skill:.2f}"
+        period = f", period {found.period:g} s" if found.period else ""
+        measure = Measure(
+            metric=self.series,
+            current=f"{load:.4g}",
+            target="" if self.target is None else f"{self.target:g}",
+            replicas=replicas,
+            reason=self.model,
+            message=f"{found.method}{period}{skill}, error {found.error:.3g}",
+        )
+        return Recommendation(replicas, "ForecastAbove", message, (measure,), expires=found.expires)
+
+
+_NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "linear": {"target"}}
+
+
+def _whole(pods: float) -> int:
+    """The count that is enough. What rounding adds to a whole number is no reason for one more."""
+    return LARGEST if pods >= LARGEST else ceil(round(pods, 9))
+
+
+def mm1(load: float, mu: float, wait: float) -> int:
+    """Pods, each a queue of its own with an equal part of the load, for a mean time of answer of `wait` s:
+    ceil(load / (mu - 1 / wait)). AHPA, for many pods; it provisions far more than M/M/c."""
+    return _whole(load / (mu - 1 / wait))
+
+
+@lru_cache(maxsize=1024)
+def mmc(load: float, mu: float, wait: float) -> int:
+    """The fewest pods behind one queue for a mean time of answer of `wait` s: C / (c mu - load) + 1 / mu, where C is
+    Erlang's chance to wait. AHPA, for few pods."""
+    offered = load / mu
+    if offered <= 0:
+        return 0
+    if offered > MOST_QUEUED:  # the square-root rule, whose error is small here
+        return _whole(offered + 2 * offered**0.5)
+    blocked, pods = 1.0, 0
+    while True:
+        pods += 1
+        blocked = offered * blocked / (pods + offered * blocked)  # Erlang B, which leads to C
+        if pods > offered:
+            waiting = blocked / (1 - offered / pods * (1 - blocked))
+            if waiting / (pods * mu - load) + 1 / mu <= wait:
+                return pods
+
+
+def linear(load: float, slope: float, intercept: float, target: float) -> int | None:
+    """The fewest pods of which each uses at most `target`, where one uses slope x its load + intercept; None where it
+    uses more without any. Kapacity tries each count up to twice the highest ever; of a line the answer is a
+    division."""
+    return None if target <= intercept else _whole(slope * load / (target - intercept))
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The strategy forecast."""
+    return [Ahead]

@@ -1,0 +1,407 @@
+"""The source forecast: its options, its rounds, and what is told of trouble."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from elasticd.clock import VirtualClock, WallClock
+from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
+from elasticd.config import load_settings
+from elasticd.errors import ConfigError
+from elasticd.forecasting.request import Question, Reply
+from elasticd.journal import Journal
+from elasticd.mend import convert
+from elasticd.model import Quality, Ref, Sample, Series
+from elasticd.plugins import discover
+from elasticd.policy import Bounds, Policy, Strategy, Target
+from elasticd.records import Decision, Outcome
+from elasticd.sources import Describes, Reader, Site
+from elasticd.sources.forecast import ForecastSource, register_sources
+from elasticd.sources.forecast.fitter import Fitter, Here, Lost
+from elasticd.sources.forecast.keeper import FIRST_PAUSE, Keeper
+from elasticd.sources.recording import Recording
+from elasticd.testing import simulate, site
+from elasticd_plugins.forecast import Ahead
+from elasticd_plugins.hpa import Hpa
+from elasticd_plugins.hpa.options import External
+from tests.forecasting.waves import START, noise
+from tests.sources.pasts import CART, NOW, WEB, Remembered, daily, points, source
+
+KEY, OTHER = str(WEB), str(CART)
+
+
+def test_it_is_registered_under_its_name_in_toml() -> None:
+    assert register_sources() == [ForecastSource]
+    made = source()
+    assert (made.label, made.offers(), made.derives()) == ("forecast", ("requests_forecast",), "journal")
+    assert source(**{"as": "load_ahead"}).offers() == ("load_ahead",)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param({"of": ""}, "of: ", id="of nothing"),
+        pytest.param({"series": ""}, "series: ", id="no series"),
+        pytest.param({"as": "requests"}, 'as: must differ from series = "requests", is the same', id="as itself"),
+        pytest.param({"days": 0}, "days: must be > 0, is 0", id="no days"),
+        pytest.param({"days": 400, "step": 3600}, "days: must be <= 366", id="too many days"),
+        pytest.param({"days": 30, "step": 30}, "step: must be >= 51.84 for 30 days, is 30", id="too many points"),
+        pytest.param({"step": 0.5}, "step: must be >= 1", id="steps of less than a second"),
+        pytest.param({"horizon": 60}, "horizon: must be >= step = 300, is 60", id="no horizon"),
+        pytest.param({"refit": 1}, "refit: must be >= 10", id="fits all the time"),
+        pytest.param(
+            {"valid": 900},
+            "valid: must be >= refit + 2 steps = 1200, or forecasts expire unrenewed, is 900",
+            id="expires",
+        ),
+        pytest.param({"method": "prophet"}, "method: must be one of", id="a method that is not there"),
+        pytest.param(
+            {"periods": [1000]}, "periods: must be from 4 steps to half of days, 1200 to 604800, is 1000", id="short"
+        ),
+        pytest.param({"periods": [700000]}, "periods: must be from 4 steps to half of days", id="a long period"),
+        pytest.param({"quantile": 1}, "quantile: must be < 1", id="what never happens"),
+        pytest.param({"quantile": 0.4}, "quantile: must be >= 0.5", id="less than expected"),
+        pytest.param({"max_error": 0}, "max_error: must be > 0", id="no error at all"),
+        pytest.param({"longest_gap": -1}, "longest_gap: must be >= 0", id="a gap of less than nothing"),
+        pytest.param({"patience": 0}, "patience: must be >= 1", id="no patience"),
+        pytest.param({"learn": {"used": "cores"}}, "learn.replicas: must be given, is missing", id="half a lesson"),
+        pytest.param({"every": -1}, "every: must be >= 0", id="every"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_line(options: dict[str, Any], problem: str) -> None:
+    table = {"type": "forecast", "of": "journal", "series": "requests", "step": 300, "valid": 3600, **options}
+    with pytest.raises(ConfigError) as caught:
+        convert(table, ForecastSource, "elasticd.toml")
+    assert f"elasticd.toml: {problem}" in str(caught.value)
+
+
+def test_without_its_libraries_it_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elasticd.sources.forecast.fitter.NEEDED", ("numpy", "scipy", "no_such_library"))
+    with pytest.raises(ConfigError, match=r"type: must be with no_such_library, which is not installed: pip install"):
+        convert({"type": "forecast", "of": "journal", "series": "requests"}, ForecastSource, "elasticd.toml")
+
+
+@pytest.mark.parametrize(
+    ("of", "problem"),
+    [
+        pytest.param("day", "", id="a recording"),
+        pytest.param("journal", "", id="the journal"),
+        pytest.param("dya", 'must be one of day, journal, is "dya", did you mean "day"?', id="misspelt"),
+        pytest.param("kubelet", 'must be one of day, journal, is "kubelet", a source without a past', id="no past"),
+    ],
+)
+def test_what_it_is_made_of_must_be_a_source_with_a_past(tmp_path: Path, of: str, problem: str) -> None:
+    path = tmp_path / "elasticd.toml"
+    path.write_text(
+        '[[source]]\ntype = "recording"\nname = "day"\nfile = "day.csv"\n[[source]]\ntype = "kubelet"\n'
+        f'[[source]]\ntype = "forecast"\nof = "{of}"\nseries = "requests"\n'
+    )
+    if not problem:
+        assert load_settings(path, discover()).sources[2].derives() == of
+        return
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, discover())
+    assert str(caught.value) == f"{path}: source[2].of: {problem}"
+
+
+class Counting:
+    """Fits here, counts, and is lost when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.lost: set[int] = set()
+        self.open = 0
+
+    async def fit(self, question: Question) -> Reply:
+        self.asked.append(question)
+        if len(self.asked) in self.lost:
+            raise Lost("the process that fits was lost: it was killed")
+        return await Here().fit(question)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Fitter]:
+        self.open += 1
+        yield self
+        self.open -= 1
+
+
+class Rounds:
+    """A keeper, what it knows and who is governed."""
+
+    def __init__(self, memory: Remembered, *refs: Ref, **options: Any) -> None:
+        self.refs, self.memory, self.fitter = refs, memory, Counting()
+        self.woken: list[tuple[str, str]] = []
+        self.keeper = Keeper(source(**options).plan(), memory, self._site(), self.fitter.opened)
+
+    def _site(self) -> Site:
+        made = site(clock=VirtualClock(NOW), wake=lambda subject, key: self.woken.append((subject, key)))
+        return msgspec.structs.replace(made, governed=lambda: self.refs)
+
+    async def at(self, now: float) -> Any:
+        """What is said after the round that is due at a time, if one is."""
+        if self.keeper.is_due(now):
+            await self.keeper.round(now)
+        return self.keeper.readings(now)
+
+
+async def test_a_forecast_is_made_of_each_governed_workload_and_wakes_who_uses_it() -> None:
+    rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily(), "other/Deployment/web": daily()}), WEB, CART)
+    said = await rounds.at(NOW)
+    assert (said.source, said.error, said.faults) == ("forecast", "", {})
+    found = said.forecasts["requests_forecast"]
+    assert {key: (one.method != "", one.doubt, one.period) for key, one in found.items()} == dict.fromkeys(
+        [KEY, OTHER], (True, "", 86400.0)
+    )
+    assert said.newest == found[KEY].fitted == NOW - 300
+    assert rounds.woken == [("workload", OTHER), ("workload", KEY)]
+    assert rounds.memory.asked == [("requests", (NOW - 14 * 86400, NOW, 300.0))]
+    assert rounds.fitter.open == 0
+
+
+async def test_before_the_first_fit_the_series_is_there_and_nothing_is_known_of_it() -> None:
+    said = Rounds(Remembered(), WEB).keeper.readings(NOW)
+    assert (said.forecasts, said.newest, said.error) == ({"requests_forecast": {}}, None, "")
+
+
+async def test_it_is_fitted_again_when_that_is_due_and_not_without_a_new_sample() -> None:
+    memory = Remembered(requests={KEY: daily()})
+    rounds = Rounds(memory, WEB)
+    first = (await rounds.at(NOW)).forecasts["requests_forecast"][KEY]
+    await rounds.at(NOW + 599)
+    assert len(memory.asked) == 1
+    assert (await rounds.at(NOW + 600)).forecasts["requests_forecast"][KEY] is first
+    assert (len(memory.asked), len(rounds.fitter.asked)) == (2, 1)
+    memory.series["requests"] = {KEY: daily(7.01)}
+    again = (await rounds.at(NOW + 1200)).forecasts["requests_forecast"][KEY]
+    assert again.fitted > first.fitted
+    assert len(rounds.fitter.asked) == 2
+
+
+async def test_who_comes_is_not_kept_waiting_for_the_next_round_and_who_goes_is_forgotten() -> None:
+    rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily()}))
+    assert not rounds.keeper.is_due(NOW)  # there is nobody yet
+    rounds.refs = (WEB,)
+    await rounds.at(NOW)
+    rounds.refs = (WEB, CART)
+    assert set((await rounds.at(NOW + 5)).forecasts["requests_forecast"]) == {KEY, OTHER}
+    assert len(rounds.fitter.asked) == 2  # of whom there was a forecast there still is
+    rounds.refs = (CART,)
+    assert set((await rounds.at(NOW + 700)).forecasts["requests_forecast"]) == {OTHER}
+
+
+@pytest.mark.parametrize(
+    ("known", "doubt"),
+    [
+        pytest.param({}, 'there is no past of "requests"', id="a workload without a past"),
+        pytest.param({KEY: points(noise(0, 1))}, 'there is no past of "requests"', id="an empty one"),
+        pytest.param({KEY: points(noise(20, 1))}, "the past is too short", id="too short a one"),
+        pytest.param({KEY: points(50 + noise(2016, 5))}, "no better than", id="white noise"),
+    ],
+)
+async def test_a_past_of_no_use_is_a_forecast_with_a_doubt(known: dict[str, Any], doubt: str) -> None:
+    rounds = Rounds(Remembered(requests=known), WEB)
+    said = await rounds.at(NOW)
+    assert doubt in said.forecasts["requests_forecast"][KEY].doubt
+    assert said.faults == {}
+    assert rounds.keeper.describe() == {
+        "forecasts": 1,
+        "believed": 0,
+        "fits": 1,
+        "lost": 0,
+        "doubts": {KEY: said.forecasts["requests_forecast"][KEY].doubt},
+    }
+
+
+async def test_trouble_is_told_tried_again_ever_later_and_leaves_the_forecasts_that_there_are() -> None:
+    memory = Remembered(requests={KEY: daily()})
+    rounds = Rounds(memory, WEB)
+    before = (await rounds.at(NOW)).forecasts
+    memory.trouble = "prometheus: no answer within 10 s"
+    now, pauses = NOW + 600, []
+    for _ in range(8):
+        said = await rounds.at(now)
+        assert (said.faults, said.error) == ({"requests_forecast": memory.trouble}, "")
+        assert said.forecasts == before
+        pauses.append(rounds.keeper.due - now)
+        now = rounds.keeper.due
+    assert pauses == [FIRST_PAUSE, 30, 60, 120, 240, 480, 600, 600]
+    memory.trouble = ""
+    assert (await rounds.at(now)).faults == {}
+    assert rounds.keeper.due == now + 600
+
+
+async def test_a_fit_that_is_lost_harms_no_other_and_is_tried_again() -> None:
+    rounds = Rounds(Remembered(requests={KEY: daily(), OTHER: daily()}), WEB, CART)
+    rounds.fitter.lost = {1}
+    said = await rounds.at(NOW)
+    assert said.faults == {"requests_forecast": f"{OTHER}: the process that fits was lost: it was killed"}
+    assert set(said.forecasts["requests_forecast"]) == {KEY}
+    assert rounds.keeper.describe()["lost"] == 1
+    said = await rounds.at(NOW + FIRST_PAUSE)
+    assert said.faults == {}
+    assert set(said.forecasts["requests_forecast"]) == {KEY, OTHER}
+
+
+async def test_a_fault_of_ours_is_told_and_ends_no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = Rounds(Remembered(requests={KEY: daily()}), WEB)
+
+    async def broken(question: Question) -> Reply:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(rounds.fitter, "fit", broken)
+    assert (await rounds.at(NOW)).faults == {"requests_forecast": "ZeroDivisionError: oh"}
+
+
+async def test_what_one_pod_uses_is_learnt_from_two_more_series() -> None:
+    load = daily(3)
+    steady = points(noise(len(load.values), 0) + 10)
+    used = points(np.array([0.4 * value + 50 for value in load.values]))
+    rounds = Rounds(
+        Remembered(requests={KEY: load}, cores={KEY: used}, replicas={KEY: steady}),
+        WEB,
+        learn={"used": "cores", "replicas": "replicas"},
+    )
+    found = (await rounds.at(NOW)).forecasts["requests_forecast"][KEY].per_pod
+    assert (found.slope, found.intercept) == (pytest.approx(0.4), pytest.approx(5.0))
+    assert [name for name, _ in rounds.memory.asked] == ["requests", "cores", "replicas"]
+
+
+def recording(folder: Path, rows: int = 2016) -> Recording:
+    """A week of the daily wave, at the times at which it was."""
+    load = daily(rows / 288)
+    lines = [f"{time},requests,workload,{KEY},{value}" for time, value in zip(*load, strict=True)]
+    (folder / "week.csv").write_text("time,series,subject,key,value\n" + "\n".join(lines) + "\n")
+    return Recording(file=str(folder / "week.csv"), start="recorded", name="week")
+
+
+@asynccontextmanager
+async def opened(
+    made: ForecastSource, clock: Any, *beside: Any, journal: Path | None = None, wake: Callable[[], None] = lambda: None
+) -> AsyncIterator[Reader]:
+    there = site(clock=clock, governed=[WEB], wake=lambda subject, key: wake())
+    there = msgspec.structs.replace(there, beside={one.label: one for one in beside}, journal=journal)
+    async with made.open(there) as reader:
+        yield reader
+
+
+async def test_in_virtual_time_a_read_waits_for_the_fit(tmp_path: Path) -> None:
+    async with opened(source(of="week"), VirtualClock(NOW), recording(tmp_path)) as reader:
+        said = await reader.read(NOW)
+    assert said.forecasts["requests_forecast"][KEY].doubt == ""
+
+
+async def test_in_virtual_time_only_what_was_played_is_past(tmp_path: Path) -> None:
+    async with opened(source(of="week"), VirtualClock(NOW), recording(tmp_path)) as reader:
+        assert (await reader.read(NOW - 3 * 86400)).newest == NOW - 3 * 86400
+
+
+class Counts:
+    """Listens to a loop: when was there which wish, and by whose reason."""
+
+    def __init__(self) -> None:
+        self.wishes: list[tuple[float, int, str]] = []
+
+    def decided(self, decision: Decision) -> None:
+        if decision.wish is not None:
+            self.wishes.append((decision.at, decision.wish, decision.reason))
+
+    def acted(self, outcome: Outcome) -> None:
+        pass
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        pass
+
+    def governed(self, keys: object) -> None:
+        pass
+
+
+async def wished(folder: Path, *strategies: Strategy) -> dict[float, int]:
+    """What is wished for at each quarter of an hour of a morning in virtual time, after five days of the daily wave."""
+    cluster = Simulated(
+        nodes=(NodeTable(name="node", count=4, cpu="64", memory="64Gi"),),
+        workloads=(WorkloadTable(name="web", namespace="shop", replicas=5),),
+    )
+    policy = Policy(
+        name="p",
+        replicas=Bounds(50),
+        strategies=strategies,
+        workload=Target("shop", "web"),
+        mode="act",
+        interval=300.0,
+        jitter=0.0,
+        max_age=900.0,
+    )
+    counts, morning = Counts(), START + 5 * 86400.0
+    made = source(of="week", refit=3600, valid=7200, horizon=3600)
+    await simulate(cluster, [policy], 6 * 3600, sources=[recording(folder), made], listeners=[counts], start=morning)
+    return {900.0 * round((at - morning) / 900): wish for at, wish, _ in counts.wishes}
+
+
+async def test_in_a_backtest_the_count_rises_an_hour_before_the_load_and_is_never_less(tmp_path: Path) -> None:
+    live = Hpa(metrics=(External(series="requests", average_value=5),), tolerance=0.0)
+    ahead = Ahead(series="requests_forecast", lead=3600, bound="expected", target=5)
+    reactive, both = await wished(tmp_path, live), await wished(tmp_path, live, ahead)
+    times = sorted(reactive.keys() & both.keys())
+    assert len(times) > 20
+    assert all(both[time] >= reactive[time] for time in times)
+    rising = [time for time in times if 1800 <= time <= 3 * 3600]
+    # Of 50 + 30 sin, at five for each pod; the wave's noise is worth a pod or two.
+    needed = {time: (50 + 30 * math.sin(2 * math.pi * (time + 3600) / 86400)) / 5 for time in rising}
+    assert all(both[time] >= needed[time] - 1.5 for time in rising)
+    assert sum(both[time] - reactive[time] for time in rising) >= len(rising)
+
+
+class Shifted:
+    """Real time, at which it is now what the test says."""
+
+    def __init__(self, now: float) -> None:
+        self._wall = WallClock()
+        self._off = now - self._wall.now()
+
+    def now(self) -> float:
+        return self._wall.now() + self._off
+
+    async def sleep_until(self, when: float) -> None:
+        await asyncio.sleep(max(0.0, when - self.now()))
+
+
+async def test_in_real_time_a_read_gives_what_is_there_and_another_process_fits(tmp_path: Path) -> None:
+    woken = asyncio.Event()
+    async with opened(source(of="week"), Shifted(NOW), recording(tmp_path), wake=woken.set) as reader:
+        begun = asyncio.get_running_loop().time()
+        assert (await reader.read(NOW)).forecasts == {"requests_forecast": {}}
+        assert asyncio.get_running_loop().time() - begun < 0.5
+        await asyncio.wait_for(woken.wait(), 30)
+        assert (await reader.read(NOW)).forecasts["requests_forecast"][KEY].doubt == ""
+
+
+async def test_the_daemons_own_journal_is_a_past(tmp_path: Path) -> None:
+    journal, load = Journal(tmp_path), daily(3)
+    for at, value in zip(*load, strict=True):
+        samples = (Sample(value, at, at),)
+        decision = Decision(
+            id=f"{at}", at=at, policy="p", workload=WEB, mode="act", current=2, replicas=2, verdict="keep", reason="",
+            message="", series=(Series("requests", "meter", Quality.FRESH, samples),),
+        )  # fmt: skip
+        journal.append(decision)
+    journal.close()
+    now = START + 3 * 86400
+    async with opened(source(), VirtualClock(now), journal=tmp_path) as reader:
+        found = (await reader.read(now)).forecasts["requests_forecast"][KEY]
+        assert isinstance(reader, Describes)
+        assert reader.describe() == {"forecasts": 1, "believed": 1, "fits": 1, "lost": 0, "doubts": {}}
+    assert (found.doubt, found.period) == ("", 86400.0)
+
+
+async def test_without_a_journal_on_disk_there_is_no_past_in_it() -> None:
+    with pytest.raises(ConfigError, match="of: must be a source with a past, or a journal on disk"):
+        async with opened(source(), VirtualClock(NOW)):
+            raise AssertionError

@@ -1,0 +1,205 @@
+"""The process that fits: that it answers, and what is told of one that is killed, hangs, ends or talks nonsense."""
+
+import asyncio
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elasticd.forecasting.__main__ import humble, serve
+from elasticd.forecasting.request import HEAD_BYTES, LARGEST, Question, Reply, Track, Wish, frame, length, reply
+from elasticd.sources.forecast.fitter import COMMAND, Apart, Here, Lost, apart, here, lacking
+from tests.forecasting.waves import track, wave
+
+QUESTION = Question(Wish(step=300.0), track(wave(7, each=288), 300.0))
+
+
+def script(text: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", text)
+
+
+async def begun(fitter: Apart) -> asyncio.subprocess.Process:
+    """Its process, when it has one."""
+    while fitter._process is None:  # noqa: ASYNC110 - it begins without saying so
+        await asyncio.sleep(0.01)
+    return fitter._process
+
+
+async def test_it_answers_as_it_would_have_here_and_is_gone_afterwards() -> None:
+    async with apart(60.0) as fitter:
+        said = [await fitter.fit(QUESTION) for _ in range(2)]
+        process = fitter._process
+    async with here(30.0) as near:
+        expected = await near.fit(QUESTION)
+    assert said == [expected, expected]
+    assert expected.forecast is not None
+    assert process is not None
+    assert process.returncode is not None
+
+
+async def test_one_process_answers_many_questions() -> None:
+    async with apart(60.0) as fitter:
+        await fitter.fit(QUESTION)
+        first = fitter._process
+        await fitter.fit(QUESTION)
+        assert fitter._process is first
+
+
+async def test_who_is_cancelled_while_closing_leaves_no_process() -> None:
+    fitter, pipe = Apart(60.0), asyncio.subprocess.PIPE
+    silent = script("import os, time; os.close(1); time.sleep(60)")
+    fitter._process = process = await asyncio.create_subprocess_exec(*silent, stdin=pipe, stdout=pipe)
+    assert process.stdout is not None
+    await process.stdout.read()  # it has said its last, and does not end
+    closing = asyncio.create_task(fitter.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_who_is_cancelled_while_it_is_killed_leaves_no_process() -> None:
+    async with apart(60.0) as fitter:
+        await fitter.fit(QUESTION)
+        process = fitter._process
+        assert process is not None
+        closing = asyncio.create_task(fitter.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("text", "patience", "why"),
+    [
+        pytest.param("import time; time.sleep(60)", 0.3, "it took more than 0.3 s", id="hangs"),
+        pytest.param(
+            "import os; os.kill(os.getpid(), 9)", 10, "killed by signal 9, perhaps for its memory", id="killed"
+        ),
+        pytest.param("raise SystemExit(3)", 10, "it ended with code 3", id="ends"),
+        pytest.param("import sys; sys.stdout.write('x' * 9)", 10, "a frame must have at most", id="talks"),
+        pytest.param(
+            "import sys; sys.stdout.buffer.write(bytes([0, 0, 0, 1, 0xc1])); sys.stdout.flush(); input()",
+            10,
+            "malformed|Expected|invalid|MessagePack",
+            id="talks nonsense",
+        ),
+    ],
+)
+async def test_one_that_does_not_answer_is_told_and_ended(text: str, patience: float, why: str) -> None:
+    fitter = Apart(patience, script(text))
+    with pytest.raises(Lost, match=why):
+        await fitter.fit(QUESTION)
+    assert fitter._process is None
+
+
+async def test_after_one_that_was_lost_a_fresh_one_answers() -> None:
+    fitter = Apart(0.1, script("input()"))
+    with pytest.raises(Lost):
+        await fitter.fit(QUESTION)
+    fitter._command, fitter._patience = COMMAND, 60.0
+    assert (await fitter.fit(QUESTION)).forecast is not None
+    await fitter.close()
+
+
+async def test_one_that_is_killed_while_it_fits_is_told() -> None:
+    fitter = Apart(30.0, script("import time; print('x', end='', flush=True); time.sleep(60)"))
+    fitting = asyncio.create_task(fitter.fit(QUESTION))
+    process = await begun(fitter)
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(Lost, match="killed by signal 9"):
+        await fitting
+
+
+async def test_a_command_that_is_not_there_is_told() -> None:
+    with pytest.raises(Lost, match="No such file"):
+        await Apart(1.0, ("/no/such/python",)).fit(QUESTION)
+
+
+async def test_who_is_cancelled_leaves_no_process() -> None:
+    fitter = Apart(30.0, script("import time; time.sleep(60)"))
+    fitting = asyncio.create_task(fitter.fit(QUESTION))
+    process = await begun(fitter)
+    fitting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fitting
+    assert process.returncode == -signal.SIGKILL
+
+
+async def test_the_loop_turns_while_it_fits() -> None:
+    longest, running = 0.0, True
+
+    async def turn() -> None:
+        nonlocal longest
+        loop = asyncio.get_running_loop()
+        while running:
+            before = loop.time()
+            await asyncio.sleep(0.001)
+            longest = max(longest, loop.time() - before)
+
+    turning = asyncio.create_task(turn())
+    async with apart(60.0) as fitter:
+        await fitter.fit(Question(Wish(), track(wave(14))))
+    running = False
+    await turning
+    assert longest < 0.25
+
+
+def test_the_daemon_needs_no_numpy_to_ask() -> None:
+    text = "import elasticd.sources.forecast, sys; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
+    assert os.system(f'{sys.executable} -c "{text}"') == 0
+
+
+def test_nothing_is_lacking_here() -> None:
+    assert lacking() == ""
+
+
+def test_it_answers_until_there_are_no_more_questions_and_what_one_fails_of_harms_no_other() -> None:
+    bad = Question(Wish(), Track(b"odd", b"odd"))
+    questions, replies = io.BytesIO(frame(bad) + frame(QUESTION) + b"\0\0"), io.BytesIO()
+    serve(questions, replies)
+    replies.seek(0)
+    found = []
+    while head := replies.read(HEAD_BYTES):
+        found.append(reply(replies.read(length(head))))
+    assert found[0].problem.startswith("the fit failed: ValueError: ")
+    assert found[1].forecast is not None
+    assert len(found) == 2
+
+
+def test_a_frame_that_nobody_sends_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"at most {LARGEST} bytes"):
+        length(b"\xff\xff\xff\xff")
+    assert reply(frame(Reply(problem="x"))[HEAD_BYTES:]) == Reply(problem="x")
+
+
+def test_a_process_that_may_not_yield_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.nice", refuse)
+    monkeypatch.setattr("resource.setrlimit", refuse)
+    monkeypatch.setattr("pathlib.Path.write_text", refuse)
+    humble()
+
+
+async def test_it_yields_to_others() -> None:
+    async with apart(60.0) as fitter:
+        await fitter.fit(QUESTION)
+        assert fitter._process is not None
+        pid = fitter._process.pid
+        assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
+        assert Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "1000"  # noqa: ASYNC240
+
+
+async def test_here_is_arithmetic_alone() -> None:
+    found = await Here().fit(QUESTION)
+    assert found.forecast is not None
+    assert np.isfinite(found.forecast.values).all()
