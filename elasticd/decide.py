@@ -19,7 +19,7 @@ from elasticd.policy import Policy
 from elasticd.records import Decision, Sizing, Verdict
 from elasticd.resizing import size
 from elasticd.vetoes import vetoes
-from elasticd.victims import choice, chosen, leftover
+from elasticd.victims import choice, chosen, going, leftover
 from elasticd.zero import markings, paused
 
 __all__ = ["Case", "decide", "held", "announcements"]
@@ -239,7 +239,7 @@ def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark
         return replace(_failed(case, "AbleToScale", said.failures), wish=found.wish), ()
     priorities = case.hooks.priorities
     ranks = dict(sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0])))
-    first = chosen(seen.workload, seen.pods, ranks, spare)
+    first = chosen(seen.workload, seen.pods, ranks, spare + going(seen.workload, seen.pods))
     return found, choice(seen.workload.ref, case.policy.name, first, seen.pods, ranks)
 
 

@@ -68,6 +68,12 @@ def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
     return tuple(_unmark(workload.ref, pod) for pod in marked)
 
 
+def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
+    """How many of those chosen before its controller has yet to delete: they go, whoever else must."""
+    marked = _chosen_before(workload.ref, pods)
+    return min(len(marked), max(0, _live(pods) - workload.replicas)) if marked else 0
+
+
 def _live(pods: Sequence[Pod]) -> int:
     return sum(1 for pod in pods if not pod.deleted and pod.phase in ("Pending", "Running"))
 

@@ -169,6 +169,20 @@ def test_nobody_is_ranked_when_the_count_does_not_fall(wish: int) -> None:
     assert decide(case(Ranking(replicas=wish, answer=RuntimeError))).marks == ()
 
 
+def test_two_falls_before_a_pod_has_gone_choose_for_both() -> None:
+    seen = observation([0.5] * 4, replicas=3)  # its controller has not yet deleted the first
+    first, *others = seen.pods
+    seen = replace(seen, pods=(replace(first, annotations={COST: "-1000000", VICTIM: "p"}), *others))
+    decision = decide(case(Ranking(answer={"web-0": -2, "web-3": -1}), seen=seen))
+    assert (decision.current, decision.replicas) == (3, 2)
+    assert [(mark.pod, mark.annotations[COST]) for mark in decision.marks] == [("web-3", "-999999")]
+
+
+def test_surge_pods_of_a_rollout_are_not_taken_for_pods_to_spare() -> None:
+    seen = observation([0.5] * 4, replicas=3)
+    assert [mark.pod for mark in decide(case(Ranking(answer={"web-3": -1}), seen=seen)).marks] == ["web-3"]
+
+
 def test_pods_above_the_bounds_go_in_order_too() -> None:
     decision = decide(case(Ranking(answer={"web-2": -1}), most=3))
     assert (decision.replicas, [mark.pod for mark in decision.marks]) == (3, ["web-2"])
