@@ -51,7 +51,10 @@ def decide(case: Case) -> Decision:
     if job is not None:
         found = _run_on(found, workload.replicas)
     found, marks = _with_victims(case, found)
-    if job is None:
+    old = _view_age(case) > VIEW_AGE
+    if old or observation.fault[0]:  # what it shows may be gone, or somebody else's
+        marks = ()
+    if job is None and not old:
         marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
     sizing, unsized = _sizing(case, busy=found.verdict == "scale" or bool(marks))
@@ -88,7 +91,7 @@ def decide(case: Case) -> Decision:
         marks=marks,
         recall=case.hooks.recalls,
         sizing=sizing,
-        removals=tidy(job, workload) if job is not None and _view_age(case) <= VIEW_AGE else (),
+        removals=() if job is None or old else tidy(job, workload, still=_stands_still(case, found)),
     )
 
 
@@ -97,6 +100,13 @@ def _sizing(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     if _view_age(case) > VIEW_AGE or case.observation.fault[0] or case.policy.job is not None:
         return Sizing(), ()
     return size(case, busy=busy)
+
+
+def _stands_still(case: Case, found: _Judgement) -> bool:
+    """Whether a person, or the calendar, lets nothing be ended now."""
+    held = [veto.limit for veto in vetoes(case.policy, case.observation, case.past)]
+    held += [one for one in found.limits if one.name.partition("#")[0] == "blackout"]
+    return any(one.lowest is not None for one in held)
 
 
 def _kept(series: Series) -> Series:
@@ -283,8 +293,9 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
         held = _hold(current, "ScalingActive", doubt.reason, doubt.message)
         return replace(held, wish=wish, limits=found.limits)
     why: Recommendation | Limit = best
-    if found.binding and (found.replicas - current) * (wish - current) <= 0:  # not the way the wish goes
-        why = found.binding
+    binding, way = found.binding, (found.replicas - current) * (wish - current)
+    if binding and (binding.takes_back or way <= 0):  # not because of the wish, or not the way it goes
+        why = binding
     verdict: Verdict = "scale" if found.replicas != current else "keep" if wish == current else "hold"
     return _Judgement(
         verdict, found.replicas, why.reason, why.message, wish, limits=found.limits, conditions=found.conditions

@@ -33,9 +33,13 @@ _NEGLIGIBLE = 1e-12
 """Of all weight: a bucket with less is empty."""
 
 
+_LARGEST = 1000.0
+"""Half-lives beyond which a weight is as good as nothing, or all; a double ends at 1023."""
+
+
 def weight(age: float, half_life: float) -> float:
     """What a sample counts at an age in seconds: w[tau] = 2^(-tau/half-life), Autopilot 3.2."""
-    return float(2.0 ** (-age / half_life))
+    return float(2.0 ** max(-_LARGEST, min(_LARGEST, -age / half_life)))
 
 
 def exponential(first: float, last: float, growth: float = 0.05) -> tuple[float, ...]:

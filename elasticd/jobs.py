@@ -33,15 +33,16 @@ def keep_running(wanted: int, current: int) -> Limit | None:
     return Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)
 
 
-def tidy(job: JobSet, workload: Workload) -> tuple[Remove, ...]:
-    """What to delete: Jobs of an old template where the rollout says so, and the oldest of those that have ended."""
-    return tuple(_removals(job, workload))
+def tidy(job: JobSet, workload: Workload, *, still: bool = False) -> tuple[Remove, ...]:
+    """What to delete: Jobs of an old template where the rollout says so, unless all stands `still`, and the oldest of
+    those that have ended."""
+    return tuple(_removals(job, workload, rolls=job.rollout == "default" and not still))
 
 
-def _removals(job: JobSet, workload: Workload) -> Iterator[Remove]:
+def _removals(job: JobSet, workload: Workload, *, rolls: bool) -> Iterator[Remove]:
     flying = workload.replicas
     there = [one for one in workload.jobs if not one.deleted]
-    if job.rollout == "default" and (old := [one for one in there if not one.result and one.template != job.template]):
+    if rolls and (old := [one for one in there if not one.result and one.template != job.template]):
         yield _remove(workload, flying, flying - len(old), "TemplateChanged", old)
         flying -= len(old)
     surplus = [*_beyond(there, "Complete", job.successful_history), *_beyond(there, "Failed", job.failed_history)]

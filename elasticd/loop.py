@@ -20,7 +20,7 @@ from elasticd.judge import Judge, at_once
 from elasticd.model import Failure, Readings, Ref, Series, Workload
 from elasticd.observe import fingerprint, observe, on_nodes
 from elasticd.past import HORIZON
-from elasticd.policy import Policy
+from elasticd.policy import JobSet, Policy
 from elasticd.records import Decision, Outcome
 from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
@@ -344,13 +344,14 @@ class Loop:
             task.add_done_callback(self._announcing.discard)
         writes = decision.marks or decision.sizing.resizes
         if decision.action or decision.removals or (writes and decision.mode == "act"):
-            self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
+            # The policy as it is now: another may be in force when the task begins.
+            job = self._roll.members[key].job
+            self._acting[key] = asyncio.create_task(self._act(key, decision, job), name=decision.id)
         else:
             self._again(key, now, decision.interval)
 
-    async def _act(self, key: Key, decision: Decision) -> None:
+    async def _act(self, key: Key, decision: Decision, job: JobSet | None) -> None:
         """Carry out what was decided. The workload is not looked at again before that has ended."""
-        job = self._roll.members[key].job
         try:
             async for outcome in carry_out_all(self._cluster, self._clock, decision, job):
                 self._record(outcome)

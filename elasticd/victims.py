@@ -25,7 +25,7 @@ def chosen(workload: Workload, pods: Sequence[Pod], ranks: Ranks, spare: int) ->
     where the first of them that tells two pods apart decides. Empty where nobody would heed it."""
     if workload.ref.kind not in HEEDING or not ranks:
         return []
-    live = [pod for pod in pods if not pod.deleted and not (COST in pod.annotations and VICTIM not in pod.annotations)]
+    live = [pod for pod in pods if _counts(pod) and not (COST in pod.annotations and VICTIM not in pod.annotations)]
     return sorted(live, key=lambda pod: (*_spared(pod), *(one.value for one in _ranked(ranks, pod)), pod.name))[:spare]
 
 
@@ -75,7 +75,12 @@ def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
 
 
 def _live(pods: Sequence[Pod]) -> int:
-    return sum(1 for pod in pods if not pod.deleted and pod.phase in ("Pending", "Running"))
+    return sum(1 for pod in pods if _counts(pod))
+
+
+def _counts(pod: Pod) -> bool:
+    """Whether its controller counts it: neither gone, nor ended, as an evicted pod is that still shows."""
+    return not pod.deleted and pod.phase in ("Pending", "Running")
 
 
 def _find(_: Ref, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:

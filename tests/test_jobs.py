@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.acting import STOPPED, carry_out
 from elasticd.actions import Action, Answer, Create, Remove, Scale
-from elasticd.api import Limit, Observation, Recommendation, Strategy, hookimpl
+from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.batch import Job
 from elasticd.clock import VirtualClock
 from elasticd.cluster import Kind, Snapshot
@@ -25,6 +25,7 @@ from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy
 from elasticd.records import Decision, Outcome
 from elasticd.testing import NOW
+from elasticd.timed_limits import Blackout
 from tests.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload
 from tests.clusters import Scripted, Shown
 from tests.test_loop import Told
@@ -285,3 +286,14 @@ def test_deleting_what_has_ended_is_no_change_of_the_count() -> None:
     outcome = Outcome("d", NOW, "transcode", TRANSCODE, "done", before=2, after=2)
     assert carry(begin(NOW, 2), outcome).changes == ()
     assert len(carry(begin(NOW, 2), replace(outcome, after=1)).changes) == 1
+
+
+@pytest.mark.parametrize("freeze", ["down", "both"])
+def test_a_frozen_job_set_keeps_what_runs_from_an_old_template(freeze: Any) -> None:
+    frozen = replace(policy(0, rollout="default"), freeze=freeze)
+    assert judge(frozen, seen([job(1, template="00000000")])).removals == ()
+
+
+def test_a_blackout_keeps_what_runs_from_an_old_template() -> None:
+    always = Blackout(windows=(Hours(start="0 0 * * *", duration=86400.0),))
+    assert judge(policy(0, always, rollout="default"), seen([job(1, template="00000000")])).removals == ()

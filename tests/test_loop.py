@@ -1009,3 +1009,16 @@ class Blind(Looks, tag="blind", frozen=True):
 async def test_nodes_are_shown_to_whom_has_asked_for_them(limit: Strategy, shown: str) -> None:
     play = await Play(policy("p", Want(), limits=(limit,)), web=9).to(2)
     assert play.last().limits[0].message == shown
+
+
+async def test_policies_that_are_adopted_before_an_action_has_begun_lose_no_workload() -> None:
+    play = Play(policy(), web=8.0)
+    while not play.loop._acting:
+        await play.clock.sleep_until(play.clock.now() + 0.5)
+        await play.loop.tick(play.clock.now())
+    play.loop.adopt([policy()])
+    await play.loop.drain()
+    assert len(play.outcomes) == 1
+    looks = len(play.made)
+    await play.to(play.clock.now() + 120)
+    assert len(play.made) > looks

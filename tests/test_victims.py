@@ -53,6 +53,7 @@ PODS = [pod("a"), pod("b"), pod("c"), pod("d")]
         pytest.param([pod("a", ready=False), pod("b", phase="Pending")], [{"a": -1}], 1, "b", id="pending before that"),
         pytest.param([pod("a", phase="Pending"), pod("b", node="")], [{"a": -1}], 1, "b", id="unassigned before all"),
         pytest.param([pod("a", deleted=True), pod("b")], [{"a": -1}], 1, "b", id="one that goes already"),
+        pytest.param([pod("a", phase="Failed"), pod("b")], [{"a": -1}], 1, "b", id="an evicted pod is none to spare"),
         pytest.param([pod("a", annotations={COST: "-9"}), pod("b")], [{}], 2, "b", id="not with a cost of another"),
         pytest.param([marked("a"), pod("b")], [{"b": -1}], 1, "b", id="one chosen before may be spared again"),
     ],
@@ -167,6 +168,22 @@ def test_hook_rank_pods_of_the_highest_priority_goes_first() -> None:
 @pytest.mark.parametrize("wish", [4, 6])
 def test_nobody_is_ranked_when_the_count_does_not_fall(wish: int) -> None:
     assert decide(case(Ranking(replicas=wish, answer=RuntimeError))).marks == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"confirmed": 1.0}, id="the view is old"),
+        pytest.param({"fault": ("AmbiguousSelector", "its pods are another's too")}, id="its pods may be another's"),
+    ],
+)
+@pytest.mark.parametrize("most", [10, 3], ids=["nothing to spare", "one above the bounds"])
+def test_no_pod_is_marked_on_a_view_that_cannot_be_acted_on(changes: dict[str, Any], most: int) -> None:
+    seen = observation([0.5] * 4)
+    first, *others = seen.pods
+    left = replace(first, annotations={COST: "-1000000", VICTIM: "p"})
+    seen = replace(seen, pods=(left, *others), **changes)
+    assert decide(case(Ranking(answer={"web-3": -1}), seen=seen, most=most)).marks == ()
 
 
 def test_two_falls_before_a_pod_has_gone_choose_for_both() -> None:

@@ -28,7 +28,7 @@ class _Wanted(Struct, frozen=True, gc=False):
     uid: str
     real: int
     replicas: int
-    annotations: dict[str, str]
+    marks: dict[str, str | None]
 
 
 class DryRunSnapshot:
@@ -89,7 +89,9 @@ class DryRunSnapshot:
         wanted = self._wanted.get(workload.ref)
         if wanted is None:
             return workload
-        return replace(workload, replicas=wanted.replicas, annotations=wanted.annotations)
+        marked = {**workload.annotations, **wanted.marks}
+        annotations = {key: value for key, value in marked.items() if value is not None}
+        return replace(workload, replicas=wanted.replicas, annotations=annotations)
 
 
 class DryRun:
@@ -148,11 +150,11 @@ class DryRun:
         real = self._seen.real.workload(action.workload) if self._seen else None
         if real is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
-        wanted = self._wanted.get(action.workload) or _Wanted(real.uid, real.replicas, real.replicas, real.annotations)
+        wanted = self._wanted.get(action.workload) or _Wanted(real.uid, real.replicas, real.replicas, {})
         if isinstance(action, Mark):
             if action.uid != real.uid:
                 return Answer("conflict", 0, f"dry run: {action.workload} was made anew", "NotFound")
-            return self._want(action.workload, replace(wanted, annotations=action.on(wanted.annotations)))
+            return self._want(action.workload, replace(wanted, marks={**wanted.marks, **action.annotations}))
         version = action.version if isinstance(action, Scale) else real.version  # Jobs come and go meanwhile
         judged, present = (action.uid, version, action.before), (real.uid, real.version, wanted.replicas)
         if judged != present:

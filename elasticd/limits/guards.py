@@ -61,6 +61,8 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         before = self._mean(change.at - long, change.at, seen, past) if self.ratio is not None else 0.0
         if before is None:
             return "unknown", f"{self.series} has no trusted sample before the change"
+        if before == 0 and self.above is None:
+            return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else ("good", "")
         most = [] if self.above is None else [self.above]
         most += [] if self.ratio is None else [self.ratio * before]
         if after > max(most):

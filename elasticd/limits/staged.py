@@ -142,7 +142,8 @@ class Staged(Strategy, tag="staged", frozen=True):
         # Pods are seen as they are now: what becomes of them much later is not the change's outcome.
         soon = seen.at < window[1] + max(self.window, 2 * (past.interval or 0.0))
         blaming = guards if soon else [guard for guard in guards if guard.series]
-        if self.then == "rollback" and _worst(blaming, change, window, seen, past)[0] == "bad":
+        # What was woken from none is not put back to sleep: what it was woken for still waits.
+        if self.then == "rollback" and change.before > 0 and _worst(blaming, change, window, seen, past)[0] == "bad":
             return _Found(ROLLED_BACK, f"{why}, after {change.before} -> {change.after}", change.before)
         recent = (max(change.at, seen.at - self.window), seen.at)
         if _worst(guards, change, recent, seen, past)[0] == "good":

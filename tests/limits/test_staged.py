@@ -112,8 +112,11 @@ ROLLBACK: dict[str, Any] = {"then": "rollback"}
         pytest.param({"guards": RATIO}, IN, NOISY, 0.025, None, "", id="ratio: 1.25 times is not 1.5 times"),
         pytest.param({"guards": RATIO, **ROLLBACK}, IN, errors((130, 0.02), (90, 0.04)), 0.0, (10, None), ROLLED_BACK,
                      id="twice is"),
-        pytest.param({"guards": RATIO, **ROLLBACK}, IN, errors((130, 0.0), (90, 0.01)), 0.0, (10, None), ROLLED_BACK,
-                     id="anything is more than nothing"),
+        pytest.param({"guards": RATIO, **ROLLBACK}, IN, errors((130, 0.0), (90, 0.01)), 0.01, (8, None),
+                     "GuardUnknown", id="of nothing there is no ratio"),
+        pytest.param({"guards": RATIO, **ROLLBACK}, IN, errors((130, 0.0), (90, 0.0)), 0.0, None, "",
+                     id="and nothing is not more than nothing"),
+        pytest.param(ROLLBACK, (60, 0, 1), BAD, 0.2, (None, 1), "GuardBad", id="what was woken is not put to sleep"),
         pytest.param({"guards": RATIO}, IN, errors((90, 0.04)), 0.0, (8, None), "GuardUnknown",
                      id="nothing known before to compare with"),
         pytest.param({"guards": BOTH}, IN, NOISY, 0.025, None, "", id="both thresholds must be exceeded"),
@@ -322,3 +325,17 @@ def test_a_strategys_own_reason_is_never_taken_for_a_rollback() -> None:
 
     found = judge(Claims(), seen=shown(8), past=past(IN, points=BAD), limits=[Staged(guards=ABOVE, window=60)])
     assert (found.replicas, found.reason) == (12, "Grown")
+
+
+def test_a_rollback_that_goes_the_wishs_way_is_known_for_one_afterwards() -> None:
+    """The load has fallen meanwhile, but it is the guard that takes the growth back: no growth again for the pause."""
+    limit = Staged(guards=ABOVE, window=60, then="rollback", pause=1800)
+
+    seen = shown(8, 0.9)
+    before = past((90, 4, 8), points=errors((60, 0.9), (20, 0.9)))
+    first = judge(Wants(6), seen=replace(seen, confirmed=seen.at), past=before, limits=[limit])
+    assert (first.verdict, first.replicas, first.reason) == ("scale", 4, ROLLED_BACK)
+    after = carry(remember(before, first), Outcome(first.id, first.at, "p", first.workload, "done", 8, 4))
+    later = replace(shown(4, 0.0), at=NOW + 10, confirmed=NOW + 10)
+    second = judge(Wants(6), seen=later, past=after, limits=[limit])
+    assert (second.verdict, second.reason) == ("hold", "GuardBad")

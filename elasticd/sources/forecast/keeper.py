@@ -123,6 +123,9 @@ class Keeper:
     def _keep(self, key: str, now: float, reply: Reply) -> None:
         """Take in a reply, and let those who use it be judged."""
         self._fits += 1
+        old = self._forecasts.get(key)
+        if reply.forecast is None and old is not None and not old.doubt and now < old.expires:
+            return  # a good one goes on until it expires
         none = Forecast("", now, now + self._plan.wish.valid, doubt=reply.problem)
         self._forecasts[key] = reply.forecast or none
         self._site.wake("workload", key)

@@ -132,10 +132,14 @@ class _Keeper:
         clock = self._site.clock
         while True:
             now = clock.now()
-            if self.is_due(now):
-                await self.round(now)
-            if now - self._saved >= self._options.save:
-                await self.save(now)
+            try:
+                if self.is_due(now):
+                    await self.round(now)
+                if now - self._saved >= self._options.save:
+                    await self.save(now)
+            except Exception as error:  # a fault of ours must not end the learning, nor go unseen
+                self.said = Readings(self._options.label, now, error=raised(error))
+                logger.warning("source %s: %s", self._options.label, raised(error))
             await clock.sleep_until(clock.now() + LOOK)
 
     async def round(self, now: float) -> None:
