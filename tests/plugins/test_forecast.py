@@ -164,13 +164,16 @@ def test_nothing_is_taken_away_before_its_load_has_passed() -> None:
     ],
 )
 def test_it_has_no_opinion_and_holds_nothing(forecast: Forecast | None, quality: Quality) -> None:
-    assert made().recommend_replicas(seen(forecast, quality)) is None
+    said = made().recommend_replicas(seen(forecast, quality))
+    assert (said.replicas, said.abstains) == (None, True)
+    assert said.message
     both = replace(seen(forecast, quality), series={**observation([0.1, 0.1]).series, **seen(forecast, quality).series})
     assert judge(Hpa(), made(), seen=replace(both, at=NOW, confirmed=NOW)).blind is False
 
 
 def test_without_the_series_it_has_no_opinion() -> None:
-    assert made().recommend_replicas(observation([0.5])) is None
+    said = made().recommend_replicas(observation([0.5]))
+    assert (said.replicas, said.abstains, said.message) == (None, True, "load is no forecast")
 
 
 @pytest.mark.parametrize(

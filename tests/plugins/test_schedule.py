@@ -164,7 +164,7 @@ def test_it_says_which_entry_since_when_until_when_and_what_comes_next() -> None
         (
             "ScheduledFloor",
             (
-                "at least 10: office since Mon 2026-03-30 08:00 CEST until Mon 2026-03-30 20:00 CEST; "
+                "at least 10: office since Mon 2026-03-30 08:00 until 20:00 CEST; "
                 "next lunch, Mon 2026-03-30 12:00 CEST"
             ),
         )
