@@ -14,6 +14,7 @@ from elasticd.actions import Announce, Answer, Create, Mark
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster
 from elasticd.decide import condition_after
+from elasticd.past import NO_RESIZE
 from elasticd.policy import JobSet
 from elasticd.records import Decision, Outcome
 from elasticd.words import raised
@@ -31,7 +32,8 @@ async def announce(cluster: Cluster, announcement: Announce) -> None:
 async def carry_out_all(
     cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None
 ) -> AsyncIterator[Outcome]:
-    """The action with its marks, then the Jobs to delete; what came of each. After one that was cancelled no more."""
+    """The action with its marks, then the Jobs to delete, then pods to resize; what came of each. After one that was
+    cancelled no more."""
     last = ""
     if decision.action or decision.marks:
         outcome = await carry_out(cluster, clock, decision, job)
@@ -42,6 +44,14 @@ async def carry_out_all(
             outcome = await _told(clock, decision, partial(cluster.act, removal), (removal.before, removal.after))
             last = outcome.reason
             yield replace(outcome, condition=None)
+    for resize in decision.sizing.resizes if decision.mode == "act" else ():
+        if last in (STOPPED, NO_RESIZE):
+            return
+        outcome = await _told(clock, decision, partial(cluster.act, resize), (decision.current, decision.current))
+        last = outcome.reason
+        sent = "" if outcome.result == "refused" else resize.uid
+        told = f"{resize.pod}: {outcome.message}" if outcome.message else ""
+        yield replace(outcome, condition=None, resized=sent, message=told)
 
 
 async def carry_out(cluster: Cluster, clock: Clock, decision: Decision, job: JobSet | None = None) -> Outcome:

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from elasticd.model import Ref
+from elasticd.resources import Sizes
 
 
 class Scale(Struct, frozen=True, gc=False, tag="scale"):
@@ -86,7 +87,19 @@ class Mark(Struct, frozen=True, gc=False, tag="mark"):
         return {key: value for key, value in merged.items() if value is not None}
 
 
-Action = Scale | Create | Remove | Announce | Mark
+class Resize(Struct, frozen=True, gc=False, tag="resize"):
+    """Set what containers of a running pod request, by container and resource, if it still is the one that was judged
+    and requests what it did `before`."""
+
+    workload: Ref
+    uid: str
+    pod: str
+    before: Sizes
+    after: Sizes
+    reason: str = ""
+
+
+Action = Scale | Create | Remove | Announce | Mark | Resize
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]

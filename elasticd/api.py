@@ -28,7 +28,9 @@ from elasticd.model import (
 from elasticd.past import timeline
 from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
 from elasticd.records import Decision, Outcome
+from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
+from elasticd.sizes import unfit
 from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
@@ -62,6 +64,7 @@ __all__ = [
     "Rates",
     "Recommendation",
     "Ref",
+    "Resources",
     "Room",
     "Run",
     "Sample",
@@ -86,4 +89,5 @@ __all__ = [
     "standing",
     "steady",
     "timeline",
+    "unfit",
 ]

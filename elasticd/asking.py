@@ -4,7 +4,7 @@ Pure, as judgement is. Knows which answers make sense and that a record of them 
 nothing of what they mean.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from elasticd.memory import Past
 from elasticd.model import Failure, Limit, Observation, Recommendation
 from elasticd.policy import Policy
+from elasticd.resources import Resources
 from elasticd.words import one_line, shown
 
 LARGEST = 2**31 - 1
@@ -47,6 +48,9 @@ class Asks(Protocol):
     @property
     def recalls(self) -> float:
         """The longest that any of them asks for."""
+
+    def heeds(self, hook: str) -> bool:
+        """Whether any of them implements a hook."""
 
     def ask(self, hook: str, arguments: dict[str, Any], off: frozenset[str]) -> Answers:
         """Call all implementations that are not switched off."""
@@ -85,6 +89,7 @@ class Case(Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
+_resources = msgspec.json.Decoder(list[Resources]).decode
 _ranks = msgspec.json.Decoder(dict[str, float]).decode
 
 
@@ -148,9 +153,23 @@ def _finite(rank: Any) -> float:
     return float(rank)
 
 
+def _read_resources(value: Any, name: str) -> list[Resources]:
+    if not isinstance(value, Sequence) or not all(isinstance(one, Resources) for one in value):
+        raise TypeError("must be a sequence of Resources")
+    amounts = [amount for one in value for amounts in (one.requests, one.present) for amount in amounts.values()]
+    if not all(_amount(amount) for amount in amounts):
+        raise TypeError("must request finite amounts >= 0")
+    return [replace(one, strategy=name) for one in _resources(_encode(list(value)))]
+
+
+def _amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
+
+
 _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "recommend_replicas": _read_recommendation,
     "limit": _read_limit,
     "poll_interval": _read_interval,
     "rank_pods": _read_ranks,
+    "recommend_resources": _read_resources,
 }

@@ -195,14 +195,19 @@ def _check_labels(sources: Sequence[Source], file: str) -> None:
 
 
 def _check_derived(sources: Sequence[Source], file: str) -> None:
-    """A source that is made of another's past needs that one, and it must have a past."""
-    known = [source.label for source in sources if source.remembers] + [JOURNAL]
+    """A source that is made of another needs that one: one with a past, or, where it reads it, one that is not made of
+    others itself."""
+    labels = [source.label for source in sources]
+    with_past = [source.label for source in sources if source.remembers] + [JOURNAL]
+    alone = [source.label for source in sources if source.draws() is None and source.derives() is None]
     for index, source in enumerate(sources):
-        label = source.derives()
-        if label is not None and label not in known:
-            dumb = label in [one.label for one in sources]
-            problem = f"{_no_such(label, known)}{', a source without a past' if dumb else ''}"
-            raise ConfigError(file, f"source[{index}].of", problem)
+        for label, known, lacks in (
+            (source.derives(), with_past, "a source without a past"),
+            (source.draws(), alone, "a source made of another"),
+        ):
+            if label is not None and label not in known:
+                dumb = f", {lacks}" if label in labels else ""
+                raise ConfigError(file, f"source[{index}].of", f"{_no_such(label, known)}{dumb}")
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:
@@ -290,9 +295,9 @@ def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: s
 
 def _misplaced(hooks: frozenset[str], key: str) -> str:
     """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
-    if key == "limit" and ("limit" not in hooks or "recommend_replicas" in hooks):
+    if key == "limit" and ("limit" not in hooks or hooks & {"recommend_replicas", "recommend_resources"}):
         return "must be a limit, is the strategy"
-    if key == "strategy" and not hooks & {"recommend_replicas", "poll_interval", "rank_pods"}:
+    if key == "strategy" and not hooks & {"recommend_replicas", "recommend_resources", "poll_interval", "rank_pods"}:
         return "must be a strategy, is the limit"
     return ""
 

@@ -16,7 +16,8 @@ from elasticd.combine import bounds_limit, combine, contradiction, within
 from elasticd.jobs import grow, keep_running, tidy
 from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
-from elasticd.records import Decision, Verdict
+from elasticd.records import Decision, Sizing, Verdict
+from elasticd.resizing import size
 from elasticd.vetoes import vetoes
 from elasticd.victims import choice, chosen, leftover
 from elasticd.zero import markings, paused
@@ -53,6 +54,7 @@ def decide(case: Case) -> Decision:
     if job is None:
         marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
+    sizing, unsized = _sizing(case, busy=found.verdict == "scale" or bool(marks))
     action: Scale | Create | None = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
@@ -76,7 +78,7 @@ def decide(case: Case) -> Decision:
         recommendations=found.recommendations,
         limits=found.limits,
         conditions=found.conditions,
-        failures=found.failures + failures,
+        failures=found.failures + failures + unsized,
         series=tuple([_kept(one) for one in observation.series.values()]),
         pods=len(observation.pods),
         interval=interval,
@@ -85,8 +87,16 @@ def decide(case: Case) -> Decision:
         blind=found.blind,
         marks=marks,
         recall=case.hooks.recalls,
+        sizing=sizing,
         removals=tidy(job, workload) if job is not None and _view_age(case) <= VIEW_AGE else (),
     )
+
+
+def _sizing(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
+    """What containers should request, where the view can be acted on; nothing is changed while the count is."""
+    if _view_age(case) > VIEW_AGE or case.observation.fault[0] or case.policy.job is not None:
+        return Sizing(), ()
+    return size(case, busy=busy)
 
 
 def _kept(series: Series) -> Series:
@@ -237,6 +247,8 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
     limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
+    if doubt is None and case.hooks.heeds("recommend_resources") and not case.hooks.heeds("recommend_replicas"):
+        return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
     held = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)

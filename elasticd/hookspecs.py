@@ -13,6 +13,7 @@ from elasticd.memory import Past
 from elasticd.model import Limit, Observation, Recommendation, Workload
 from elasticd.policy import Policy, Strategy
 from elasticd.records import Decision, Outcome
+from elasticd.resources import Resources
 
 hookspec = pluggy.HookspecMarker("elasticd")
 hookimpl = pluggy.HookimplMarker("elasticd")
@@ -54,6 +55,16 @@ def rank_pods(workload: Workload, observation: Observation, past: Past) -> Mappi
 
     Asked only when it falls. Of several ranks the one of the strategy with the highest priority goes first, and where
     that tells two pods not apart, the next. None: no opinion.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def recommend_resources(workload: Workload, observation: Observation, past: Past) -> Sequence[Resources] | None:
+    """What containers should request: in general (`pod` empty), and in the pods that shall be changed now.
+
+    Of several opinions the largest counts, by pod, container and resource. No pod is changed that may not be: see
+    `unfit`. None: no opinion.
     """
     raise NotImplementedError
 

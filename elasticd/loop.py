@@ -341,7 +341,8 @@ class Loop:
             task = asyncio.create_task(announce(self._cluster, announcement), name=f"announce {decision.id}")
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)
-        if decision.action or decision.removals or (decision.marks and decision.mode == "act"):
+        writes = decision.marks or decision.sizing.resizes
+        if decision.action or decision.removals or (writes and decision.mode == "act"):
             self._acting[key] = asyncio.create_task(self._act(key, decision), name=decision.id)
         else:
             self._again(key, now, decision.interval)

@@ -56,6 +56,10 @@ class Past(Struct, frozen=True, gc=False):
     """What the count was when it was last looked at or set; None: it is not known."""
     asked: Change | None = None
     """What the last decision asked for, whatever came of it."""
+    resizes: dict[str, float] = {}
+    """By pod's uid, when a change of its requests was last sent."""
+    recommends_since: float | None = None
+    """When the cluster last said that it cannot change requests in place; None: it never did."""
 
     def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""

@@ -128,7 +128,23 @@ class _Latest:
             for said in one.recommendations:
                 if said.replicas is not None:
                     recommended.add_metric((*labels, said.strategy), said.replicas)
-        yield from (*gauges, recommended)
+        yield from (*gauges, recommended, *self._requests())
+
+    def _requests(self) -> Iterator[GaugeMetricFamily]:
+        """What containers request, and should."""
+        for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
+            labels = (*_WORKLOAD, "container")
+            has = GaugeMetricFamily(
+                f"elasticd_requested_{resource}_{unit}", "What a container requests.", labels=labels
+            )
+            should = GaugeMetricFamily(f"elasticd_recommended_{resource}_{unit}", "What it should.", labels=labels)
+            for one in list(self.decisions.values()):
+                for asked in one.sizing.resources:
+                    whose = (*_owner(one.policy, one.workload), asked.container)
+                    for gauge, amounts in ((has, asked.present), (should, asked.requests)):
+                        if resource in amounts:
+                            gauge.add_metric(whose, amounts[resource])
+            yield from (has, should)
 
 
 class _Sources:

@@ -91,10 +91,12 @@ class Container(Struct, frozen=True, gc=False):
     name: str
     requests: dict[str, float] = {}
     sidecar: bool = False
+    limits: dict[str, float] = {}
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """A pod as far as judgement needs it. `ready` None: no Ready condition yet."""
+    """A pod as far as judgement needs it. `ready` None: no Ready condition yet. `resize` is how far the kubelet is with
+    new requests (Deferred, Infeasible, InProgress; or done: empty), `killed` when containers last lacked memory."""
 
     namespace: str
     name: str
@@ -113,6 +115,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Its IP address; empty before it has one."""
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
+    resize: str = ""
+    killed: dict[str, float] = {}
 
     def requested(self) -> dict[str, float]:
         """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
@@ -239,6 +243,8 @@ class Limit(Struct, frozen=True, gc=False, cache_hash=True):
     of_wish: bool = False
     bound: bool = False
     """Set by judgement: the answer stopped at this limit."""
+    standstill: bool = False
+    """What its pods request may not be changed either."""
     takes_back: bool = False
     """It undoes a change that went wrong: it need not hold the current count, and goes before what gives way."""
     gives_way: bool = False

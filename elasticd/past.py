@@ -106,8 +106,17 @@ def _noted(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[
     return found
 
 
+NO_RESIZE = "NoInPlaceResize"
+"""The reason of a cluster that cannot change what a running pod requests."""
+
+
 def carry(past: Past, outcome: Outcome) -> Past:
-    """The past after an outcome: the change, if it was made."""
+    """The past after an outcome: the change, if it was made, and the pods of which a resize was sent."""
+    if outcome.reason == NO_RESIZE:
+        past = replace(past, recommends_since=outcome.at)
+    if outcome.resized:
+        recent = {uid: at for uid, at in past.resizes.items() if at >= outcome.at - HORIZON}
+        past = replace(past, resizes={**recent, outcome.resized: outcome.at}, recommends_since=None)
     if outcome.result != "done" or outcome.before == outcome.after:
         return past
     cutoff = outcome.at - HORIZON

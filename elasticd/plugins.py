@@ -243,6 +243,10 @@ class Hooks:
             self.priorities[name] = strategy.priority
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
 
+    def heeds(self, hook: str) -> bool:
+        """Whether any of them implements a hook."""
+        return bool(self._implementations[hook])
+
     def next_change(self, at: float) -> float:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
         return min([found for change in self._changes if (found := change(at)) > at] or [inf])

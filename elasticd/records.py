@@ -7,10 +7,19 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.actions import Create, Mark, Remove, Result, Scale
+from elasticd.actions import Create, Mark, Remove, Resize, Result, Scale
 from elasticd.model import Condition, Failure, Limit, Recommendation, Ref, Series
+from elasticd.resources import Resources
 
 Verdict = Literal["scale", "keep", "hold"]
+
+
+class Sizing(Struct, frozen=True, gc=False):
+    """What containers should request, the pods that are to request it now, and why others are left as they are."""
+
+    resources: tuple[Resources, ...] = ()
+    resizes: tuple[Resize, ...] = ()
+    unresized: str = ""
 
 
 class Decision(Struct, frozen=True, gc=False, tag="decision"):
@@ -50,6 +59,8 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
     """Seconds for which what its series came to is remembered."""
     removals: tuple[Remove, ...] = ()
     """Jobs to delete, after the action."""
+    sizing: Sizing = Sizing()
+    """Changes of what pods request come last."""
 
     @property
     def asked(self) -> int | None:
@@ -65,7 +76,8 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
 class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
     """What came of a decision's action: done, refused (by us), conflict (the world moved), failed, or
     observed (mode observe: it would have been done). `reason` is one word for counting, `condition` what the HPA would
-    say of it. `code` is the API's status, 0 when it was not asked."""
+    say of it. `code` is the API's status, 0 when it was not asked. `resized` is the uid of the pod to which a resize
+    was sent, whatever came of it."""
 
     decision: str
     at: float
@@ -79,3 +91,4 @@ class Outcome(Struct, frozen=True, gc=False, tag="outcome"):
     reason: str = ""
     condition: Condition | None = None
     seconds: float = 0.0
+    resized: str = ""

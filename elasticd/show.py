@@ -9,11 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elasticd.actions import Create
+from elasticd.actions import Create, Resize
 from elasticd.foreseen import Forecast
 from elasticd.model import Limit, Recommendation, Series
-from elasticd.records import Decision, Outcome
+from elasticd.records import Decision, Outcome, Sizing
 from elasticd.shelf import SourceReport
+from elasticd.units import format_milli, milli
 from elasticd.words import one_line
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
@@ -50,6 +51,8 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     parts: list[RenderableType] = [head, Text()]
     parts += _section("Samples", _samples(decision.series, decision.at), f"{decision.pods} pods")
     parts += _section("Wanted", _wanted(decision.recommendations), "no strategy was asked")
+    if decision.sizing != Sizing():
+        parts += _section("Resources", _resources(decision.sizing), "")
     parts += _section("Limits", _limits(decision.limits), "none")
     parts += _section("Conditions", _conditions(decision), "none")
     if decision.failures:
@@ -159,6 +162,36 @@ def _wanted(recommendations: Iterable[Recommendation]) -> Table:
     return table
 
 
+def _resources(sizing: Sizing) -> Table:
+    table = _table("container", "resource", "requests", "should", "why")
+    for one in sizing.resources:
+        why = f"{one.reason}: {one.message}" if one.message else one.reason
+        for name in sorted({*one.present, *one.requests}) or ["-"]:
+            present, wanted = (requests.get(name) for requests in (one.present, one.requests))
+            _row(table, one.container, name, amount(name, present), amount(name, wanted), why)
+    if sizing.unresized:
+        _row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
+    return table
+
+
+def amount(resource: str, value: float | None) -> str:
+    """An amount of a resource as a person writes it: 250m, 300Mi."""
+    if value is None:
+        return "-"
+    if resource == "cpu":
+        return format_milli(milli(value))
+    return f"{value / 2**20:.0f}Mi" if resource == "memory" else f"{value:g}"
+
+
+def _resize(resize: Resize) -> str:
+    changes = [
+        f"{name} {amount(name, resize.before.get(container, {}).get(name))} -> {amount(name, value)}"
+        for container, amounts in resize.after.items()
+        for name, value in amounts.items()
+    ]
+    return f"resize {resize.pod} ({', '.join(changes)})"
+
+
 def _limits(limits: Iterable[Limit]) -> Table:
     table = _table("limit", "allows", "binds", "reason", "")
     for limit in limits:
@@ -191,9 +224,12 @@ def _action(decision: Decision, outcome: Outcome | None) -> str:
     elif action:
         steps += [f"scale {action.before} -> {action.after}"]
     steps += [f"delete {len(one.jobs)} Jobs ({one.reason})" for one in decision.removals]
+    steps += [_resize(one) for one in decision.sizing.resizes]
     if not steps:
         return "none"
     told = ", ".join(steps)
+    if outcome is None and decision.mode == "observe" and not action:
+        return f"would {told}"
     return f"{told}: {answer(outcome)}" if outcome else f"{told}: no answer is recorded"
 
 

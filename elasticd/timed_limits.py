@@ -51,7 +51,7 @@ class Blackout(Strategy, tag="blackout", frozen=True, cache_hash=True):
         current = observation.workload.replicas
         lowest = None if self.forbid == "growth" else current
         highest = None if self.forbid == "shrinking" else current
-        return Limit("BlackoutWindow", message, lowest, highest)
+        return Limit("BlackoutWindow", message, lowest, highest, standstill=self.forbid == "change")
 
 
 @steady

@@ -57,7 +57,8 @@ def _annotated(annotations: Mapping[str, str], current: int) -> Veto:
 
 def _frozen(way: str, message: str, current: int) -> Limit:
     down, up = _FROZEN[way]
-    return Limit("Frozen", message, current if down else None, current if up else None, "AbleToScale", "freeze")
+    lowest, highest = current if down else None, current if up else None
+    return Limit("Frozen", message, lowest, highest, "AbleToScale", "freeze", standstill=way == "both")
 
 
 def _owner(foreign: Foreign, seen: Observation, past: Past) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.acting import carry_out
-from elasticd.actions import Action, Answer, Mark, Scale
+from elasticd.acting import carry_out, carry_out_all
+from elasticd.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.clock import VirtualClock
 from elasticd.decide import held
 from elasticd.model import Ref
 from elasticd.policy import Bounds, Policy
-from elasticd.records import Decision, Outcome
+from elasticd.records import Decision, Outcome, Sizing
 from tests.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")
@@ -120,3 +120,30 @@ async def test_whatever_happens_there_is_an_outcome(error: BaseException, reason
 
     outcome = await carry_out(Cluster(fail), VirtualClock(10.0), decision(SCALE))
     assert (outcome.result, outcome.reason) == ("failed", reason)
+
+
+RESIZES = tuple(Resize(REF, f"u{index}", f"web-{index}", {}, {"main": {"cpu": 1.0}}) for index in (1, 2))
+ONLY = Answer("refused", 0, "recommended only", "NoInPlaceResize")
+
+
+@pytest.mark.parametrize(
+    ("mode", "answers", "asked", "outcomes"),
+    [
+        pytest.param("act", [], 2, [("done", "u1"), ("done", "u2")], id="one after the other"),
+        pytest.param("act", [GONE], 2, [("conflict", "u1"), ("done", "u2")], id="one that is gone harms no other"),
+        pytest.param("act", [FORBIDDEN], 2, [("failed", "u1"), ("done", "u2")], id="nor does one that fails"),
+        pytest.param("act", [ONLY], 1, [("refused", "")], id="a server that cannot is asked once"),
+        pytest.param("observe", [], 0, [], id="only observed"),
+    ],
+)
+async def test_each_resize_has_an_outcome_that_says_whether_it_was_sent(
+    mode: str, answers: list[Answer], asked: int, outcomes: list[tuple[str, str]]
+) -> None:
+    said = iter(answers)
+    cluster = Cluster(lambda _: next(said, DONE))
+    given = replace(decision(None, mode=mode), sizing=Sizing(resizes=RESIZES))
+    found = [one async for one in carry_out_all(cluster, VirtualClock(10.0), given, None)]
+    assert cluster.done == list(RESIZES[:asked])
+    assert [(one.result, one.resized) for one in found] == outcomes
+    assert {(one.before, one.after, one.condition) for one in found} <= {(3, 3, None)}
+    assert all(one.message.startswith("web-") for one in found if one.result != "done")

@@ -34,6 +34,7 @@ EXAMPLES = [
     "limits",
     "schedule",
     "step-tolerance",
+    "vertical",
 ]
 
 

@@ -14,12 +14,14 @@ from elasticd.decide import held
 from elasticd.journal import Journal
 from elasticd.metrics import Metrics
 from elasticd.model import Failure, Limit, Quality, Recommendation, Ref, Series
+from elasticd.records import Sizing
+from elasticd.resources import Resources
 from elasticd.shelf import SourceReport
 from elasticd.sources.mqtt.reader import Described
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 
-UNITS = ("_total", "_seconds", "_replicas", "_bytes", "_ratio")
+UNITS = ("_total", "_seconds", "_replicas", "_bytes", "_cores", "_ratio")
 COUNTS = ("elasticd_leader", "elasticd_policies", "elasticd_source_up")
 
 
@@ -230,3 +232,16 @@ def test_sources_that_are_too_many_are_counted_together() -> None:
 
 def test_it_can_be_rendered_beside_a_journal() -> None:
     assert "elasticd_leader 0.0" in text(Metrics(), leading=False, journal_failures=Journal().failures)
+
+
+def test_requests_are_shown_as_they_are_and_should_be_by_container() -> None:
+    metrics = Metrics()
+    asked = Resources("main", {"cpu": 0.5, "memory": 5e8}, {"cpu": 1.0})
+    metrics.decided(decision(60.0, sizing=Sizing((asked, Resources("mesh")))))
+    shown = [line for line in text(metrics).splitlines() if "_cores{" in line or "_bytes{" in line]
+    labels = 'container="main",kind="Deployment",name="web",namespace="shop",policy="shop"'
+    assert sorted(shown) == [
+        f"elasticd_recommended_cpu_cores{{{labels}}} 0.5",
+        f"elasticd_recommended_memory_bytes{{{labels}}} 5e+08",
+        f"elasticd_requested_cpu_cores{{{labels}}} 1.0",
+    ]

@@ -205,6 +205,30 @@ def test_the_timeline_ends_with_what_a_series_comes_to_now(now: Series, points: 
     assert timeline(now, past) == tuple(Point(*point) for point in points)
 
 
+def sent(at: float, uid: str, result: Result = "done", reason: str = "") -> Outcome:
+    return replace(outcome(at, 3, 3, result), resized=uid, reason=reason)
+
+
+def test_resizes_that_were_sent_are_remembered_by_pod_whatever_came_of_them() -> None:
+    past = begin(0.0, 3)
+    for one in (sent(10.0, "a"), sent(20.0, "b", "failed"), sent(30.0, "a", "conflict")):
+        past = carry(past, one)
+    assert past.resizes == {"a": 30.0, "b": 20.0}
+    assert past.changes == ()
+    assert carry(past, sent(25.0 + HORIZON, "c")).resizes == {"a": 30.0, "c": 25.0 + HORIZON}
+
+
+def test_a_cluster_that_cannot_resize_is_remembered_until_it_can() -> None:
+    past = carry(begin(0.0, 3), sent(10.0, "", "refused", "NoInPlaceResize"))
+    assert (past.recommends_since, past.resizes) == (10.0, {})
+    assert carry(past, outcome(20.0, 3, 4)).recommends_since == 10.0
+    assert carry(past, sent(30.0, "a")).recommends_since is None
+
+
+def test_a_resize_that_was_refused_is_no_change_of_a_pod() -> None:
+    assert carry(begin(0.0, 3), sent(10.0, "", "refused", "BudgetSpent")) == begin(0.0, 3)
+
+
 def counted(
     at: float, current: int, after: int | None = None, result: Result = "done"
 ) -> tuple[Decision, Outcome | None]:

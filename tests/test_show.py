@@ -7,10 +7,12 @@ from msgspec.structs import replace
 from rich.console import Console, RenderableType
 
 from elasticd import show
+from elasticd.actions import Resize
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.jobs import grow, tidy
-from elasticd.model import Condition, Limit, Quality, Series
-from elasticd.records import Outcome
+from elasticd.model import Condition, Limit, Quality, Ref, Series
+from elasticd.records import Outcome, Sizing
+from elasticd.resources import Resources
 from tests.batches import SET, ended, workload
 from tests.test_journal import decision, outcome
 
@@ -159,6 +161,46 @@ def test_on_a_narrow_terminal_cells_fold_and_nothing_is_cut(width: int) -> None:
     seen = text(show.status([decision(60.0, reason="FailedGetResourceMetric")], 60.0), width)
     assert max(map(len, seen.splitlines())) <= width
     assert "…" not in seen
+
+
+ASKED = Resources("main", {"cpu": 0.46, "memory": 575 * 2.0**20}, {"cpu": 1.0}, reason="UsageHistogram", message="p95")
+UNKNOWN = Resources("mesh", reason="NotKnown", message="too early")
+RESIZE = Resize(Ref("shop", "Deployment", "web"), "u", "web-0", {"main": {"cpu": 1.0}}, {"main": {"cpu": 0.46}})
+QUIET: dict[str, Any] = {"action": None, "verdict": "keep"}
+
+
+def test_requests_are_shown_as_they_are_and_should_be() -> None:
+    said = explained(**QUIET, sizing=Sizing((ASKED, UNKNOWN), unresized="Frozen: by a person"))
+    start = said.index("Resources")
+    assert said[start + 1 : start + 6] == [
+        "container resource requests should why",
+        "main cpu 1 460m UsageHistogram: p95",
+        "main memory - 575Mi UsageHistogram: p95",
+        "mesh - - - NotKnown: too early",
+        "pods are left as they are: Frozen: by a person",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "line"),
+    [
+        pytest.param("act", None, "Action resize web-0 (cpu 1 -> 460m): no answer is recorded", id="on its way"),
+        pytest.param("observe", None, "Action would resize web-0 (cpu 1 -> 460m)", id="only observed"),
+        pytest.param(
+            "act", outcome(61.0), "Action resize web-0 (cpu 1 -> 460m): done (HTTP 200) in 0.100 s", id="done"
+        ),
+    ],
+)
+def test_a_resize_is_an_action_of_its_own(mode: str, given: Outcome | None, line: str) -> None:
+    assert line in explained(given, **QUIET, mode=mode, sizing=Sizing((ASKED,), (RESIZE,)))
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "told"),
+    [("cpu", 0.25, "250m"), ("cpu", 2.0, "2"), ("memory", 2.0**30, "1024Mi"), ("disk", 5.0, "5"), ("cpu", None, "-")],
+)
+def test_amounts_are_as_a_person_writes_them(resource: str, value: float | None, told: str) -> None:
+    assert show.amount(resource, value) == told
 
 
 WAVE = Forecast(

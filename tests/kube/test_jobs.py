@@ -70,11 +70,11 @@ class Scene:
     def writes(self, verb: str) -> list[str]:
         """The names of the Jobs that the daemon has created or deleted, as the API server's own log has them."""
         mine = [one for one in self.kube.plane.audit() if one["user"]["username"] == "elasticd"]
-        refs = [(one["verb"], one["objectRef"], one["responseStatus"]["code"]) for one in mine]
+        refs = [(one["verb"], one.get("objectRef", {}), one.get("responseStatus", {}).get("code", 0)) for one in mine]
         return [
             ref["name"]
             for done, ref, code in refs
-            if (done, ref["resource"], ref["namespace"]) == (verb, "jobs", self.namespace) and code < 300
+            if (done, ref.get("resource"), ref.get("namespace")) == (verb, "jobs", self.namespace) and 200 <= code < 300
         ]
 
     @asynccontextmanager

@@ -23,7 +23,7 @@ from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.follow import Means
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
-from elasticd.cluster.kubernetes.wire import Version
+from elasticd.cluster.kubernetes.wire_discovery import Version
 from elasticd.errors import ConfigError, UnavailableError
 from elasticd.times import Times
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 import msgspec
 from msgspec import Struct
 
-from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Scale
+from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Resize, Scale
 from elasticd.batch import JOB_KIND
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
@@ -36,6 +36,7 @@ from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.metrics import Metrics
 from elasticd.cluster.kubernetes.pulls import PullSink
+from elasticd.cluster.kubernetes.resize import Resizer
 from elasticd.cluster.kubernetes.scale import Scaler
 from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
@@ -145,6 +146,7 @@ class KubernetesCluster:
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._marker = Marker(session, means.discovery, parts.budget)
+        self._resizer = Resizer(session, means.discovery, parts.budget)
         self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
@@ -250,13 +252,18 @@ class KubernetesCluster:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    async def _count(self, action: Scale | Create) -> Answer:
+        if isinstance(action, Scale):
+            return await self._scaler.scale(action, lambda: self.leading)
+        return await self._jobs.create(action, lambda: self.leading)
+
     async def act(self, action: Action) -> Answer:
         """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""
         if not self.leading:
             return NOT_LEADING
         match action:
-            case Scale():
-                answer = await self._scaler.scale(action, lambda: self.leading)
+            case Scale() | Create():
+                answer = await self._count(action)
                 self._events.after_scale(action, answer)
                 return answer
             case Mark():
@@ -264,12 +271,10 @@ class KubernetesCluster:
                 if answer.result == "done" and not action.pod:
                     self._note(action)
                 return answer
-            case Create():
-                answer = await self._jobs.create(action, lambda: self.leading)
-                self._events.after_scale(action, answer)
-                return answer
             case Remove():
                 return await self._jobs.remove(action, lambda: self.leading)
+            case Resize():
+                return await self._resizer.resize(action, lambda: self.leading)
             case Announce():
                 return await self._events.announce(action)
 

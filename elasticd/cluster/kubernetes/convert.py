@@ -12,6 +12,7 @@ from elasticd.cluster.kubernetes.rollout import rollout
 from elasticd.cluster.kubernetes.selector import to_text
 from elasticd.cluster.kubernetes.wire import (
     Amount,
+    ContainerStatus,
     Labels,
     Metadata,
     WireCondition,
@@ -53,13 +54,36 @@ def _labels(labels: Labels) -> dict[str, str]:
 
 
 @lru_cache(maxsize=8192)
-def _shared_container(name: str, requests: tuple[tuple[str, Amount], ...], sidecar: bool) -> model.Container:
-    return model.Container(name, _amounts(dict(requests)), sidecar)
+def _shared_container(
+    name: str, requests: tuple[tuple[str, Amount], ...], sidecar: bool, limits: tuple[tuple[str, Amount], ...]
+) -> model.Container:
+    return model.Container(name, _amounts(dict(requests)), sidecar, _amounts(dict(limits)))
 
 
 def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
     requests = (container.resources and container.resources.requests) or {}
-    return _shared_container(container.name, tuple(requests.items()), sidecar)
+    limits = (container.resources and container.resources.limits) or {}
+    return _shared_container(container.name, tuple(requests.items()), sidecar, tuple(limits.items()))
+
+
+def _resize(conditions: list[WireCondition] | None) -> str:
+    """How far the kubelet is with a change of requests (KEP-1287, from 1.33 on)."""
+    pending = _condition(conditions, "PodResizePending")
+    if pending is not None and pending.status == "True":
+        return sys.intern(pending.reason or "Deferred")
+    under_way = _condition(conditions, "PodResizeInProgress")
+    return "InProgress" if under_way is not None and under_way.status == "True" else ""
+
+
+def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, float]:
+    """When containers were last killed for want of memory; nearly always none."""
+    found = dict[str, float]()
+    for one in statuses or ():
+        for state in (one.last_state, one.state):
+            ended = state.get("terminated") if state else None
+            if ended is not None and ended.reason == "OOMKilled" and ended.finished_at is not None:
+                found[one.name] = ended.finished_at.timestamp() + offset
+    return found
 
 
 def _condition(conditions: list[WireCondition] | None, wanted: str) -> WireCondition | None:
@@ -96,6 +120,8 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         deleted=meta.deletion_timestamp is not None,
         address=status.pod_ip,
         annotations=_looked_at(meta.annotations),
+        resize=_resize(status.conditions),
+        killed=_killed(status.container_statuses, offset),
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.wire import ApiGroup, ApiGroups, ApiResources
+from elasticd.cluster.kubernetes.wire_discovery import ApiGroup, ApiGroups, ApiResources
 from elasticd.errors import nearest
 
 
@@ -45,6 +45,7 @@ class _Served(Struct, frozen=True):
 
     resources: dict[str, Resource]
     scalable: frozenset[str]
+    subresources: frozenset[str]
 
 
 class Discovery:
@@ -77,6 +78,13 @@ class Discovery:
             raise UnknownKindError(f'{api_version} has no kind "{name}"{nearest(name, served.resources)}')
         return served.resources[name]
 
+    async def has(self, api_version: str, subresource: str) -> bool:
+        """Whether there is a subresource, such as pods/resize. Raises ApiError when the server does not say."""
+        served = self._served.get(api_version)
+        if served is None or subresource not in served.subresources:
+            served = await self._read(api_version)
+        return subresource in served.subresources
+
     def forget(self, kind: Kind) -> None:
         """It was not there after all: ask again next time."""
         self._served.pop(kind[0], None)
@@ -95,6 +103,7 @@ class Discovery:
         self._served[api_version] = _Served(
             {one.kind: Resource(path, one.name, one.namespaced) for one in plurals.values()},
             frozenset(one.kind for one in plurals.values() if one.name in scaled),
+            frozenset(one.name for one in found if "/" in one.name),
         )
         return self._served[api_version]
 

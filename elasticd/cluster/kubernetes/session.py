@@ -18,6 +18,7 @@ from elasticd.cluster.kubernetes.wire import Status
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete"]
 Calls = Callable[[str, str, int, float], None]

@@ -77,6 +77,7 @@ class Resources(Wire, frozen=True):
     """The part of a resource list that counts."""
 
     requests: dict[str, Amount] | None = None
+    limits: dict[str, Amount] | None = None
 
 
 class WireContainer(Wire, frozen=True):
@@ -102,6 +103,22 @@ class WireCondition(Wire, frozen=True):
     type: str
     status: str
     last_transition_time: datetime | None = None
+    reason: str = ""
+
+
+class Terminated(Wire, frozen=True):
+    """How a container ended."""
+
+    reason: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerStatus(Wire, frozen=True):
+    """What became of a container and of the one before it, by state: of interest is `terminated`."""
+
+    name: str = ""
+    state: dict[str, Terminated] | None = None
+    last_state: dict[str, Terminated] | None = None
 
 
 class PodStatus(Wire, frozen=True):
@@ -111,6 +128,7 @@ class PodStatus(Wire, frozen=True):
     start_time: datetime | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: list[WireCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
 
 
 class WirePod(Wire, frozen=True):
@@ -247,46 +265,6 @@ class MetricValue(Wire, frozen=True):
     described_object: ObjectReference = ObjectReference()
     window: Any = None
     window_seconds: Any = None
-
-
-class ApiResource(Wire, frozen=True):
-    """One line of discovery."""
-
-    name: str
-    kind: str
-    namespaced: bool = False
-
-
-class ApiResources(Wire, frozen=True):
-    """All that a group and version serve."""
-
-    resources: list[ApiResource] | None = None
-
-
-class GroupVersion(Wire, frozen=True):
-    """A group's name for one of its versions."""
-
-    group_version: str
-
-
-class ApiGroup(Wire, frozen=True):
-    """A group and its versions."""
-
-    name: str = ""
-    versions: list[GroupVersion] | None = None
-    preferred_version: GroupVersion | None = None
-
-
-class ApiGroups(Wire, frozen=True):
-    """All groups."""
-
-    groups: list[ApiGroup] | None = None
-
-
-class Version(Wire, frozen=True):
-    """What /version says."""
-
-    git_version: str = "unknown"
 
 
 W = TypeVar("W", bound=WirePod | WireNode | WireEvent | ObjectMeta)

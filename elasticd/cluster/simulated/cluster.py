@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
-from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Scale
+from msgspec.structs import replace
+
+from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Resize, Scale
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.rooms import room
@@ -18,6 +20,7 @@ from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
 from elasticd.derived import Derived
 from elasticd.model import Node, Pod, Readings, Ref, Room, Sample, Workload
+from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
 
@@ -171,7 +174,7 @@ class SimulatedCluster:
             return self._mark(action, workload)
         if isinstance(action, Scale) and not isinstance(workload, SimulatedJobSet):
             return self._scale(action, workload)
-        return self._batch(action, workload)
+        return self._resize(action, workload) if isinstance(action, Resize) else self._batch(action, workload)
 
     def _scale(self, action: Scale, workload: SimulatedWorkload) -> Answer:
         """Set a count, of what is still as it was judged."""
@@ -180,6 +183,19 @@ class SimulatedCluster:
         if moved := _moved(action, workload):
             return Answer("conflict", 409, moved, "Conflict")
         self._world.scale(workload, action.after)
+        return Answer("done", 200)
+
+    def _resize(self, resize: Resize, workload: SimulatedWorkload) -> Answer:
+        """As the API server and a kubelet would: at once, or not at all where the node has no room."""
+        pod = workload.pods.get(resize.pod)
+        if pod is None or pod.uid != resize.uid:
+            return Answer("conflict", 404, f"there is no {resize.pod} of uid {resize.uid}", "NotFound")
+        present = {one.name: one.requests for one in pod.containers if one.name in resize.after}
+        if present != {name: {**amounts, **resize.before.get(name, {})} for name, amounts in present.items()}:
+            return Answer("conflict", 409, f"requests were {resize.before}, are {present}", "Conflict")
+        if why := unfit(replace(pod.look(), resize=""), resize.after):
+            return Answer("failed", 422, f"{resize.pod} {why}", "Invalid")
+        self._world.resize(pod, resized(pod.containers, resize.after))
         return Answer("done", 200)
 
     def _mark(self, mark: Mark, workload: SimulatedWorkload) -> Answer:

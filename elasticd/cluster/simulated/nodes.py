@@ -44,11 +44,20 @@ class Room:
                 return self._names[index]
         return ""
 
-    def give(self, node: str, need: Need) -> None:
+    def give(self, node: str, need: Need, pods: int = 1) -> None:
         """Give back what a pod had taken."""
         index = self._index[node]
         del self._order[bisect_left(self._order, (self._score(index), index))]
         self._change(index, need, 1)
+        self._left[index].pods += pods - 1
+
+    def change(self, node: str, before: Need, after: Need) -> bool:
+        """Exchange what a pod has taken, if there is room for it; whether there was."""
+        left = self._left[self._index[node]]
+        fits = left.cpu + before[0] >= after[0] and left.memory + before[1] >= after[1]
+        if fits:
+            self.give(node, (before[0] - after[0], before[1] - after[1]), pods=0)
+        return fits
 
     def _change(self, index: int, need: Need, sign: int) -> None:
         left = self._left[index]

@@ -42,9 +42,23 @@ class SimulatedPod(Struct, eq=False):
     ready_changed: float = 0.0
     deleted: bool = False
     annotations: dict[str, str] = field(default_factory=dict)
+    sizes: tuple[Container, ...] = ()
+    """Its containers, where they were given other requests than the workload's; `taken` is then its room."""
+    taken: Need | None = None
+    resize: str = ""
     messages: int = 0
     """Of a Job's pod: those it has taken off the queue."""
     seen: Pod | None = None
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """As they are asked for."""
+        return self.sizes or self.owner.containers
+
+    @property
+    def need(self) -> Need:
+        """The room that it has on its node."""
+        return self.taken or self.owner.need
 
     @property
     def serving(self) -> bool:
@@ -61,12 +75,13 @@ class SimulatedPod(Struct, eq=False):
                 phase="Running" if self.running else "Pending",
                 node=self.node,
                 labels=self.owner.labels_of(self),
-                containers=self.owner.containers,
+                containers=self.containers,
                 started=self.started,
                 ready=self.ready,
                 ready_changed=self.ready_changed,
                 deleted=self.deleted,
                 annotations=dict(self.annotations),
+                resize=self.resize,
             )
         return self.seen
 
@@ -165,10 +180,7 @@ def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
     cpu = table.demand.curve() if table.demand else _no_demand
     series = tuple((entry, entry.demand.curve()) for entry in table.series)
     containers = tuple(_container(table, part) for part in table.parts())
-    need = (
-        sum(milli(container.requests["cpu"]) for container in containers),
-        sum(ceil(container.requests["memory"]) for container in containers),
-    )
+    need = need_of(containers)
     shares = sum(part.share for part in table.containers) or 1.0
     for name in table.names():
         ref = Ref(table.namespace, table.kind, name, table.api_version)
@@ -186,6 +198,12 @@ def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
             parts=tuple((part.name, part.share / shares) for part in table.parts()),
             series=series,
         )
+
+
+def need_of(containers: Iterable[Container]) -> Need:
+    """The room for a pod of these containers."""
+    asked = [container.requests for container in containers]
+    return sum(milli(one["cpu"]) for one in asked), sum(ceil(one["memory"]) for one in asked)
 
 
 def _no_demand(_t: float) -> float:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from elasticd.actions import Create, Remove
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.nodes import Need, Room
-from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid
-from elasticd.model import Node
+from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.model import Container, Node
 
 Transition = Callable[[SimulatedPod, float], None]
 
@@ -63,6 +63,16 @@ class World:
         self._control(workload)
         self._settle()
 
+    def resize(self, pod: SimulatedPod, containers: tuple[Container, ...]) -> None:
+        """Let a bound pod request something else. Where its node has no room for that, it only asks for it."""
+        need = need_of(containers)
+        pod.sizes, pod.resize = containers, "Infeasible"
+        if self._room.change(pod.node, pod.need, need):
+            pod.taken, pod.resize = need, ""
+            self._too_big.clear()
+        self._touch(pod)
+        self._settle()
+
     def create(self, jobs: SimulatedJobSet, action: Create) -> None:
         """Create Jobs, now."""
         for pod in jobs.create(action, self.now):
@@ -84,7 +94,7 @@ class World:
         pod.deleted = True
         self._unbound.pop(pod, None)
         if pod.node:
-            self._room.give(pod.node, pod.owner.need)
+            self._room.give(pod.node, pod.need)
             self._too_big.clear()
         del pod.owner.pods[pod.name]
         self._unsettled[pod.owner] = None
@@ -162,7 +172,7 @@ class World:
 
     def _vanish(self, pod: SimulatedPod, _at: float) -> None:
         del pod.owner.pods[pod.name]
-        self._room.give(pod.node, pod.owner.need)
+        self._room.give(pod.node, pod.need)
         self._too_big.clear()
         self._unsettled[pod.owner] = None
         if pod.owner.numbered:

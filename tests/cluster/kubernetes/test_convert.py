@@ -57,7 +57,7 @@ def test_full_pod_keeps_what_judgement_needs() -> None:
         node="n1",
         labels={"app": "web"},
         containers=(
-            Container("main", {"cpu": 0.25, "memory": 2**30}),
+            Container("main", {"cpu": 0.25, "memory": 2**30}, limits={"cpu": 9.0}),
             Container("bare"),
             Container("mesh", {"cpu": 0.05}, sidecar=True),
         ),
@@ -193,6 +193,51 @@ def test_page_with_an_unreadable_object_gives_the_others_and_names_it() -> None:
 
 def test_list_whose_items_are_null_is_empty() -> None:
     assert Codec(WirePod, to_pod).page(b'{"metadata":{"resourceVersion":"4"},"items":null}')[1] == []
+
+
+@pytest.mark.parametrize(
+    ("conditions", "resize"),
+    [
+        pytest.param([], "", id="none"),
+        pytest.param([("PodResizePending", "True", "Deferred")], "Deferred", id="deferred"),
+        pytest.param([("PodResizePending", "True", "Infeasible")], "Infeasible", id="infeasible"),
+        pytest.param([("PodResizePending", "True", "")], "Deferred", id="pending without a reason"),
+        pytest.param([("PodResizePending", "False", "Infeasible")], "", id="pending no more"),
+        pytest.param([("PodResizeInProgress", "True", "")], "InProgress", id="in progress"),
+        pytest.param([("PodResizeInProgress", "False", "")], "", id="in progress no more"),
+        pytest.param(
+            [("PodResizeInProgress", "True", ""), ("PodResizePending", "True", "Infeasible")], "Infeasible", id="both"
+        ),
+    ],
+)
+def test_what_the_kubelet_says_of_a_resize_is_kept(conditions: list[tuple[str, str, str]], resize: str) -> None:
+    told = [{"type": kind, "status": status, "reason": reason} for kind, status, reason in conditions]
+    assert pod_of(status={"phase": "Running", "conditions": told}).resize == resize
+
+
+KILLED = {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:03:00Z", "exitCode": 137}}
+
+
+@pytest.mark.parametrize(
+    ("status", "killed"),
+    [
+        pytest.param({"lastState": KILLED, "state": {"running": {"startedAt": "x"}}}, {"main": 180.0}, id="before"),
+        pytest.param({"state": KILLED}, {"main": 180.0}, id="just now"),
+        pytest.param({"state": {"waiting": {"reason": "CrashLoopBackOff"}}}, {}, id="waits"),
+        pytest.param({"lastState": {"terminated": {"reason": "Error", "finishedAt": None}}}, {}, id="another end"),
+        pytest.param({"lastState": {"terminated": {"reason": "OOMKilled"}}}, {}, id="nobody knows when"),
+        pytest.param({}, {}, id="nothing is said"),
+    ],
+)
+def test_kills_for_want_of_memory_are_kept(status: dict[str, Any], killed: dict[str, float]) -> None:
+    statuses = [{"name": "main", **status}]
+    assert pod_of(status={"phase": "Running", "containerStatuses": statuses}).killed == killed
+
+
+def test_limits_are_kept_beside_requests() -> None:
+    resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "nonsense"}}
+    (container,) = pod_of(spec={"containers": [{"name": "main", "resources": resources}]}).containers
+    assert container == Container("main", {"cpu": 1.0}, limits={"cpu": 2.0})
 
 
 def owner(manager: str, time: str, **fields: Any) -> dict[str, Any]:

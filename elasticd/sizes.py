@@ -1,0 +1,68 @@
+"""Whether a running pod can be made to request something else.
+
+Pure. Knows what the API server and kubelets refuse (KEP-1287); knows nothing of why a pod should request more or less.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from msgspec.structs import replace
+
+from elasticd.model import Container, Pod
+
+Quality = Literal["Guaranteed", "Burstable", "BestEffort"]
+Sizes = Mapping[str, Mapping[str, float]]
+"""By container, then resource: cores or bytes."""
+
+_RESOURCES = ("cpu", "memory")
+
+
+def unfit(pod: Pod, sizes: Sizes) -> str:
+    """Why these requests cannot be given to the pod, in one line; empty when they can.
+
+    A resize changes neither a pod's quality of service nor requests that the pod has as a whole, and no request may be
+    above its limit. What the kubelet called infeasible is asked for again only when nothing in it is more.
+    """
+    if pod.phase != "Running" or pod.deleted:
+        return "is not running" if not pod.deleted else "is being deleted"
+    if pod.requests:
+        return "has requests as a whole pod"
+    known = {one.name: one for one in pod.containers}
+    for name, amounts in sizes.items():
+        if name not in known:
+            return f"has no container {name}"
+        if why := _unfit_container(known[name], amounts, infeasible=pod.resize == "Infeasible"):
+            return why
+    before, after = quality_of(pod.containers), quality_of(resized(pod.containers, sizes))
+    return f"would no longer be {before}" if before != after else ""
+
+
+def _unfit_container(container: Container, amounts: Mapping[str, float], *, infeasible: bool) -> str:
+    for resource, amount in amounts.items():
+        limit = container.limits.get(resource)
+        if resource not in _RESOURCES:
+            return f"cannot change its {resource}"
+        if limit is not None and amount > limit:
+            return f"{container.name}: {resource} is limited to {limit:g}"
+        if infeasible and amount >= container.requests.get(resource, 0.0):
+            return "does not fit on its node"
+    return ""
+
+
+def resized(containers: Collection[Container], sizes: Sizes) -> tuple[Container, ...]:
+    """The containers as they then are."""
+    return tuple(
+        replace(one, requests={**one.requests, **sizes[one.name]}) if one.name in sizes else one for one in containers
+    )
+
+
+def quality_of(containers: Collection[Container]) -> Quality:
+    """The quality of service class that Kubernetes gives to a pod of these containers."""
+    if not any(one.requests or one.limits for one in containers):
+        return "BestEffort"
+    guaranteed = all(
+        resource in one.limits and one.requests.get(resource, one.limits[resource]) == one.limits[resource]
+        for one in containers
+        for resource in _RESOURCES
+    )
+    return "Guaranteed" if guaranteed else "Burstable"

@@ -1,0 +1,230 @@
+"""What every container of the governed workloads has used, as histograms that outlive the daemon.
+
+Knows how samples of pods become histograms of workloads, and their file; knows nothing of where samples come from.
+"""
+
+import os
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.histograms import (
+    CPU_BOUNDS,
+    DAY,
+    MEMORY_BOUNDS,
+    STATISTICS,
+    Content,
+    Histogram,
+    Weigh,
+    after_kill,
+)
+from elasticd.model import Pod, Sample
+
+RESOURCES = ("cpu", "memory")
+SERIES = tuple(f"{resource}_{statistic}" for resource in RESOURCES for statistic in STATISTICS)
+OLD, EARLY = 300.0, 60.0
+"""Seconds: a sample that is older is of no use, nor one that is from further in the future."""
+
+Said = dict[str, dict[str, tuple[Sample, ...]]]
+"""Samples by series and workload, one for each container."""
+
+Key = tuple[str, str, str]
+"""Workload (NAMESPACE/KIND/NAME), container and resource."""
+
+
+class Options(Struct, frozen=True):
+    """How histograms are kept: half-lives and the window of memory's peaks in seconds, the history in days."""
+
+    half_life: Mapping[str, float]
+    window: float
+    weigh: Weigh
+    enough: float
+    """Seconds between the first and the last sample before anything is said."""
+    history: float
+
+
+class Entry(Struct):
+    """One histogram on disk."""
+
+    key: Key
+    content: Content
+
+
+class Checkpoint(Struct):
+    """All of them. `buckets` counts them, so that a file of another division is not taken for one of this."""
+
+    version: int
+    at: float
+    buckets: tuple[int, int]
+    entries: list[Entry]
+
+
+_VERSION = 1
+_BUCKETS = (len(CPU_BOUNDS), len(MEMORY_BOUNDS))
+_decode = msgspec.json.Decoder(Checkpoint).decode
+
+
+class _Peak(Struct):
+    """The highest memory of one container of one pod in the window that lasts."""
+
+    window: int
+    value: float
+    at: float
+
+
+class Ledger:
+    """The histograms, by workload, container and resource."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._known: dict[Key, Histogram] = {}
+        self._seen: dict[tuple[str, str, str], float] = {}
+        """By pod's uid, container and resource, when the last sample was measured."""
+        self._peaks: dict[tuple[str, str], _Peak] = {}
+        self._killed: dict[tuple[str, str], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def fold(
+        self, workload: str, pods: Iterable[Pod], use: Mapping[str, Mapping[str, Sequence[Sample]]], now: float
+    ) -> int:
+        """Take in what pods use, by series and "namespace/pod", each measurement once; how many were new."""
+        new = 0
+        for pod in pods:
+            if pod.phase != "Running" or pod.deleted:
+                continue
+            for resource in RESOURCES:
+                for sample in use.get(resource, {}).get(f"{pod.namespace}/{pod.name}", ()):
+                    container = _container_of(sample, pod)
+                    if container and self._is_new(pod.uid, container, resource, sample, now):
+                        self._take(workload, pod, container, resource, sample)
+                        new += 1
+            self._note_kills(workload, pod)
+        return new
+
+    def _is_new(self, uid: str, container: str, resource: str, sample: Sample, now: float) -> bool:
+        key, measured = (uid, container, resource), sample.measured
+        if not isfinite(sample.value) or sample.value < 0 or not now - OLD <= measured <= now + EARLY:
+            return False
+        if measured <= self._seen.get(key, 0.0):
+            return False
+        self._seen[key] = measured
+        return True
+
+    def _take(self, workload: str, pod: Pod, container: str, resource: str, sample: Sample) -> None:
+        histogram = self._of((workload, container, resource))
+        if resource == "cpu":
+            histogram.add(sample.value, sample.measured)
+        else:
+            self._peak(histogram, (pod.uid, container), sample.value, sample.measured)
+
+    def _peak(self, histogram: Histogram, key: tuple[str, str], value: float, at: float) -> None:
+        """Of memory only the peak of each window counts: that it was lower between does not help when it is not."""
+        window, known = int(at // self._options.window), self._peaks.get(key)
+        if known is not None and known.window == window:
+            if value <= known.value:
+                return
+            histogram.take(known.value, known.at)
+        self._peaks[key] = _Peak(window, value, at)
+        histogram.add(value, at)
+
+    def _note_kills(self, workload: str, pod: Pod) -> None:
+        """A container that was killed for want of memory needed more than it had."""
+        for container, at in pod.killed.items():
+            if at <= self._killed.get((pod.uid, container), 0.0):
+                continue
+            self._killed[pod.uid, container] = at
+            asked = next((one.requests.get("memory", 0.0) for one in pod.containers if one.name == container), 0.0)
+            peak = self._peaks.get((pod.uid, container))
+            histogram = self._of((workload, container, "memory"))
+            if at > histogram.content.last - DAY:  # not one that a checkpoint has counted long ago
+                self._peak(histogram, (pod.uid, container), after_kill(max(asked, peak.value if peak else 0.0)), at)
+
+    def _of(self, key: Key) -> Histogram:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._made(key, None)
+        return found
+
+    def _made(self, key: Key, content: Content | None) -> Histogram:
+        bounds = CPU_BOUNDS if key[2] == "cpu" else MEMORY_BOUNDS
+        return Histogram(bounds, self._options.half_life[key[2]], content)
+
+    def retain(self, uids: Collection[str], now: float) -> None:
+        """Forget what is remembered of pods that are gone, and histograms without a sample for as long as history."""
+        self._seen = {key: at for key, at in self._seen.items() if key[0] in uids}
+        self._peaks = {key: peak for key, peak in self._peaks.items() if key[0] in uids}
+        self._killed = {key: at for key, at in self._killed.items() if key[0] in uids}
+        before = now - self._options.history * DAY
+        self._known = {key: one for key, one in self._known.items() if one.content.last > before}
+        for one in self._known.values():
+            one.forget(before)
+
+    def say(self, received: float) -> tuple[Said, int]:
+        """Every statistic as a sample for each container of a workload, by series and workload; and of how many
+        containers it is too early to say anything. A sample is as old as the newest that went in."""
+        found: Said = {name: {} for name in SERIES}
+        early = 0
+        for (workload, container, resource), histogram in self._known.items():
+            content = histogram.content
+            if content.last - content.first < self._options.enough:
+                early += 1
+                continue
+            for name, value in histogram.statistics(self._options.weigh).items():
+                table = found[f"{resource}_{name}"]
+                sample = Sample(value, content.last, received, 0.0, "", container)
+                table[workload] = (*table.get(workload, ()), sample)
+        return found, early
+
+    def save(self, now: float) -> bytes:
+        """All histograms, to be read by `load`."""
+        entries = [Entry(key, one.content) for key, one in self._known.items()]
+        return msgspec.json.encode(Checkpoint(_VERSION, now, _BUCKETS, entries))
+
+    def load(self, body: bytes) -> None:
+        """Begin with what was saved. Raises ValueError in one line for what is no checkpoint of ours; then nothing has
+        changed."""
+        try:
+            found = _decode(body)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"is no checkpoint: {error}") from None
+        if (found.version, found.buckets) != (_VERSION, _BUCKETS):
+            raise ValueError(f"must be of version {_VERSION}, is of {found.version}, or has other buckets")
+        for entry in found.entries:
+            weights, buckets = entry.content.weights, _BUCKETS[entry.key[2] != "cpu"]
+            if entry.key[2] not in RESOURCES or any(
+                not 0 <= key < buckets or value < 0 for key, value in weights.items()
+            ):
+                raise ValueError(f"is no checkpoint: {'/'.join(entry.key)} has a bucket that there is not")
+        self._known = {entry.key: self._made(entry.key, entry.content) for entry in found.entries}
+
+
+def _container_of(sample: Sample, pod: Pod) -> str:
+    """Whose sample it is; empty where it is of a pod of several containers, and nobody's in particular."""
+    if sample.container:
+        return sample.container
+    return pod.containers[0].name if len(pod.containers) == 1 else ""
+
+
+def write(path: Path, body: bytes) -> None:
+    """Put a file in place of another, whole or not at all. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = ""
+    try:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            made = file.name
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(made).replace(path)
+        made = ""
+    finally:
+        if made:
+            with suppress(OSError):
+                Path(made).unlink()

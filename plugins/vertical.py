@@ -1,0 +1,283 @@
+"""The vertical strategy: what containers request, from what they have used.
+
+Knows statistics of use, margins and bounds, and which pod is changed next; knows nothing of where statistics come from
+(the source usage-histogram) nor of how a pod is changed.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+from elasticd.api import (
+    Container,
+    Meta,
+    Observation,
+    Past,
+    Pod,
+    Resources,
+    Sample,
+    Series,
+    Strategy,
+    Struct,
+    field,
+    hookimpl,
+    milli,
+    parse_quantity,
+    unfit,
+)
+
+Statistic = Annotated[
+    Literal["mean", "p50", "p60", "p90", "p95", "p98", "p99", "max", "intermediate"],
+    Meta(description="of what was used; intermediate: the larger of p60 and half of max"),
+]
+Margin = Annotated[float, Meta(ge=0, le=10, description="part that is added to the statistic")]
+Quantity = str | int | float
+Resource = Literal["cpu", "memory"]
+
+MEBIBYTE = 2**20
+Sizes = dict[str, dict[str, float]]
+
+
+def _amount(key: str, quantity: Quantity) -> float:
+    try:
+        value = parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{key}: must be finite and >= 0, is {quantity}")
+    return value
+
+
+class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a request follows from use."""
+
+    statistic: Statistic = "p95"
+    margin: Margin = 0.15
+    least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
+        name="min", default=0
+    )
+    most: Annotated[Quantity | None, Meta(description="of a container; never more is recommended")] = field(
+        name="max", default=None
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that are no quantities, or contradict each other."""
+        least = _amount("min", self.least)
+        if self.most is not None and _amount("max", self.most) < least:
+            raise ValueError(f"min: must be <= max = {self.most}, is {self.least}")
+
+    def bounded(self, value: float, containers: int) -> float:
+        """With the margin, between the bounds, in a pod of so many containers."""
+        return min(max(value * (1 + self.margin), _amount("min", self.least) / containers), self.highest())
+
+    def highest(self) -> float:
+        """What is never exceeded."""
+        return float("inf") if self.most is None else _amount("max", self.most)
+
+
+class CpuRule(Rule, frozen=True, kw_only=True):
+    """How a request of cores follows from use."""
+
+    least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
+        name="min", default="25m"
+    )
+
+
+class MemoryRule(Rule, frozen=True, kw_only=True):
+    """How a request of bytes follows from use."""
+
+    statistic: Statistic = "p98"
+    least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
+        name="min", default="250M"
+    )
+
+
+class _Aim(NamedTuple):
+    """What a container should request of a resource, and VPA's bounds for it where these are asked for."""
+
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+
+
+class _Place(NamedTuple):
+    """A pod where it runs: what it uses, by resource, and what is left of its node, as far as that is known."""
+
+    uses: Mapping[str, list[Sample]]
+    free: Mapping[str, float]
+
+
+Aims = dict[str, dict[str, _Aim]]
+"""By container, then resource."""
+
+
+class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
+    """What the containers of a workload request, from decayed histograms of what they used, changed in running pods.
+
+    A request becomes the statistic and its margin, between `min` and `max`. In `mode` apply, pods whose requests are
+    off by `smallest_change` are changed in place, those that request too little first, `at_once` at a time. No request
+    goes below what its pod uses now, nor down at all where that is not known; none goes above the container's limit or
+    what its node has left, none appears where there was none, and the pod keeps its quality of service. It leaves the
+    count alone: beside an HPA on the use of cpu or memory, whose measure is the request, let it recommend only.
+
+    Source: Rzadca et al., Autopilot, EuroSys 2020, section 3.2 (statistics by use, margin of 10 to 15 %); not taken
+    over is its highest recommendation of the last hour, for which smallest_change and cooldown stand. Kubernetes'
+    Vertical Pod Autoscaler (minima of 25m and 250 MB a pod, bounds of confidence); Crane's percentile recommends p99
+    without a margin.
+    """
+
+    cpu: Annotated[CpuRule, Meta(description="p95 and 15 % by default")] = CpuRule()
+    memory: Annotated[MemoryRule, Meta(description="p98 and 15 % by default")] = MemoryRule()
+    resources: Annotated[tuple[Resource, ...], Meta(min_length=1, description="those that it is about")] = (
+        "cpu",
+        "memory",
+    )
+    containers: Annotated[tuple[str, ...], Meta(description="those that it is about; none: all")] = ()
+    mode: Annotated[Literal["apply", "recommend"], Meta(description="change running pods, or only say so")] = "apply"
+    smallest_change: Annotated[float, Meta(ge=0, le=1, description="part of a request that is worth a change")] = 0.1
+    confident: Annotated[bool, Meta(description="leave requests between the bounds of confidence, as VPA does")] = False
+    cooldown: Annotated[float, Meta(ge=0, le=3600, description="seconds between two changes of one pod")] = 600.0
+    at_once: Annotated[int, Meta(ge=1, le=100, description="pods changed by one decision")] = 1
+
+    looks_at_nodes: ClassVar[bool] = True
+
+    def reads(self) -> tuple[str, ...]:
+        """The statistics, and what is used now."""
+        bounds = ("lower", "upper") if self.confident else ()
+        wanted = [(name, one) for name in self.resources for one in (self._rule(name).statistic, *bounds)]
+        return (*self.resources, *(f"{name}_{statistic}" for name, statistic in wanted))
+
+    def _rule(self, resource: str) -> Rule:
+        return self.cpu if resource == "cpu" else self.memory
+
+    @hookimpl
+    def recommend_resources(self, observation: Observation, past: Past) -> list[Resources] | None:
+        """What each container should request; and of the pods that are off, those that are changed now."""
+        pods = [pod for pod in observation.pods if pod.phase == "Running" and not pod.deleted]
+        if not pods:
+            return None
+        kinds = {one.name: one for pod in pods for one in pod.containers}
+        names = [name for name in sorted(kinds) if not self.containers or name in self.containers]
+        aims: Aims = {name: {} for name in names}
+        for resource in self.resources:
+            for name in names:
+                aim = self._aim(observation.series, resource, name, len(kinds))
+                if aim is not None:
+                    aims[name][resource] = aim
+        general = [self._general(kinds[name], aims[name], observation.series) for name in names]
+        if self.mode == "recommend":
+            return general
+        return general + self._changes(pods, aims, observation, past)
+
+    def _aim(self, series: Mapping[str, Series], resource: str, container: str, containers: int) -> _Aim | None:
+        """None where it is not known."""
+        rule = self._rule(resource)
+        value = _of(series.get(f"{resource}_{rule.statistic}"), container)
+        if value is None:
+            return None
+        aim = _rounded(resource, rule.bounded(value, containers))
+        if not self.confident:
+            return _Aim(aim)
+        lower, upper = (_of(series.get(f"{resource}_{side}"), container) for side in ("lower", "upper"))
+        if lower is None or upper is None:
+            return None
+        return _Aim(aim, rule.bounded(lower, containers), rule.bounded(upper, containers))
+
+    def _general(self, container: Container, aims: Mapping[str, _Aim], series: Mapping[str, Series]) -> Resources:
+        """What is shown: the recommendation, or why there is none."""
+        present = {name: value for name, value in container.requests.items() if name in set[str](self.resources)}
+        lacking = [name for name in self.resources if name not in aims]
+        told = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
+        told += [f"{name} is not known: {self._why(name, series)}" for name in lacking]
+        requests = {name: aim.value for name, aim in aims.items()}
+        reason = "UsageHistogram" if requests else "NotKnown"
+        return Resources(container.name, requests, present, reason=reason, message="; ".join(told))
+
+    def _why(self, resource: str, series: Mapping[str, Series]) -> str:
+        found = series.get(f"{resource}_{self._rule(resource).statistic}")
+        return (found.message or found.quality.value) if found is not None and not found.trusted else "no sample"
+
+    def _changes(self, pods: list[Pod], aims: Aims, observation: Observation, past: Past) -> list[Resources]:
+        """The pods that are changed now: those that request too little first, then by name."""
+        uses = {str(name): _by_pod(observation.series.get(name)) for name in self.resources}
+        free = {room.node.name: room.free for room in observation.rooms or ()}
+        found: list[tuple[bool, str, Sizes]] = []
+        for pod in pods:
+            if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
+                continue
+            place = _Place(_in(uses, pod), free.get(pod.node, {}))
+            sizes = {one.name: wanted for one in pod.containers if (wanted := self._sizes(one, aims, place))}
+            if sizes and not unfit(pod, sizes):
+                found.append((not _rises(pod, sizes), pod.name, sizes))
+        chosen = sorted(found, key=lambda one: one[:2])[: self.at_once]
+        return [
+            Resources(name, dict(wanted), {}, pod, "TooLittle" if not falls else "TooMuch")
+            for falls, pod, sizes in chosen
+            for name, wanted in sizes.items()
+        ]
+
+    def _sizes(self, container: Container, aims: Aims, place: _Place) -> dict[str, float]:
+        """What the container of a pod should request instead, of each resource that is worth it."""
+        found = {}
+        for resource, aim in aims.get(container.name, {}).items():
+            present = container.requests.get(resource)
+            if present is None or (aim.lower is not None and aim.lower <= present <= (aim.upper or aim.lower)):
+                continue
+            used = _used(place.uses.get(resource, []), container.name)
+            value = max(aim.value, present if used is None else _rounded(resource, used))
+            room = present + max(0.0, place.free.get(resource, float("inf")))
+            value = min(value, room, self._rule(resource).highest(), container.limits.get(resource, float("inf")))
+            if used is not None and value < used:
+                value = max(value, present)  # bounds keep it below what is used, but take nothing away from it
+            if value != present and abs(value - present) >= self.smallest_change * present:
+                found[resource] = value
+        return found
+
+
+def _of(series: Series | None, container: str) -> float | None:
+    """The sample of a container, if it can be trusted."""
+    if series is None or not series.trusted:
+        return None
+    return next((sample.value for sample in series.samples if sample.container == container), None)
+
+
+def _by_pod(series: Series | None) -> dict[str, list[Sample]]:
+    """What pods use now, as far as it can be trusted."""
+    found: dict[str, list[Sample]] = {}
+    for sample in _trusted(series):
+        found.setdefault(sample.pod, []).append(sample)
+    return found
+
+
+def _trusted(series: Series | None) -> Iterator[Sample]:
+    if series is not None and series.trusted:
+        yield from series.samples
+
+
+def _used(samples: list[Sample], container: str) -> float | None:
+    """What a container of a pod uses now; a sample of the pod as a whole is no less than that of any of several."""
+    for sample in samples:
+        if sample.container == container or (not sample.container and len(samples) == 1):
+            return sample.value
+    return None
+
+
+def _in(uses: Mapping[str, Mapping[str, list[Sample]]], pod: Pod) -> dict[str, list[Sample]]:
+    """What one pod uses, by resource."""
+    return {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
+
+
+def _rises(pod: Pod, sizes: Sizes) -> bool:
+    """Whether the pod requests too little of anything."""
+    return any(value > one.requests[name] for one in pod.containers for name, value in sizes.get(one.name, {}).items())
+
+
+def _rounded(resource: str, value: float) -> float:
+    """Up to whole thousandths of a core, or whole mebibytes: what Kubernetes and a reader are used to."""
+    return milli(value) / 1000 if resource == "cpu" else float(ceil(value / MEBIBYTE) * MEBIBYTE)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The strategy of this module."""
+    return [Vertical]
