@@ -172,6 +172,8 @@ class _Printer:
             poll = f"every {decision.interval:g} s"
             self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {show.headline(decision)}")
         self._last[key] = news
+        for change in decision.sizing.resizes:
+            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {show.resize(change)}")
 
     def acted(self, outcome: Outcome) -> None:
         """Print what came of it, unless it simply worked."""
