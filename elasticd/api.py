@@ -18,6 +18,7 @@ from elasticd.model import (
     Observation,
     Pod,
     Quality,
+    Rank,
     Recommendation,
     Ref,
     Room,
@@ -26,7 +27,7 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.past import timeline
-from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy
+from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy, unheeded
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
@@ -60,6 +61,7 @@ __all__ = [
     "Pod",
     "Policy",
     "Quality",
+    "Rank",
     "Rate",
     "Rates",
     "Recommendation",
@@ -90,4 +92,5 @@ __all__ = [
     "steady",
     "timeline",
     "unfit",
+    "unheeded",
 ]

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.memory import Past
-from elasticd.model import Failure, Limit, Observation, Recommendation
+from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
 from elasticd.policy import Policy
 from elasticd.resources import Resources
 from elasticd.words import one_line, shown
@@ -89,8 +89,8 @@ class Case(Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
+_ranks = msgspec.json.Decoder(dict[str, Rank]).decode
 _resources = msgspec.json.Decoder(list[Resources]).decode
-_ranks = msgspec.json.Decoder(dict[str, float]).decode
 
 
 def _read_recommendation(value: Any, _: str) -> Recommendation:
@@ -139,7 +139,7 @@ def _read_interval(value: Any, _: str) -> float:
     return float(value)
 
 
-def _read_ranks(value: Any, _: str) -> dict[str, float]:
+def _read_ranks(value: Any, _: str) -> dict[str, Rank]:
     if not isinstance(value, Mapping):
         raise TypeError("must be a mapping of pods' names to numbers")
     if not all(isinstance(name, str) for name in value):
@@ -147,10 +147,12 @@ def _read_ranks(value: Any, _: str) -> dict[str, float]:
     return _ranks(_encode({name: _finite(rank) for name, rank in value.items()}))
 
 
-def _finite(rank: Any) -> float:
-    if isinstance(rank, bool) or not isinstance(rank, int | float) or not isfinite(rank):
-        raise TypeError("must be a mapping of pods' names to finite numbers")
-    return float(rank)
+def _finite(rank: Any) -> Rank:
+    value: Any
+    value, why = (rank.value, rank.why) if isinstance(rank, Rank) else (rank, "")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError("must be a mapping of pods' names to finite numbers, or Ranks of such")
+    return Rank(float(value), why)
 
 
 def _read_resources(value: Any, name: str) -> list[Resources]:

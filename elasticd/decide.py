@@ -19,7 +19,7 @@ from elasticd.policy import Policy
 from elasticd.records import Decision, Sizing, Verdict
 from elasticd.resizing import size
 from elasticd.vetoes import vetoes
-from elasticd.victims import choice, chosen, leftover
+from elasticd.victims import choice, chosen, going, leftover
 from elasticd.zero import markings, paused
 
 __all__ = ["Case", "decide", "held", "announcements"]
@@ -234,13 +234,13 @@ def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark
     spare = seen.workload.replicas - found.replicas
     if found.verdict != "scale" or spare <= 0:
         return found, leftover(seen.workload, seen.pods)
-    said = case.ask("rank_pods")
+    said = case.ask("rank_pods", replicas=found.replicas)
     if said.failures:  # the count would fall by the wrong pods
         return replace(_failed(case, "AbleToScale", said.failures), wish=found.wish), ()
     priorities = case.hooks.priorities
-    ranks = [rank for _, rank in sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0]))]
-    first = chosen(seen.workload, seen.pods, ranks, spare)
-    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods)
+    ranks = dict(sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0])))
+    first = chosen(seen.workload, seen.pods, ranks, spare + going(seen.workload, seen.pods))
+    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods, ranks)
 
 
 def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:

@@ -10,7 +10,7 @@ from typing import Any
 import pluggy
 
 from elasticd.memory import Past
-from elasticd.model import Limit, Observation, Recommendation, Workload
+from elasticd.model import Limit, Observation, Rank, Recommendation, Workload
 from elasticd.policy import Policy, Strategy
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
@@ -50,8 +50,11 @@ def limit(policy: Policy, wish: int, observation: Observation, past: Past) -> Li
 
 
 @hookspec
-def rank_pods(workload: Workload, observation: Observation, past: Past) -> Mapping[str, float] | None:
-    """Which pods go first when the count falls: a number for each pod's name, the lowest first; 0 for one left out.
+def rank_pods(
+    workload: Workload, observation: Observation, past: Past, replicas: int
+) -> Mapping[str, float | Rank] | None:
+    """Which pods go first when the count falls to `replicas`: a number for each pod's name, the lowest first, 0 for one
+    left out; as a Rank it says why, for `explain`.
 
     Asked only when it falls. Of several ranks the one of the strategy with the highest priority goes first, and where
     that tells two pods not apart, the next. None: no opinion.

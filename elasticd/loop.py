@@ -18,7 +18,7 @@ from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
 from elasticd.model import Failure, Readings, Ref, Series, Workload
-from elasticd.observe import fingerprint, observe
+from elasticd.observe import fingerprint, observe, on_nodes
 from elasticd.past import HORIZON
 from elasticd.policy import Policy
 from elasticd.records import Decision, Outcome
@@ -244,7 +244,7 @@ class Loop:
         if roll.stuck(policy.name):
             return ()
         try:
-            return self.stock.serving(policy, roll.hooks(policy).reads)
+            return self.stock.serving(policy, roll.hooks(policy).fetched)
         except KeyboardInterrupt:
             raise
         except BaseException:
@@ -266,7 +266,8 @@ class Loop:
         hooks = roll.hooks(policy)
         observation = observe(policy, workload, self.snapshot, readings, hooks.reads, now)
         if hooks.looks_at_nodes:
-            observation = replace(observation, rooms=self.snapshot.rooms())
+            nodes = on_nodes(hooks.reads_of_nodes, observation.pods, readings, now, policy.max_age)
+            observation = replace(observation, rooms=self.snapshot.rooms(), nodes=nodes)
         if overlap := roll.ambiguity(ref, observation.pods):
             observation = replace(observation, fault=("AmbiguousSelector", overlap))
         mark, seen = fingerprint(observation), self._seen.get(key)

@@ -85,6 +85,10 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 """The annotation by which a ReplicaSet is told which pods it can spare best: those with the lowest number."""
 
 
+HEEDING = frozenset({"Deployment", "ReplicaSet", "CloneSet"})
+"""The kinds whose controllers look at costs. A StatefulSet always spares its highest ordinals."""
+
+
 class Container(Struct, frozen=True, gc=False):
     """A container that counts while the pod runs: an ordinary one, or a sidecar (restartable init container)."""
 
@@ -115,6 +119,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Its IP address; empty before it has one."""
     annotations: dict[str, str] = {}
     """Those that judgement looks at: elasticd's own, and the pod's deletion cost."""
+    waits: float | None = None
+    """Since when the scheduler finds no node for it; None: it has one, or has not been tried."""
     resize: str = ""
     killed: dict[str, float] = {}
 
@@ -180,7 +186,8 @@ class Observation(Struct, frozen=True, gc=False):
     `confirmed` is when the cluster last proved that this view is current. `fault` is why it must not be
     acted on (a condition reason and a sentence), empty when nothing is wrong. `autoscaler` is another that sets the
     workload's count, such as an HPA; empty when none is known. `rooms` are all nodes, for who `looks_at_nodes`; None:
-    nobody does.
+    nobody does. `nodes` are the series of nodes that somebody `reads_of_nodes`, by name, then by node, of those nodes
+    that pods of the workload are on: what can be trusted, and nothing else.
     """
 
     at: float
@@ -191,6 +198,7 @@ class Observation(Struct, frozen=True, gc=False):
     fault: tuple[str, str] = ("", "")
     autoscaler: str = ""
     rooms: tuple[Room, ...] | None = None
+    nodes: Mapping[str, Mapping[str, float]] = {}
 
 
 class Measure(Struct, frozen=True, gc=False):
@@ -220,6 +228,13 @@ class Recommendation(Struct, frozen=True, gc=False):
     expires: float | None = None
     priority: int = 0
     abstains: bool = False
+
+
+class Rank(Struct, frozen=True, gc=False):
+    """How soon a pod goes when the count falls, the lowest value first, and why, in a few words."""
+
+    value: float
+    why: str = ""
 
 
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]

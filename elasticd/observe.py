@@ -3,7 +3,7 @@
 Knows how series are looked up and which of several sources is taken; knows no clock and no I/O.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -41,6 +41,27 @@ def observe(
         fault=("InvalidSelector", fault) if fault else ("", ""),
         autoscaler=snapshot.autoscaler(workload.ref),
     )
+
+
+def on_nodes(
+    names: Iterable[str], pods: Iterable[Pod], readings: Sequence[Readings], at: float, max_age: float
+) -> dict[str, dict[str, float]]:
+    """What each node that a pod is on comes to, by series and then by node: as the first source says of which it can be
+    trusted. What nobody knows is left out."""
+    nodes = {pod.node for pod in pods if pod.node}
+    found: dict[str, dict[str, float]] = {}
+    for name in names:
+        known = {node: _of_node(name, node, readings, at, max_age) for node in nodes}
+        found[name] = {node: value for node, value in known.items() if value is not None}
+    return found
+
+
+def _of_node(name: str, node: str, readings: Sequence[Readings], at: float, max_age: float) -> float | None:
+    for said in readings:
+        found = grade(name, said.source, said.nodes.get(name, {}).get(node, ()), at, max_age)
+        if found.trusted:
+            return sum(sample.value for sample in found.samples)
+    return None
 
 
 def _heard_of(_: Ref, pods: tuple[Pod, ...]) -> tuple[list[str], int]:
@@ -149,7 +170,8 @@ def _instead(series: Series, others: Sequence[Series]) -> Series:
 
 
 def fingerprint(observation: Observation) -> tuple[object, ...]:
-    """Equal for two observations between which nothing moved but the clock. Snapshots share the pods that did not
+    """Equal for two observations between which nothing moved but the clock, or what nodes are used: that says which
+    pods go, and not whether. Snapshots share the pods that did not
     change, so comparing them costs a look at their identities."""
     moved = tuple((one.quality, [sample.measured for sample in one.samples]) for one in observation.series.values())
     return (

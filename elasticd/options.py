@@ -72,8 +72,10 @@ def _described(kind: inspect.Type) -> str:
     extra = kind.extra_json_schema if isinstance(kind, inspect.Metadata) else None
     bare = _bare(kind)
     members = bare.types if isinstance(bare, inspect.UnionType) else ()
-    own = str((extra or {}).get("description", "")) or next(filter(None, map(_described, members)), "")
     structs = _structs_in(_item(kind) or kind)
+    own = str((extra or {}).get("description", "")) or next(
+        filter(None, (_described(one) for one in members if _bare(one) not in structs)), ""
+    )
     return own or (summary(structs[0].cls).removesuffix(".") if len(structs) == 1 else "")
 
 

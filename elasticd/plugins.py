@@ -227,6 +227,7 @@ class Hooks:
             if strategy not in distinct:  # a second voice that says the same changes nothing, and pluggy refuses it
                 distinct.append(strategy)
         self.reads = _union(strategy.reads() for strategy in distinct)
+        self.reads_of_nodes = frozenset(name for strategy in distinct for name in strategy.reads_of_nodes())
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.priorities: dict[str, int] = {}
@@ -242,6 +243,11 @@ class Hooks:
             manager.register(strategy, name)
             self.priorities[name] = strategy.priority
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
+
+    @property
+    def fetched(self) -> frozenset[str] | None:
+        """The series that sources are asked for, of pods, workloads or nodes; None: all there are."""
+        return None if self.reads is None else self.reads | self.reads_of_nodes
 
     def heeds(self, hook: str) -> bool:
         """Whether any of them implements a hook."""

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from elasticd.batch import JOB_KIND
-from elasticd.model import Ref, Workload
+from elasticd.model import HEEDING, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Count = Annotated[int, Meta(ge=0, description="replicas")]
@@ -25,11 +25,17 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     looks_at_nodes: ClassVar[bool] = False
     """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
 
-    priority: Annotated[int, Meta(description='the highest wins with combine = "priority"')] = 0
+    priority: Annotated[
+        int, Meta(description='the highest wins with combine = "priority", and in choosing pods that go')
+    ] = 0
 
     def reads(self) -> tuple[str, ...] | None:
         """The names of the series it looks at, so that no others are fetched and recorded; None: all there are."""
         return None
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        """The names of the series of nodes that it wants in `observation.nodes`, where it `looks_at_nodes`."""
+        return ()
 
     def recalls(self) -> float:
         """Seconds for which `past.points` must hold what the series it reads came to; 0: it looks at none of them."""
@@ -214,3 +220,12 @@ class Policy(Struct, frozen=True, kw_only=True):
         if self.workload is not None:
             return workload.ref == self.workload.ref
         return self.select is not None and self.select.matches(workload)
+
+
+def unheeded(policy: Policy) -> str | None:
+    """What is wrong with ranking pods under this policy, as `Strategy.check` says it; None: nothing."""
+    target = policy.job.target if policy.job else policy.workload or policy.select
+    if target is None or target.kind in HEEDING:
+        return None
+    kinds = ", ".join(sorted(HEEDING))
+    return f"type: must be for one of {kinds}, is for {target.kind}, whose controller heeds no deletion cost"

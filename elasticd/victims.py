@@ -8,24 +8,29 @@ from collections.abc import Mapping, Sequence
 
 from elasticd.actions import Mark
 from elasticd.derived import Derived
-from elasticd.model import COST, Pod, Ref, Workload
+from elasticd.model import COST, HEEDING, Pod, Rank, Ref, Workload
 
 VICTIM = "elasticd.io/victim-of"
 """The policy that has chosen the pod. A cost without it is somebody else's, and left alone."""
 
-HEEDING = frozenset({"Deployment", "ReplicaSet", "CloneSet"})
-"""The kinds whose controllers look at costs. A StatefulSet always spares its highest ordinals."""
+Ranks = Mapping[str, Mapping[str, Rank]]
+"""By the name of who ranks, in the order in which they count, then by pod."""
 
 _FIRST = -1_000_000
+_LEFT_OUT = Rank(0.0)
 
 
-def chosen(workload: Workload, pods: Sequence[Pod], ranks: Sequence[Mapping[str, float]], spare: int) -> list[Pod]:
+def chosen(workload: Workload, pods: Sequence[Pod], ranks: Ranks, spare: int) -> list[Pod]:
     """The `spare` pods that go first: those that a ReplicaSet spares anyway, and then by the ranks, the lowest first,
     where the first of them that tells two pods apart decides. Empty where nobody would heed it."""
     if workload.ref.kind not in HEEDING or not ranks:
         return []
     live = [pod for pod in pods if not pod.deleted and not (COST in pod.annotations and VICTIM not in pod.annotations)]
-    return sorted(live, key=lambda pod: (*_spared(pod), *(rank.get(pod.name, 0.0) for rank in ranks), pod.name))[:spare]
+    return sorted(live, key=lambda pod: (*_spared(pod), *(one.value for one in _ranked(ranks, pod)), pod.name))[:spare]
+
+
+def _ranked(ranks: Ranks, pod: Pod) -> list[Rank]:
+    return [rank.get(pod.name, _LEFT_OUT) for rank in ranks.values()]
 
 
 def _spared(pod: Pod) -> tuple[bool, bool, bool]:
@@ -33,15 +38,26 @@ def _spared(pod: Pod) -> tuple[bool, bool, bool]:
     return bool(pod.node), pod.phase == "Running", pod.ready is True
 
 
-def choice(ref: Ref, policy: str, first: Sequence[Pod], pods: Sequence[Pod]) -> tuple[Mark, ...]:
-    """Costs for these pods, and none for others that were chosen before."""
+def choice(
+    ref: Ref, policy: str, first: Sequence[Pod], pods: Sequence[Pod], ranks: Ranks | None = None
+) -> tuple[Mark, ...]:
+    """Costs for these pods, each with why, and none for others that were chosen before."""
     wanted = {pod.uid: str(_FIRST + index) for index, pod in enumerate(first)}
     marks = [
-        Mark(ref, pod.uid, {COST: wanted[pod.uid], VICTIM: policy}, pod.name, f"goes as number {index}")
+        Mark(ref, pod.uid, {COST: wanted[pod.uid], VICTIM: policy}, pod.name, _why(index, pod, ranks or {}))
         for index, pod in enumerate(first, 1)
         if pod.annotations.get(COST) != wanted[pod.uid]
     ]
     return (*marks, *(_unmark(ref, pod) for pod in _chosen_before(ref, tuple(pods)) if pod.uid not in wanted))
+
+
+def _why(number: int, pod: Pod, ranks: Ranks) -> str:
+    """Which place it has, and what each of those that rank says of it."""
+    told = [
+        f"{name} {one.value:g}" + f" ({one.why})" * bool(one.why)
+        for name, one in zip(ranks, _ranked(ranks, pod), strict=True)
+    ]
+    return ": ".join([f"goes as number {number}", *(["; ".join(told)] if told else [])])
 
 
 def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
@@ -50,6 +66,12 @@ def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
     if not marked or max(workload.status_replicas, _live(pods)) > workload.replicas:
         return ()
     return tuple(_unmark(workload.ref, pod) for pod in marked)
+
+
+def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
+    """How many of those chosen before its controller has yet to delete: they go, whoever else must."""
+    marked = _chosen_before(workload.ref, pods)
+    return min(len(marked), max(0, _live(pods) - workload.replicas)) if marked else 0
 
 
 def _live(pods: Sequence[Pod]) -> int:

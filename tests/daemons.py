@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 20.0
+PATIENCE = 50.0
 """Seconds to wait for a condition. Only a failing test waits that long."""
 
 SETTINGS = """
@@ -111,7 +111,7 @@ class Daemon:
         return self.logged(r"pages at (http://\S+)")[-1]
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(self.address + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.address + path, timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
     def decision(self) -> dict[str, Any]:

@@ -33,8 +33,10 @@ EXAMPLES = [
     "jobs",
     "limits",
     "schedule",
+    "spread",
     "step-tolerance",
     "vertical",
+    "victims",
 ]
 
 
@@ -126,6 +128,16 @@ def test_an_example_of_one_strategy_names_every_option_of_it_that_means_somethin
     assert (table["type"], strategy.__struct_config__.tag) == (name, name)
     elsewhere = {"priority"} | ({"target"} if name == "double-threshold" else set())  # one strategy; mode "paper"
     assert set(missing(strategy, table)) == elsewhere
+
+
+@pytest.mark.parametrize(("example", "missed"), [("spread", set()), ("victims", {"priority"})])
+def test_an_example_of_a_strategy_that_chooses_pods_names_every_option_of_it(
+    example: str, missed: set[str], registry: Registry
+) -> None:
+    path = CONFIG / "policies" / f"{example}.toml"
+    (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == example]
+    (strategy,) = [one for one in load_policy(path, registry).strategies if one.__struct_config__.tag == example]
+    assert set(missing(strategy, table)) == missed
 
 
 def test_limits_example_has_every_limit(registry: Registry) -> None:

@@ -1,39 +1,18 @@
 """What `make demo` promises, in virtual time: the shipped settings and policies, through the daemon's own loop."""
 
-import asyncio
 from collections.abc import Callable
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
-from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.plugins import discover
 from elasticd.records import Decision, Outcome
-from elasticd.testing import simulate
+from tests.demos import DAY, DEMO, START, play
 from tests.test_loop import Told
 
-DEMO = Path(__file__).parent.parent / "config" / "demo" / "elasticd.toml"
-SECONDS = 120.0
-DAY = 120
-"""Seconds of a day of the catalog, which begins with each even minute of the clock."""
-START = 1_700_000_040.0
-assert START % DAY == 0
 STARTS_UP = 12.0
 """Seconds that a pod of the catalog takes."""
-
-
-def play(start: float = START, only: str = "") -> Told:
-    """What the demo decides and does in its first two minutes, as a whole or about one workload."""
-    registry, told = discover(), Told()
-    settings = load_settings(DEMO, registry)
-    policies, errors = load_policies(settings.policies, registry)
-    assert errors == []
-    assert isinstance(settings.cluster, Simulated)
-    chosen = [policy for policy in policies if only in ("", policy.name)]
-    asyncio.run(simulate(settings.cluster, chosen, SECONDS, sources=settings.sources, listeners=[told], start=start))
-    return told
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +55,7 @@ def test_it_has_a_policy_for_each_family_of_strategies() -> None:
     registry = discover()
     policies, _ = load_policies(load_settings(DEMO, registry).policies, registry)
     used = {str(type(one).__struct_config__.tag) for policy in policies for one in policy.strategies}
-    assert used >= {"hpa", "cadence", "step-tolerance", "burst", "schedule", "forecast", "event", "jobs", "vertical"}
+    assert used >= {"hpa", "cadence", "step-tolerance", "burst", "schedule", "forecast", "event", "jobs", "vertical", "spread"}
 
 
 def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Told) -> None:
@@ -100,6 +79,13 @@ def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told:
     assert gradual
     assert all(0 < before - after <= 4 for _, before, after in gradual)
     assert gradual[-1][2] == 2
+
+
+def test_of_the_search_s_pods_those_on_elastic_nodes_go_first(told: Told) -> None:
+    first, *_ = [one for one in decisions(told, "search") if one.action and one.replicas < one.current]
+    chosen = [mark.reason for mark in first.marks if mark.pod]
+    assert len(chosen) == 4
+    assert all("elastic has" in reason for reason in chosen)
 
 
 def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable_window(told: Told) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.model import Node, Pod, Quality, Readings, Ref, Room, Sample, Workload
-from elasticd.observe import fingerprint, observe
+from elasticd.observe import fingerprint, observe, on_nodes
 from elasticd.policy import Bounds, Policy, Trust
 
 NOW = 1000.0
@@ -272,3 +272,29 @@ def test_room_that_comes_is_something_new() -> None:
     node = Node("n", "n", True)
     full, free = (replace(seen, rooms=(Room(node, {"cpu": cpu}),)) for cpu in (0.0, 1.0))
     assert fingerprint(full) != fingerprint(free)
+
+
+def of_node(value: float, age: float = 0.0) -> tuple[Sample, ...]:
+    return (Sample(value, NOW - age, NOW),)
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        pytest.param([{"n1": of_node(2.0), "n9": of_node(7.0)}], {"n1": 2.0}, id="of the nodes that pods are on"),
+        pytest.param([{"n1": of_node(0.0)}], {"n1": 0.0}, id="an idle one"),
+        pytest.param([{}], {}, id="none"),
+        pytest.param([{"n1": of_node(2.0, age=999)}], {}, id="a stale one is not known"),
+        pytest.param([{"n1": of_node(float("nan"))}], {}, id="nor is NaN"),
+        pytest.param([{"n1": of_node(2.0, age=999)}, {"n1": of_node(3.0)}], {"n1": 3.0}, id="the next source"),
+        pytest.param(
+            [{"n1": of_node(2.0)}, {"n1": of_node(3.0), "n2": of_node(4.0)}], {"n1": 2.0, "n2": 4.0}, id="each"
+        ),
+    ],
+)
+def test_series_of_nodes_are_those_of_the_nodes_that_pods_are_on(
+    said: list[dict[str, tuple[Sample, ...]]], known: dict[str, float]
+) -> None:
+    readings = [Readings(f"s{index}", NOW, nodes={"cpu": given}) for index, given in enumerate(said)]
+    pods = (replace(pod("a"), node="n1"), replace(pod("b"), node="n2"), pod("c"))
+    assert on_nodes(["cpu", "disk"], pods, readings, NOW, 120.0) == {"cpu": known, "disk": {}}

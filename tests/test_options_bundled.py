@@ -47,6 +47,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
     "rate": [{"up": RATES, "down": RATES}],
     "schedule": [{"windows": [{**HOURS, "replicas": 3}], "instants": [{"at": "0 8 * * *", "replicas": 3}]}],
     "scheduled-bounds": [{"windows": [{**HOURS, "max": 3}]}],
+    "spread": [{"subsets": [{"name": "a", "labels": {"pool": "a"}, "max": 4}, {"name": "b"}]}],
     "staged": [{"up": {"percent": 50}, "down": {"percent": 50}, "guards": GUARDS}],
     "vertical": [{"cpu": {"margin": 0.1}, "memory": {"margin": 0.1}}],
 }
@@ -127,7 +128,8 @@ def nonsense(kind: inspect.Type) -> Iterator[tuple[Any, str]]:
     if isinstance(kind, inspect.IntType | inspect.FloatType):
         yield from beyond(kind)
     if isinstance(kind, inspect.StrType | inspect.VarTupleType) and kind.min_length:
-        yield "" if isinstance(kind, inspect.StrType) else [], "must not be empty"
+        few = f"must have at least {kind.min_length} entries"
+        yield "" if isinstance(kind, inspect.StrType) else [], few if kind.min_length > 1 else "must not be empty"
 
 
 def beyond(kind: inspect.IntType | inspect.FloatType) -> Iterator[tuple[Any, str]]:

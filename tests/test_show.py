@@ -10,7 +10,7 @@ from elasticd import show
 from elasticd.actions import Resize
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.jobs import grow, tidy
-from elasticd.model import Condition, Limit, Quality, Ref, Series
+from elasticd.model import Condition, Limit, Quality, Recommendation, Ref, Series
 from elasticd.records import Outcome, Sizing
 from elasticd.resources import Resources
 from tests.batches import SET, ended, workload

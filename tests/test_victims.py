@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from elasticd.api import Mark, Observation, Recommendation, Strategy, hookimpl
 from elasticd.asking import Case
 from elasticd.decide import decide
-from elasticd.model import COST, Pod, Ref, Workload
+from elasticd.model import COST, Pod, Rank, Ref, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy, Target
 from elasticd.testing import observation
-from elasticd.victims import VICTIM, choice, chosen, leftover
+from elasticd.victims import VICTIM, Ranks, choice, chosen, leftover
 
 REF = Ref("default", "Deployment", "web")
 
@@ -31,6 +31,11 @@ def marked(name: str, cost: str = "-5", **changes: Any) -> Pod:
 
 def web(replicas: int, status: int | None = None, kind: str = "Deployment") -> Workload:
     return Workload(replace(REF, kind=kind), "uid", "1", replicas, replicas if status is None else status)
+
+
+def ranked(*ranks: Mapping[str, float]) -> Ranks:
+    """As judgement puts them together."""
+    return {f"r{index}": {name: Rank(value) for name, value in rank.items()} for index, rank in enumerate(ranks)}
 
 
 PODS = [pod("a"), pod("b"), pod("c"), pod("d")]
@@ -55,12 +60,12 @@ PODS = [pod("a"), pod("b"), pod("c"), pod("d")]
 def test_the_pods_that_go_first(
     pods: Sequence[Pod], ranks: Sequence[Mapping[str, float]], spare: int, names: str
 ) -> None:
-    assert "".join(one.name for one in chosen(web(4), pods, ranks, spare)) == names
+    assert "".join(one.name for one in chosen(web(4), pods, ranked(*ranks), spare)) == names
 
 
 @pytest.mark.parametrize(("kind", "heeds"), [("Deployment", True), ("ReplicaSet", True), ("StatefulSet", False)])
 def test_nothing_is_chosen_where_nobody_would_heed_it(kind: str, heeds: bool) -> None:
-    assert bool(chosen(web(4, kind=kind), PODS, [{"a": 1.0}], 1)) is heeds
+    assert bool(chosen(web(4, kind=kind), PODS, ranked({"a": 1.0}), 1)) is heeds
 
 
 def test_the_first_has_the_lowest_cost_and_all_are_far_below_that_of_others() -> None:
@@ -97,7 +102,7 @@ def test_costs_are_taken_away_when_nothing_is_to_spare(workload: Workload, pods:
     assert "".join(mark.pod for mark in leftover(workload, pods)) == cleared
 
 
-class Ranks(Strategy, tag="ranks", frozen=True):
+class Ranking(Strategy, tag="ranks", frozen=True):
     """Wants a count, and ranks pods."""
 
     replicas: int = 2
@@ -112,7 +117,7 @@ class Ranks(Strategy, tag="ranks", frozen=True):
         return self.answer
 
 
-class Alike(Ranks, tag="alike", frozen=True):
+class Alike(Ranking, tag="alike", frozen=True):
     """Another, first by name."""
 
 
@@ -126,25 +131,60 @@ def case(*voices: Strategy, seen: Observation | None = None, most: int = 10) -> 
 
 
 def test_hook_rank_pods_says_which_go_first_and_is_written_before_the_count() -> None:
-    decision = decide(case(Ranks(answer={"web-3": -1, "web-1": -2})))
+    decision = decide(case(Ranking(answer={"web-3": -1, "web-1": -2})))
     assert decision.action is not None
     assert [mark.pod for mark in decision.marks] == ["web-1", "web-3"]
 
 
+def test_hook_rank_pods_may_say_why_and_explain_shows_it_beside_what_others_say() -> None:
+    why = Rank(-2.5, "idle")
+    decision = decide(case(Ranking(answer={"web-3": why, "web-1": -3}), Alike(answer={"web-3": -1})))
+    assert [(mark.pod, mark.reason) for mark in decision.marks] == [
+        ("web-3", "goes as number 1: alike -1; ranks -2.5 (idle)"),
+        ("web-1", "goes as number 2: alike 0; ranks -3"),
+    ]
+
+
+class Told(Strategy, tag="told", frozen=True):
+    """Lets the pod go that has the number of the count it is told."""
+
+    @hookimpl
+    def rank_pods(self, replicas: int) -> Mapping[str, float]:
+        return {f"web-{replicas}": -1}
+
+
+def test_hook_rank_pods_knows_what_the_count_falls_to() -> None:
+    assert [mark.pod for mark in decide(case(Ranking(replicas=3), Told())).marks] == ["web-3"]
+
+
 def test_hook_rank_pods_of_the_highest_priority_goes_first() -> None:
-    low, high = Ranks(answer={"web-0": -1}), Alike(answer={"web-2": -1}, priority=1)
+    low, high = Ranking(answer={"web-0": -1}), Alike(answer={"web-2": -1}, priority=1)
     assert [mark.pod for mark in decide(case(low, high)).marks] == ["web-2", "web-0"]
-    low, high = Ranks(answer={"web-0": -1}, priority=1), Alike(answer={"web-2": -1})
+    low, high = Ranking(answer={"web-0": -1}, priority=1), Alike(answer={"web-2": -1})
     assert [mark.pod for mark in decide(case(high, low)).marks] == ["web-0", "web-2"]
 
 
 @pytest.mark.parametrize("wish", [4, 6])
 def test_nobody_is_ranked_when_the_count_does_not_fall(wish: int) -> None:
-    assert decide(case(Ranks(replicas=wish, answer=RuntimeError))).marks == ()
+    assert decide(case(Ranking(replicas=wish, answer=RuntimeError))).marks == ()
+
+
+def test_two_falls_before_a_pod_has_gone_choose_for_both() -> None:
+    seen = observation([0.5] * 4, replicas=3)  # its controller has not yet deleted the first
+    first, *others = seen.pods
+    seen = replace(seen, pods=(replace(first, annotations={COST: "-1000000", VICTIM: "p"}), *others))
+    decision = decide(case(Ranking(answer={"web-0": -2, "web-3": -1}), seen=seen))
+    assert (decision.current, decision.replicas) == (3, 2)
+    assert [(mark.pod, mark.annotations[COST]) for mark in decision.marks] == [("web-3", "-999999")]
+
+
+def test_surge_pods_of_a_rollout_are_not_taken_for_pods_to_spare() -> None:
+    seen = observation([0.5] * 4, replicas=3)
+    assert [mark.pod for mark in decide(case(Ranking(answer={"web-3": -1}), seen=seen)).marks] == ["web-3"]
 
 
 def test_pods_above_the_bounds_go_in_order_too() -> None:
-    decision = decide(case(Ranks(answer={"web-2": -1}), most=3))
+    decision = decide(case(Ranking(answer={"web-2": -1}), most=3))
     assert (decision.replicas, [mark.pod for mark in decision.marks]) == (3, ["web-2"])
 
 
@@ -160,7 +200,7 @@ def test_pods_above_the_bounds_go_in_order_too() -> None:
     ],
 )
 def test_a_rank_that_makes_no_sense_holds_rather_than_let_the_wrong_pods_go(answer: Any) -> None:
-    decision = decide(case(Ranks(answer=answer)))
+    decision = decide(case(Ranking(answer=answer)))
     assert (decision.verdict, decision.replicas, decision.reason) == ("hold", 4, "PluginFailed")
     assert decision.marks == ()
     assert decision.wish == 2
@@ -177,7 +217,7 @@ def test_whoever_is_spared_is_worth_no_less_than_whoever_goes(
 ) -> None:
     pods = [pod(f"p{index}", ready=ready, deleted=gone) for index, (_, ready, gone) in enumerate(given_)]
     rank = {f"p{index}": value for index, (value, _, _) in enumerate(given_)}
-    first = chosen(web(replicas), pods, [rank], spare)
+    first = chosen(web(replicas), pods, ranked(rank), spare)
     live = [one for one in pods if not one.deleted]
     assert len(first) == min(spare, len(live))
     worth = {one.name: (one.ready is True, rank[one.name]) for one in live}

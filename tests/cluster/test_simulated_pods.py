@@ -41,10 +41,10 @@ async def test_a_pod_that_fits_nowhere_stays_pending_without_node_start_or_condi
 async def test_a_pending_pod_starts_when_room_is_given_back() -> None:
     node = {"name": "a", "cpu": "2", "memory": "8Gi"}
     play = Play(web(cpu="1", replicas=2, **SLOW), {"name": "late", "cpu": "1", **SLOW}, nodes=[node])
-    assert [pod.node for pod in (await play.pods(10, "late")).values()] == [""]
+    assert [(pod.node, pod.waits) for pod in (await play.pods(10, "late")).values()] == [("", START)]
     await play.scale(10, 1)
     assert [pod.started for pod in (await play.pods(13.9, "late")).values()] == [None]
-    assert [pod.started for pod in (await play.pods(30, "late")).values()] == [START + 14]
+    assert [(pod.started, pod.waits) for pod in (await play.pods(30, "late")).values()] == [(START + 14, None)]
     assert [pod.ready_changed for pod in (await play.pods(30, "late")).values()] == [START + 22]
 
 

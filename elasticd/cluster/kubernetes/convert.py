@@ -120,9 +120,18 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         deleted=meta.deletion_timestamp is not None,
         address=status.pod_ip,
         annotations=_looked_at(meta.annotations),
+        waits=_waits(status.conditions, offset) if not spec.node_name else None,
         resize=_resize(status.conditions),
         killed=_killed(status.container_statuses, offset),
     )
+
+
+def _waits(conditions: list[WireCondition] | None, offset: float) -> float | None:
+    """Since when no node takes it. A pod that is held back by a scheduling gate waits for no node."""
+    tried = _condition(conditions, "PodScheduled")
+    if tried is None or tried.status != "False" or tried.reason != "Unschedulable" or not tried.last_transition_time:
+        return None
+    return tried.last_transition_time.timestamp() + offset
 
 
 def to_node(node: WireNode) -> model.Node:

@@ -41,6 +41,8 @@ class SimulatedPod(Struct, eq=False):
     ready: bool | None = None
     ready_changed: float = 0.0
     deleted: bool = False
+    waits: float | None = None
+    """Since when no node takes it."""
     annotations: dict[str, str] = field(default_factory=dict)
     sizes: tuple[Container, ...] = ()
     """Its containers, where they were given other requests than the workload's; `taken` is then its room."""
@@ -81,6 +83,7 @@ class SimulatedPod(Struct, eq=False):
                 ready_changed=self.ready_changed,
                 deleted=self.deleted,
                 annotations=dict(self.annotations),
+                waits=self.waits,
                 resize=self.resize,
             )
         return self.seen

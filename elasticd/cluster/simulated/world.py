@@ -135,6 +135,9 @@ class World:
             # What did not fit will not fit before something is given back.
             if pod.owner.need not in self._too_big:
                 self._bind(pod)
+            if not pod.node and pod.waits is None:
+                pod.waits = self.now
+                self._touch(pod)
         for workload in self._unsettled:
             workload.serve(self.now, self._keep)
         self.changed.update(self._unsettled)
@@ -147,7 +150,7 @@ class World:
             return
         del self._unbound[pod]
         # The kubelet writes the start time and the first conditions as soon as the pod is its own.
-        pod.node, pod.started = node, self.now
+        pod.node, pod.started, pod.waits = node, self.now, None
         pod.ready, pod.ready_changed = False, self.now
         self._touch(pod)
         self._later(pod.owner.table.start_seconds, self._run, pod)

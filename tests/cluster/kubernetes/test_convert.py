@@ -97,6 +97,26 @@ def test_times_of_a_pod_are_moved_to_the_daemon_s_clock_but_none_that_is_missing
     assert (bare.started, bare.ready_changed) == (None, 0.0)
 
 
+UNBOUND: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+SINCE = {"lastTransitionTime": "1970-01-01T00:02:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "node", "waits"),
+    [
+        pytest.param(UNBOUND | SINCE, "", 130.0, id="no node takes it"),
+        pytest.param(UNBOUND, "", None, id="nobody says since when"),
+        pytest.param(UNBOUND | SINCE | {"reason": "SchedulingGated"}, "", None, id="held back: no node was tried"),
+        pytest.param({"type": "Ready", "status": "False", **SINCE}, "", None, id="not yet tried"),
+        pytest.param(UNBOUND | SINCE, "n1", None, id="it has one"),
+        pytest.param({"type": "PodScheduled", "status": "True", **SINCE}, "n1", None, id="and says so"),
+    ],
+)
+def test_since_when_a_pod_waits_for_a_node(condition: dict[str, Any], node: str, waits: float | None) -> None:
+    wire = {**FULL, "spec": {"nodeName": node}, "status": {"phase": "Pending", "conditions": [condition]}}
+    assert to_pod(msgspec.convert(wire, WirePod), 10.0).waits == waits
+
+
 def test_bare_pod_has_no_start_and_no_containers() -> None:
     pod = pod_of(spec={}, status={})
     assert (pod.started, pod.containers, pod.phase, pod.node) == (None, (), "", "")

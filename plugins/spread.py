@@ -1,0 +1,222 @@
+"""Spread: a fixed part of the pods on some nodes, an elastic part on others; the elastic part is emptied first.
+
+Knows nodes by their labels, and how many pods each subset of them should have; knows nothing of load. It places no
+pod: it says which go when the count falls, and how the pods there are lie.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Annotated, ClassVar
+
+from elasticd.api import (
+    Derived,
+    Limit,
+    Meta,
+    Node,
+    Observation,
+    Pod,
+    Policy,
+    Rank,
+    Room,
+    Strategy,
+    Struct,
+    field,
+    hookimpl,
+    unheeded,
+)
+
+Share = Annotated[int, Meta(ge=1)] | str
+_PERCENT = frozenset(f"{percent}%" for percent in range(1, 101))
+
+
+class Subset(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that have all of these labels, and no earlier subset's."""
+
+    name: Annotated[str, Meta(min_length=1, description="what it is called in decisions")]
+    labels: Annotated[dict[str, str], Meta(description="labels of its nodes; none: all that are left")] = field(
+        default_factory=dict
+    )
+    max: Annotated[
+        Share | None,
+        Meta(description='pods it takes at most, or part of the count ("50%", rounded up); none: the rest'),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no part of a count."""
+        if isinstance(self.max, str) and self.max not in _PERCENT:
+            raise ValueError(f'max: must be a number of pods or from "1%" to "100%", is "{self.max}"')
+
+    def share(self, replicas: int, left: int) -> int:
+        """How many of so many pods are its own, where earlier subsets leave so many."""
+        if self.max is None:
+            return left
+        most = self.max if isinstance(self.max, int) else -(-replicas * int(self.max[:-1]) // 100)
+        return min(most, left)
+
+
+class _Lie(Struct, frozen=True, gc=False):
+    """Where the pods of a workload are: by subset those that serve there, and so for nodes of no subset; how many are
+    on any node of each; those that do not serve, by name; and those on nodes that are not known."""
+
+    serving: tuple[tuple[Pod, ...], ...]
+    elsewhere: tuple[Pod, ...]
+    placed: tuple[int, ...]
+    idle: dict[str, int | None]
+    unknown: tuple[Pod, ...]
+
+    @property
+    def served(self) -> int:
+        """How many serve."""
+        return sum(map(len, self.serving)) + len(self.elsewhere) + len(self.unknown)
+
+
+class Spread(Strategy, tag="spread", frozen=True):
+    """Each subset of nodes takes its share of the count, in order; the last one takes the rest.
+
+    When the count falls, pods on nodes of no subset go first, then what is beyond its subset's share, the last subset
+    first. A share is reckoned from the count that it falls to, and a percentage of it is rounded up, so that the shares
+    always come to the whole. A strategy of lower priority chooses among the pods of a subset; only where pods of
+    several subsets must go at once, the youngest of all but the first go. Pods without a node and those that are not
+    ready go before all of them, because their ReplicaSet heeds no cost there. A pod on a node that is not known stays.
+
+    It also limits: while pods have found no node for `patience` seconds the count does not grow (NoRoomInSubsets). How
+    they lie is told with every decision: SubsetsFilled, or SubsetsOverflow where one has less than its share and a
+    later one more than its own, or a pod is on a node of no subset. Without nodes it ranks nothing: SubsetsUnknown.
+
+    It places no pod: kube-scheduler does, so prefer the first subset's labels in the pod template's node affinity.
+    Source: OpenKruise, WorkloadSpread (rescheduleCriticalSeconds is `patience`; its webhook is not here).
+    """
+
+    looks_at_nodes: ClassVar[bool] = True
+
+    subsets: Annotated[tuple[Subset, ...], Meta(min_length=2, description="in the order in which they are filled")]
+    patience: Annotated[
+        float, Meta(gt=0, le=86400, description="seconds that a pod may wait for a node before growth stops")
+    ] = 300.0
+
+    def __post_init__(self) -> None:
+        """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
+        for index, subset in enumerate(self.subsets):
+            key, last = f"subsets[{index}]", index == len(self.subsets) - 1
+            for earlier in self.subsets[:index]:
+                if earlier.name == subset.name:
+                    raise ValueError(f"{key}.name: must be given once, is {subset.name!r} again")
+                if earlier.labels.items() <= subset.labels.items():
+                    raise ValueError(f"{key}.labels: must not be part of subset {earlier.name}, is {subset.labels}")
+            if (subset.max is None) != last:
+                told = f"be left out of the last subset, is {subset.max}" if last else "be given, is missing"
+                raise ValueError(f"{key}.max: must {told}")
+        percent = sum(int(one.max[:-1]) for one in self.subsets if isinstance(one.max, str))
+        if percent > 100:
+            raise ValueError(f"subsets: must have at most 100 % together, have {percent} %")
+
+    def reads(self) -> tuple[str, ...]:
+        """None of them."""
+        return ()
+
+    def check(self, policy: Policy) -> str | None:
+        """Refused for kinds whose controllers heed no deletion cost."""
+        return unheeded(policy)
+
+    @hookimpl
+    def rank_pods(self, observation: Observation, replicas: int) -> Mapping[str, Rank] | None:
+        """Below 0 what is beyond a share, above it the rest; the first subset's pods have the highest."""
+        if not observation.rooms:
+            return None
+        lie, shares = self._lie(observation.pods, observation.rooms), self.shares(replicas)
+        size = len(self.subsets)
+        ranks = {pod.name: Rank(size + 1, "its node is not known") for pod in lie.unknown}
+        for name, subset in lie.idle.items():
+            ranks[name] = Rank(-1 - size, "in no subset") if subset is None else self._stays(subset)
+        spare = lie.served - replicas
+        going = max(0, min(spare, len(lie.elsewhere)))
+        ranks |= {pod.name: Rank(-1 - size, "in no subset") for pod in lie.elsewhere}
+        for index in reversed(range(size)):
+            spare -= going
+            pods = lie.serving[index]
+            going = max(0, min(spare, len(pods) - shares[index]))
+            why = f"{self.subsets[index].name} has {len(pods)}, its share is {shares[index]}"
+            # Where no earlier subset loses any, whoever ranks next may choose among all of this one.
+            first = pods if 0 < going == spare else _youngest(pods)[:going]
+            ranks |= {pod.name: self._stays(index) for pod in pods}
+            ranks |= {pod.name: Rank(-1 - index, why) for pod in first}
+        return ranks
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit | None:
+        """The current count at most, while pods wait for too long; else it only tells how they lie."""
+        if not observation.rooms:
+            return Limit("SubsetsUnknown", "no nodes are known, so that it does not limit")
+        current = observation.workload.replicas
+        lie, shares = self._lie(observation.pods, observation.rooms), self.shares(current)
+        parts = zip(self.subsets, lie.placed, shares, strict=True)
+        told = ", ".join(f"{subset.name} {placed} of {share}" for subset, placed, share in parts)
+        elsewhere = sum(1 for one in lie.idle.values() if one is None) + len(lie.elsewhere)
+        told += f", elsewhere {elsewhere}" * bool(elsewhere) + f", unknown {len(lie.unknown)}" * bool(lie.unknown)
+        late = _late(observation, self.patience)
+        if late:
+            message = f"no node for {late} pods for more than {self.patience:g} s; {told}"
+            return Limit("NoRoomInSubsets", message, None, current)
+        short = next((index for index, share in enumerate(shares) if lie.placed[index] < share), len(shares))
+        overflow = elsewhere or any(
+            placed > share for placed, share in zip(lie.placed[short:], shares[short:], strict=True)
+        )
+        return Limit("SubsetsOverflow" if overflow else "SubsetsFilled", told)
+
+    def shares(self, replicas: int) -> tuple[int, ...]:
+        """How many of so many pods each subset should have."""
+        found, left = [], replicas
+        for subset in self.subsets:
+            found.append(subset.share(replicas, left))
+            left -= found[-1]
+        return tuple(found)
+
+    def _stays(self, index: int) -> Rank:
+        return Rank(len(self.subsets) - index, f"in {self.subsets[index].name}")
+
+    def _lie(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> _Lie:
+        nodes = _by_name("", rooms)
+        serving: list[list[Pod]] = [[] for _ in self.subsets]
+        placed, idle = [0] * len(self.subsets), dict[str, int | None]()
+        elsewhere: list[Pod] = []
+        unknown: list[Pod] = []
+        for pod in pods:
+            if pod.deleted or not pod.node or pod.phase not in ("Pending", "Running"):
+                continue
+            node = nodes.get(pod.node)
+            index = None if node is None else self._subset(node)
+            if index is not None:
+                placed[index] += 1
+            if node is None:
+                unknown.append(pod)
+            elif pod.phase != "Running" or pod.ready is not True:
+                idle[pod.name] = index
+            else:
+                (elsewhere if index is None else serving[index]).append(pod)
+        return _Lie(tuple(map(tuple, serving)), tuple(elsewhere), tuple(placed), idle, tuple(unknown))
+
+    def _subset(self, node: Node) -> int | None:
+        """The first that has the node."""
+        labels = node.labels.items()
+        return next((index for index, one in enumerate(self.subsets) if one.labels.items() <= labels), None)
+
+
+def _late(seen: Observation, patience: float) -> int:
+    waits = (pod.waits for pod in seen.pods if not pod.deleted and not pod.node)
+    return sum(1 for since in waits if since is not None and seen.at - since > patience)
+
+
+def _youngest(pods: Sequence[Pod]) -> list[Pod]:
+    """Those that began last first."""
+    return sorted(pods, key=lambda pod: (-inf if pod.started is None else -pod.started, pod.name))
+
+
+_by_name: Derived[str, tuple[Room, ...], dict[str, Node]] = Derived(
+    lambda _, rooms: {room.node.name: room.node for room in rooms}
+)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Spread."""
+    return [Spread]

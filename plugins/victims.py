@@ -1,0 +1,160 @@
+"""Victims: which pods go first when the count falls, by their own load, their node's, their age and their pool.
+
+Knows how much each of these counts; knows nothing of why the count falls, or how far.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
+
+from elasticd.api import (
+    Derived,
+    Meta,
+    Observation,
+    Pod,
+    Policy,
+    Rank,
+    Room,
+    Series,
+    Strategy,
+    field,
+    hookimpl,
+    request_of,
+    unheeded,
+)
+
+Weight = Annotated[float, Meta(ge=0, le=1000, description="how much it counts beside the others; 0: not at all")]
+
+_PACKED = ("cpu", "memory")
+
+
+class Victims(Strategy, tag="victims", frozen=True):
+    """Ranks pods by the weighted mean of four terms, each from 0 (stays) to 1 (goes first): rank = -sum(w t) / sum(w).
+
+    load: 1 - use / request, the use cut at the request; of a series that not all pods request, 1 - use / largest use.
+    node: how full its node is, the part of it that pods request, of cpu or memory whichever is more; of `node_series`
+    the part that is used. With `nodes` "emptiest" 1 less that. age: 1 - age / oldest age; with `ages` "oldest" age /
+    oldest age. pool: 1 on nodes that have `labels`.
+
+    What is not known of a pod counts 0, as of one that is busy, so that no pod goes for lack of knowledge: one without
+    a sample (all, where the series is not trusted), without a start, or on a node that is not known.
+    "fullest" makes every scale-in a step to balance; "emptiest" empties nodes, so that they can be taken away.
+    Source: Koordinator, ScaleDownBinPack (deletion costs that empty nodes); the order of its LowNodeLoad.
+    """
+
+    looks_at_nodes: ClassVar[bool] = True
+
+    load: Weight = 1.0
+    node: Weight = 1.0
+    age: Weight = 0.0
+    pool: Weight = 0.0
+    series: Annotated[str, Meta(min_length=1, description="what a pod's own load is")] = "cpu"
+    nodes: Annotated[Literal["fullest", "emptiest"], Meta(description="of which nodes pods go first")] = "fullest"
+    node_series: Annotated[
+        tuple[Literal["cpu", "memory"], ...],
+        Meta(description="take what of each node is used, by these series of nodes; none: what pods request of it"),
+    ] = ()
+    ages: Annotated[Literal["youngest", "oldest"], Meta(description="which pods go first")] = "youngest"
+    labels: Annotated[dict[str, str], Meta(description="labels of the nodes whose pods go first")] = field(
+        default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what ranks nothing, and options that mean nothing."""
+        if not self.load + self.node + self.age + self.pool:
+            raise ValueError("load: must be > 0 unless node, age or pool is, is 0")
+        if self.pool and not self.labels:
+            raise ValueError("labels: must be given where pool > 0, is empty")
+        if self.labels and not self.pool:
+            raise ValueError("pool: must be > 0 where labels are given, is 0")
+        if self.node_series and not self.node:
+            raise ValueError("node: must be > 0 where node_series are given, is 0")
+
+    def reads(self) -> tuple[str, ...]:
+        """The series of the load, if that counts."""
+        return (self.series,) if self.load else ()
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        """Those that say how full a node is, if that counts."""
+        return self.node_series if self.node else ()
+
+    def check(self, policy: Policy) -> str | None:
+        """Refused for kinds whose controllers heed no deletion cost."""
+        return unheeded(policy)
+
+    @hookimpl
+    def rank_pods(self, observation: Observation) -> Mapping[str, Rank]:
+        """From -1 (goes first) to 0 (stays), with the terms that count."""
+        pods = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+        weights = {"load": self.load, "node": self.node, "age": self.age, "pool": self.pool}
+        terms = {
+            "load": self._idle(pods, observation.series.get(self.series)) if self.load else {},
+            "node": self._on_nodes(pods, observation) if self.node else {},
+            "age": self._aged(pods, observation.at) if self.age else {},
+            "pool": self._in_pool(pods, observation.rooms or ()) if self.pool else {},
+        }
+        counted = {name: weight for name, weight in weights.items() if weight}
+        return {pod.name: _rank({name: terms[name].get(pod.name) for name in counted}, counted) for pod in pods}
+
+    def _idle(self, pods: Sequence[Pod], series: Series | None) -> dict[str, float]:
+        """How little each pod that was heard uses."""
+        if series is None or not series.trusted:
+            return {}
+        used: dict[str, float] = {}
+        for sample in series.samples:
+            used[sample.pod] = used.get(sample.pod, 0.0) + sample.value
+        requests = {pod.name: request_of(pod, self.series) for pod in pods}
+        relative = all(requests.values())
+        largest = max(used.values(), default=0.0) or 1.0
+        return {
+            name: 1 - min(1.0, max(0.0, used[name] / (request if relative else largest)))
+            for name, request in requests.items()
+            if name in used
+        }
+
+    def _on_nodes(self, pods: Sequence[Pod], seen: Observation) -> dict[str, float]:
+        """How full, or empty, the node of each pod is."""
+        known, found = _by_name("", seen.rooms or ()), dict[str, float]()
+        for pod in pods:
+            part = self._fullness(known[pod.node], seen.nodes) if pod.node in known else None
+            if part is not None:
+                found[pod.name] = part if self.nodes == "fullest" else 1 - part
+        return found
+
+    def _fullness(self, room: Room, used: Mapping[str, Mapping[str, float]]) -> float | None:
+        """From 0 to 1; None where it is not known of any resource what the node has, and what is used of it."""
+        whole, name = room.node.allocatable, room.node.name
+        if self.node_series:
+            taken = {str(one): used[one][name] for one in self.node_series if name in used.get(one, {})}
+        else:
+            taken = {one: whole[one] - room.free.get(one, 0.0) for one in _PACKED if one in whole}
+        parts = [amount / whole[one] for one, amount in taken.items() if whole.get(one)]
+        return min(1.0, max(0.0, *parts)) if parts else None
+
+    def _aged(self, pods: Sequence[Pod], at: float) -> dict[str, float]:
+        """How young, or old, each is beside the oldest."""
+        ages = {pod.name: max(0.0, at - pod.started) for pod in pods if pod.started is not None}
+        oldest = max(ages.values(), default=0.0) or 1.0
+        return {name: age / oldest if self.ages == "oldest" else 1 - age / oldest for name, age in ages.items()}
+
+    def _in_pool(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> dict[str, float]:
+        """1 for those on nodes with the labels."""
+        known, wanted = _by_name("", rooms), self.labels.items()
+        on = ((pod.name, known.get(pod.node)) for pod in pods)
+        return {name: float(wanted <= room.node.labels.items()) for name, room in on if room is not None}
+
+
+def _rank(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> Rank:
+    total = sum(weight * (terms[name] or 0.0) for name, weight in weights.items())
+    why = ", ".join(f"{name} unknown" if term is None else f"{name} {term:.2f}" for name, term in terms.items())
+    return Rank(-total / sum(weights.values()), why)
+
+
+_by_name: Derived[str, tuple[Room, ...], dict[str, Room]] = Derived(
+    lambda _, rooms: {room.node.name: room for room in rooms}
+)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Victims."""
+    return [Victims]
