@@ -364,7 +364,9 @@ def _options(found: Sequence[Option]) -> Table:
         if above.endswith("]") and above[-2] != "[" and above != before:  # of a table of this type
             table.add_row(f"{inward[2:]}  [{above.rpartition('[')[2]}", "", "", "")
         before = above
-        default = "" if option.kind == "table" and option.default.startswith('{"') else option.default  # in its own rows
+        default = (
+            "" if option.kind == "table" and option.default.startswith('{"') else option.default
+        )  # in its own rows
         table.add_row(inward + name, option.kind, default, option.description)
     return table
 

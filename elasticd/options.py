@@ -99,7 +99,11 @@ def _kind(kind: inspect.Type) -> str:
 def _bounds(kind: inspect.Type) -> str:
     words = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
     bounds = [(sign, getattr(kind, key, None)) for key, sign in words]
-    found = [f"{sign} {bound:g}" if abs(bound) < 1e6 else f"{sign} {bound:.0f}" for sign, bound in bounds if bound is not None]
+    found = [
+        f"{sign} {bound:g}" if abs(bound) < 1e6 else f"{sign} {bound:.0f}"
+        for sign, bound in bounds
+        if bound is not None
+    ]
     return f" {', '.join(found)}" if found else ""
 
 

@@ -233,7 +233,7 @@ def test_nonsense_is_refused_in_one_line_that_says_where_what_must_hold_and_what
 )
 def test_what_nonsense_is_put_into_is_right_by_itself(name: str, table: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "right.toml").write_text(policy(name, table))
-    assert load_policy(tmp_path / "right.toml", REGISTRY)
+    assert load_policy(tmp_path / "right.toml", REGISTRY).name == "right"
 
 
 FREE = {"priority", "guards[].above"}

@@ -82,9 +82,7 @@ def wants(strategy: str, replicas: int | None, **changes: Any) -> Recommendation
 @pytest.mark.parametrize(
     ("wish", "opinions", "rows"),
     [
-        pytest.param(
-            6, (wants("a", 2), wants("b", 6)), ["a 2 Why", "> b 6 Why"], id="what the wish is has a mark"
-        ),
+        pytest.param(6, (wants("a", 2), wants("b", 6)), ["a 2 Why", "> b 6 Why"], id="what the wish is has a mark"),
         pytest.param(
             6, (wants("a", 6, priority=1), wants("b", 6)), ["> a 6 Why", "b 6 Why"], id="one of equals, by priority"
         ),

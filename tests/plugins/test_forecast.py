@@ -47,7 +47,7 @@ def seen(forecast: Forecast | None, quality: Quality = Quality.FRESH, at: float 
 
 def wanted(strategy: Ahead, forecast: Forecast | None, quality: Quality = Quality.FRESH, at: float = NOW) -> int | None:
     said = strategy.recommend_replicas(seen(forecast, quality, at))
-    return None if said is None else said.replicas
+    return said.replicas
 
 
 def test_it_is_registered() -> None:
