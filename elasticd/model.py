@@ -215,9 +215,9 @@ class Measure(Struct, frozen=True, gc=False):
 class Recommendation(Struct, frozen=True, gc=False):
     """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink.
 
-    After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. One that `abstains` is none
-    either, whose `replicas` is None: nothing is held for it, but its reason is told. `strategy` and `priority` are set
-    by judgement.
+    After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. One that `abstains`, with
+    `replicas` None, is none either: nothing is held for it, but its reason is told. `strategy` and `priority` are set by
+    judgement.
     """
 
     replicas: int | None

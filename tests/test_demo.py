@@ -55,18 +55,8 @@ def test_it_has_a_policy_for_each_family_of_strategies() -> None:
     registry = discover()
     policies, _ = load_policies(load_settings(DEMO, registry).policies, registry)
     used = {str(type(one).__struct_config__.tag) for policy in policies for one in policy.strategies}
-    assert used >= {
-        "hpa",
-        "cadence",
-        "step-tolerance",
-        "burst",
-        "schedule",
-        "forecast",
-        "event",
-        "jobs",
-        "vertical",
-        "spread",
-    }
+    reactive, others = {"hpa", "cadence", "step-tolerance", "burst"}, {"schedule", "forecast", "event", "jobs"}
+    assert used >= reactive | others | {"vertical", "spread"}
 
 
 def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Told) -> None:
@@ -104,9 +94,7 @@ def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable
     downs = [at for at, before, after in changes(told, "api") if after < before]
     assert 42 <= ups[0] <= 44  # the burst lasts from 42 s to 50 s
     assert ups[-1] <= 46
-    assert (
-        min(downs) >= 50 + 20 - 8
-    )  # the last second of the burst leaves the window of 20 s at 70 s, most of it before
+    assert min(downs) >= 42 + 20  # the first second of the burst leaves the window of 20 s
     assert max(after for _, _, after in changes(told, "api")) == 9
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
+from elasticd import show
 from elasticd.forecasting import fit
 from elasticd.forecasting.request import Reply
 from elasticd.journal import Journal
@@ -19,6 +21,7 @@ from tests.demos import START, play
 from tests.test_cli import called, terminal
 
 CATALOG = "shop/Deployment/catalog"
+ROOT = Path(__file__).parent.parent
 ROW = re.compile(r"^(?P<mark>[> ])  (?P<strategy>[a-z]+) +(?P<replicas>\d+|-|unknown)  +(?P<why>.*\S)", re.MULTILINE)
 Explained = Callable[[float], str]
 
@@ -143,6 +146,36 @@ def test_a_forecast_that_does_not_count_says_so_where_its_wish_would_be(
 def spoilt(reply: Reply, changes: dict[str, Any]) -> Reply:
     assert reply.forecast is not None
     return replace(reply, forecast=replace(reply.forecast, **changes))
+
+
+def test_the_page_on_explain_and_the_readme_show_what_it_prints(records: list[Decision | Outcome]) -> None:
+    printed = at_48(records)
+    page = re.search(r"```text\n(.*?)\n```", (ROOT / "docs" / "explain.md").read_text(), re.DOTALL)
+    assert page is not None
+    assert masked(page[1]) == masked(printed)
+    shown = re.search(r"says of the demo's catalog.*?```text\n(.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown is not None
+    assert masked(shown[1]) == masked(excerpt(printed))
+
+
+def at_48(records: list[Decision | Outcome]) -> str:
+    """What explain prints at 100 columns."""
+    made = [one for one in records if isinstance(one, Decision) and one.at <= START + 48]
+    console = Console(width=100, color_system=None, markup=False, emoji=False, highlight=False)
+    with console.capture() as captured:
+        console.print(show.explain(made[-1], None, made[-1].at + 1))
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+def masked(text: str) -> str:
+    """The last digits of a fit may be others on another machine."""
+    return re.sub(r"\d+\.\d+", "#", text)
+
+
+def excerpt(printed: str) -> str:
+    """Its head, what was wanted and the limits."""
+    head, _, rest = printed.partition("\n\nSamples\n")
+    return f"{head}\n\nWanted{rest.partition('Wanted')[2].partition('Conditions')[0].rstrip()}"
 
 
 @pytest.mark.parametrize("columns", [80, 100, 140])

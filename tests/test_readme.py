@@ -85,10 +85,8 @@ def test_it_scales_a_workload_in_the_demo(site: Path, tmp_path: Path) -> None:
     shutil.copytree(DEMO.parent, demo)
     (demo / "policies" / "mailer.toml").write_text(block("policies/mailer.toml"))
     settings = (demo / "elasticd.toml").read_text().replace("port = 9464", "port = 0")
-    settings, rises = (
-        settings.replace("../../build/demo", "state"),
-        "table = [[0, 15], [20, 110], [65, 15]], repeat = 100",
-    )
+    settings = settings.replace("../../build/demo", "state")
+    rises = "table = [[0, 15], [20, 110], [65, 15]], repeat = 100"
     assert rises in settings
     (demo / "elasticd.toml").write_text(settings.replace(rises, 'formula = "40"'))  # at once, and the same in every run
     env = {**os.environ, "PYTHONPATH": str(site)}
