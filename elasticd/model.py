@@ -216,8 +216,8 @@ class Recommendation(Struct, frozen=True, gc=False):
     """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink.
 
     After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. One that `abstains`, with
-    `replicas` None, is none either: nothing is held for it, but its reason is told. `strategy` and `priority` are set by
-    judgement.
+    `replicas` None, is none either: nothing is held for it, but its reason is told. Judgement sets `strategy` and
+    `priority`.
     """
 
     replicas: int | None

@@ -159,6 +159,9 @@ def test_it_says_which_entry_since_when_until_when_and_what_comes_next() -> None
         said = [one.recommend_replicas(now), one.limit(now)]
         return [(answer.reason, answer.message) for answer in said if answer is not None]
 
+    assert told(schedule(OFFICE), "21:00") == [
+        ("NoFloor", "no floor is in force; next office, Tue 2026-03-31 08:00 CEST")
+    ]
     whole = schedule(OFFICE, LUNCH, NIGHT, default=2)
     assert told(whole, "09:00") == [
         (
