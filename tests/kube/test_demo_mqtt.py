@@ -79,7 +79,7 @@ def test_a_spike_that_is_published_scales_the_workload_within_a_second(tmp_path:
         until(lambda: running.explained().get("decision", {}).get("verdict") == "keep")
         published = time.time()
         running.publish(155)
-        scaled = until(lambda: [one for one in records(tmp_path) if one.get("result") == "done" and one["after"] >= 8])
+        scaled = until(lambda: [one for one in records(tmp_path) if one.get("result") == "done" and one["after"] >= 5])
         assert scaled[0]["at"] - published < 1.0
         (decision,) = [one for one in records(tmp_path) if one.get("id") == scaled[0]["decision"]]
         assert (decision["series"][0]["source"], decision["series"][0]["samples"][0][0]) == ("sensors", 155)
