@@ -3,9 +3,13 @@
 import asyncio
 from pathlib import Path
 
+from rich.console import Console
+
+from elasticd import show
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.plugins import discover
+from elasticd.records import Decision, Outcome
 from elasticd.testing import simulate
 from tests.test_loop import Told
 
@@ -26,3 +30,17 @@ def play(start: float = START, only: str = "", seconds: float = 120.0) -> Told:
     chosen = [policy for policy in policies if only in ("", policy.name)]
     asyncio.run(simulate(settings.cluster, chosen, seconds, sources=settings.sources, listeners=[told], start=start))
     return told
+
+
+def at_48(records: list[Decision | Outcome]) -> str:
+    """What explain prints of the catalog in the second 48 of its day, at 100 columns."""
+    made = [one for one in records if isinstance(one, Decision) and one.at <= START + 48]
+    console = Console(width=100, color_system=None, markup=False, emoji=False, highlight=False)
+    with console.capture() as captured:
+        console.print(show.explain(made[-1], None, made[-1].at + 1))
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+if __name__ == "__main__":
+    run = play(only="catalog")
+    print(at_48(sorted([*run.made, *run.outcomes], key=lambda one: one.at)))

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
 
-from elasticd import show
 from elasticd.forecasting import fit
 from elasticd.forecasting.request import Reply
 from elasticd.journal import Journal
 from elasticd.records import Decision, Outcome
-from tests.demos import START, play
+from tests.demos import START, at_48, play
 from tests.test_cli import called, terminal
 
 CATALOG = "shop/Deployment/catalog"
@@ -156,15 +154,6 @@ def test_the_page_on_explain_and_the_readme_show_what_it_prints(records: list[De
     shown = re.search(r"says of the demo's catalog.*?```text\n(.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert shown is not None
     assert masked(shown[1]) == masked(excerpt(printed))
-
-
-def at_48(records: list[Decision | Outcome]) -> str:
-    """What explain prints at 100 columns."""
-    made = [one for one in records if isinstance(one, Decision) and one.at <= START + 48]
-    console = Console(width=100, color_system=None, markup=False, emoji=False, highlight=False)
-    with console.capture() as captured:
-        console.print(show.explain(made[-1], None, made[-1].at + 1))
-    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
 
 
 def masked(text: str) -> str:
