@@ -13,7 +13,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/run ## run elasticd on a simulated cluster; Ctrl-C ends it
+demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C ends it
 	@exec sh config/demo/demo.sh $(BIN)/elasticd
 
 # Four at a time also on two cores: many wait for processes that they have started.
@@ -49,14 +49,15 @@ COMPILE = env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null
 	build/lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host --no-emit-options --build-deps-for editable $(if $(UPGRADE),--upgrade)
 
-lock: ## renew requirements.lock and requirements-dev.lock (UPGRADE=1: with the newest versions)
+lock: ## renew the three lock files (UPGRADE=1: with the newest versions)
 	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv --clear build/lock
 	build/lock/bin/python -m pip --disable-pip-version-check --quiet install "$(LOCK_TOOL)"
 	$(COMPILE) --output-file requirements.lock pyproject.toml
-	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra forecast --constraint requirements.lock --output-file requirements-forecast.lock pyproject.toml
+	$(COMPILE) --extra dev --constraint requirements-forecast.lock --output-file requirements-dev.lock pyproject.toml
 
-# One environment, filled in two steps, so that the first demo waits only for what the daemon needs.
+# One environment, filled in three steps, so that the first demo waits only for what the daemon and its forecasts need.
 $(BIN)/python:
 	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv --clear .venv
@@ -66,6 +67,10 @@ $(BIN)/python:
 	@rm -rf elasticd.egg-info
 	$(PIP) install --no-index --no-build-isolation --no-deps --editable .
 	mkdir -p .venv/names && ln -sfn ../../plugins .venv/names/elasticd_plugins
+	@touch $@
+
+.venv/forecast: .venv/run requirements-forecast.lock
+	$(PIP) install --require-hashes --requirement requirements-forecast.lock
 	@touch $@
 
 .venv/dev: .venv/run requirements-dev.lock

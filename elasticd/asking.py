@@ -100,6 +100,8 @@ def _read_recommendation(value: Any, _: str) -> Recommendation:
     read = _recommendation(_encode(value))
     if read.replicas is not None:
         _check_count(read.replicas, "replicas")
+        if read.abstains:
+            raise ValueError(f"replicas must be None where it abstains, is {read.replicas}")
     return read
 
 

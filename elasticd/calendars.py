@@ -180,8 +180,14 @@ class Standing(NamedTuple, Generic[H]):
     def told(self) -> str:
         """Which, since when, until when."""
         hours, span = self
-        until = f" until {hours.stamp(span.until)}" if span.until < inf else ""
-        return f"{hours.label} since {hours.stamp(span.since)}{until}"
+        since = hours.stamp(span.since)
+        if span.until == inf:
+            return f"{hours.label} since {since}"
+        until = hours.stamp(span.until)
+        day, zone = since[:15], since[since.rindex(" ") :]
+        if until.startswith(day) and until.endswith(zone):  # the day and the zone once
+            since, until = since.removesuffix(zone), until[len(day) :].strip()
+        return f"{hours.label} since {since} until {until}"
 
 
 class Spell(NamedTuple, Generic[V]):

@@ -28,7 +28,7 @@ def unknown(
 ) -> Recommendation | None:
     """A strategy that cannot know, so that the count may not fall. Where priorities decide, one that would not have
     been heard anyway says nothing."""
-    silent = [one for one in opinions if one.replicas is None and not _expired(one, at)]
+    silent = [one for one in opinions if one.replicas is None and not one.abstains and not _expired(one, at)]
     if how == "priority" and chosen is not None:
         silent = [one for one in silent if one.priority >= chosen.priority]
     return min(silent, key=preference) if silent else None

@@ -27,8 +27,8 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import load_settings
 from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
 from elasticd.journal import read_back
-from elasticd.options import options
-from elasticd.plugins import Installed, Registry, discover
+from elasticd.options import Option, options, summary
+from elasticd.plugins import Installed, Registry, discover, implemented
 from elasticd.record import moment, prometheus_of, seconds, write_recording
 from elasticd.records import Decision, Outcome
 from elasticd.secrets import CredentialError
@@ -172,6 +172,8 @@ class _Printer:
             poll = f"every {decision.interval:g} s"
             self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {show.headline(decision)}")
         self._last[key] = news
+        for change in decision.sizing.resizes:
+            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {show.resize(change)}")
 
     def acted(self, outcome: Outcome) -> None:
         """Print what came of it, unless it simply worked."""
@@ -342,13 +344,31 @@ def _plugins(arguments: argparse.Namespace) -> int:
         said = _described(one)
         summary = said["summary"]
         console.print(Text.assemble((said["name"], "bold"), f"  {said['plugin']} ({said['distribution']})  ", summary))
-        table = Table(box=None, show_header=False, padding=(0, 2), collapse_padding=True)
-        for option in said["options"]:
-            table.add_row(option.name, option.kind, option.default, option.description)
-        console.print(table)
+        console.print(_options(said["options"]))
     for problem in registry.problems:
         console.print(problem, style="red")
     return 0
+
+
+def _options(found: Sequence[Option]) -> Table:
+    """A row for each; those of a table stand below it, further in."""
+    table = Table(box=None, show_header=False, padding=(0, 2), collapse_padding=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=28)
+    table.add_column(overflow="fold", max_width=16)
+    table.add_column(overflow="fold")
+    before = ""
+    for option in found:
+        above, _, name = option.name.rpartition(".")
+        inward = "  " * option.name.count(".")
+        if above.endswith("]") and above[-2] != "[" and above != before:  # of a table of this type
+            table.add_row(f"{inward[2:]}  [{above.rpartition('[')[2]}", "", "", "")
+        before = above
+        default = (
+            "" if option.kind == "table" and option.default.startswith('{"') else option.default
+        )  # in its own rows
+        table.add_row(inward + name, option.kind, default, option.description)
+    return table
 
 
 def _all(registry: Registry) -> list[Installed]:
@@ -356,10 +376,12 @@ def _all(registry: Registry) -> list[Installed]:
 
 
 def _described(one: Installed) -> dict[str, Any]:
+    hooks = implemented(one.type)
+    is_limit = "limit" in hooks and "recommend_replicas" not in hooks  # priorities are of those who wish
     return {
         "name": one.name,
         "plugin": one.plugin,
         "distribution": one.distribution,
-        "summary": (one.type.__doc__ or "").strip().partition("\n")[0],
-        "options": options(one.type),
+        "summary": summary(one.type),
+        "options": [found for found in options(one.type) if not (is_limit and found.name == "priority")],
     }

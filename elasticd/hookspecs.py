@@ -33,7 +33,8 @@ def register_sources() -> Sequence[type[Any]]:
 
 @hookspec
 def recommend_replicas(workload: Workload, observation: Observation, past: Past) -> Recommendation | None:
-    """How many replicas are wanted. None: no opinion. The largest opinion wins."""
+    """How many replicas are wanted. None, or a Recommendation that `abstains` and says why: no opinion. The largest
+    opinion wins."""
     raise NotImplementedError
 
 

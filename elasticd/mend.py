@@ -92,6 +92,8 @@ def _expected(text: str) -> str:
         return f"be {found[1].removesuffix('.0')}"
     if re.match(r"`(str|array|object)` of length >= 1", text):
         return "not be empty"
+    if found := re.match(r"`array` of length >= (\d+)", text):
+        return f"have at least {found[1]} entries"
     return "be " + re.sub(r"`([a-z| ]+)`", lambda found: _listed(found[1]), text)
 
 

@@ -215,8 +215,9 @@ class Measure(Struct, frozen=True, gc=False):
 class Recommendation(Struct, frozen=True, gc=False):
     """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink.
 
-    After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. `strategy` and `priority`
-    are set by judgement.
+    After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. One that `abstains`, with
+    `replicas` None, is none either: nothing is held for it, but its reason is told. Judgement sets `strategy` and
+    `priority`.
     """
 
     replicas: int | None
@@ -226,6 +227,7 @@ class Recommendation(Struct, frozen=True, gc=False):
     strategy: str = ""
     expires: float | None = None
     priority: int = 0
+    abstains: bool = False
 
 
 class Rank(Struct, frozen=True, gc=False):

@@ -25,7 +25,7 @@ class Option(Struct, frozen=True):
 
 def options(record: type[Any]) -> list[Option]:
     """The keys a record type takes, in order; those of nested tables as `table.key`, of tables in arrays as
-    `array[].key`."""
+    `array[].key`, and of a table of one of several types as `array[TYPE].key`."""
     found = inspect.type_info(record)
     return _of(found) if isinstance(found, inspect.StructType) else []
 
@@ -36,10 +36,18 @@ def _of(struct: inspect.StructType, prefix: str = "") -> list[Option]:
         kind, name = field.type, prefix + field.encode_name
         found.append(Option(name, _kind(kind), _default(field), _described(kind)))
         item = _item(kind)
-        nested = _struct_in(kind if item is None else item)
-        if nested is not None:
-            found += _of(nested, f"{name}." if item is None else f"{name}[].")
+        nested = _structs_in(kind if item is None else item)
+        for one in nested:
+            which = str(one.tag) if len(nested) > 1 else ""
+            found += _of(one, f"{name}." if item is None and not which else f"{name}[{which}].")
     return found
+
+
+def summary(record: type[Any]) -> str:
+    """The first sentence of what a record type says of itself."""
+    paragraph = " ".join((record.__doc__ or "").strip().partition("\n\n")[0].split())
+    sentence, dot, _ = paragraph.partition(". ")
+    return sentence + dot.strip()
 
 
 def _item(kind: inspect.Type) -> inspect.Type | None:
@@ -52,19 +60,23 @@ def _bare(kind: inspect.Type) -> inspect.Type:
     return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
-def _struct_in(kind: inspect.Type) -> inspect.StructType | None:
-    """The one table a field may hold, alone or as `table | None`."""
+def _structs_in(kind: inspect.Type) -> list[inspect.StructType]:
+    """The tables a field may hold, alone, as `table | None` or as one of several types."""
     kind = _bare(kind)
     members = [_bare(one) for one in kind.types] if isinstance(kind, inspect.UnionType) else [kind]
-    structs = [one for one in members if isinstance(one, inspect.StructType)]
-    return structs[0] if len(structs) == 1 else None
+    return [one for one in members if isinstance(one, inspect.StructType)]
 
 
 def _described(kind: inspect.Type) -> str:
-    """The description, the field's own or that of what it may be, as in `Seconds | None`."""
+    """The description: the field's own, that of what it may be, as in `Seconds | None`, or a table's first sentence."""
     extra = kind.extra_json_schema if isinstance(kind, inspect.Metadata) else None
-    members = kind.types if isinstance(kind, inspect.UnionType) else ()
-    return str((extra or {}).get("description", "")) or next(filter(None, map(_described, members)), "")
+    bare = _bare(kind)
+    members = bare.types if isinstance(bare, inspect.UnionType) else ()
+    structs = _structs_in(_item(kind) or kind)
+    own = str((extra or {}).get("description", "")) or next(
+        filter(None, (_described(one) for one in members if _bare(one) not in structs)), ""
+    )
+    return own or (summary(structs[0].cls).removesuffix(".") if len(structs) == 1 else "")
 
 
 def _kind(kind: inspect.Type) -> str:
@@ -72,7 +84,11 @@ def _kind(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.LiteralType):
         return " | ".join(msgspec.json.encode(value).decode() for value in kind.values)
     if isinstance(kind, inspect.UnionType):
-        return " | ".join(_kind(one) for one in kind.types if not isinstance(_bare(one), inspect.NoneType))
+        tags = [f'"{one.tag}"' for one in _structs_in(kind) if one.tag]
+        if len(tags) > 1:
+            return f"table of type {' | '.join(tags)}"
+        kinds = [_kind(one) for one in kind.types if not isinstance(_bare(one), inspect.NoneType)]
+        return " | ".join(one for one in kinds if one != "integer" or "number" not in kinds)  # which is one
     if isinstance(kind, inspect.StructType):
         return f'table of type "{kind.tag}"' if kind.tag else "table"
     if isinstance(kind, inspect.CollectionType | inspect.VarTupleType):
@@ -82,7 +98,12 @@ def _kind(kind: inspect.Type) -> str:
 
 def _bounds(kind: inspect.Type) -> str:
     words = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
-    found = [f"{sign} {getattr(kind, key):g}" for key, sign in words if getattr(kind, key, None) is not None]
+    bounds = [(sign, getattr(kind, key, None)) for key, sign in words]
+    found = [
+        f"{sign} {bound:g}" if abs(bound) < 1e6 else f"{sign} {bound:.0f}"
+        for sign, bound in bounds
+        if bound is not None
+    ]
     return f" {', '.join(found)}" if found else ""
 
 
@@ -92,4 +113,11 @@ def _default(field: inspect.Field) -> str:
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     if value is None:
         return "unset"
-    return msgspec.json.encode(msgspec.to_builtins(value)).decode()
+    return msgspec.json.encode(_given(msgspec.to_builtins(value))).decode()
+
+
+def _given(value: Any) -> Any:
+    """Without what is left out in it: TOML has no null."""
+    if isinstance(value, dict):
+        return {key: _given(one) for key, one in value.items() if one is not None}
+    return [_given(one) for one in value] if isinstance(value, list | tuple) else value

@@ -12,7 +12,7 @@ from elasticd.batch import JOB_KIND
 from elasticd.model import HEEDING, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, description="replicas")]
 
 
 class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -26,8 +26,7 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
 
     priority: Annotated[
-        int,
-        Meta(description='the highest wins where the policy has combine = "priority", and in choosing pods that go'),
+        int, Meta(description='the highest wins with combine = "priority", and in choosing pods that go')
     ] = 0
 
     def reads(self) -> tuple[str, ...] | None:
@@ -93,10 +92,10 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
 class Select(Struct, frozen=True, forbid_unknown_fields=True):
     """Many workloads of one kind, by namespace and labels; each is decided on its own."""
 
-    namespaces: Annotated[tuple[str, ...], Meta(min_length=1)]
-    labels: dict[str, str] = {}
-    kind: str = "Deployment"
-    api_version: str = "apps/v1"
+    namespaces: Annotated[tuple[str, ...], Meta(min_length=1, description='"*" is any')]
+    labels: Annotated[dict[str, str], Meta(description="all of them")] = {}
+    kind: Annotated[str, Meta(description="of the workloads")] = "Deployment"
+    api_version: Annotated[str, Meta(description="of that kind")] = "apps/v1"
 
     def matches(self, workload: Workload) -> bool:
         """Whether the workload is one of them. A namespace of "*" is any."""

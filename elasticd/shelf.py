@@ -208,7 +208,15 @@ class Shelf:
 
 
 def _trouble(said: Readings) -> str:
-    return one_line(said.error or "; ".join(f"{name}: {fault}" for name, fault in sorted(said.faults.items())))
+    by_fault: dict[str, list[str]] = {}
+    for name, fault in sorted(said.faults.items()):
+        by_fault.setdefault(fault, []).append(name)
+    return one_line(said.error or "; ".join(f"{_few(names)}: {fault}" for fault, names in by_fault.items()))
+
+
+def _few(names: Sequence[str]) -> str:
+    """A source may have dozens of series that lack the same."""
+    return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _tables(said: Readings) -> tuple[Any, Any, Any]:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from elasticd.actions import Create, Resize
 from elasticd.foreseen import Forecast
-from elasticd.model import Limit, Recommendation, Series
+from elasticd.model import Limit, Measure, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.shelf import SourceReport
 from elasticd.units import format_milli, milli
@@ -50,10 +50,14 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     )
     parts: list[RenderableType] = [head, Text()]
     parts += _section("Samples", _samples(decision.series, decision.at), f"{decision.pods} pods")
-    parts += _section("Wanted", _wanted(decision.recommendations), "no strategy was asked")
+    parts[-1:-1] = _remarks(decision.series, decision.at)
+    wish = "" if decision.wish is None else f": {decision.wish} replicas"
+    parts += _section(f"Wanted{wish}", _wanted(decision), "no strategy was asked")
     if decision.sizing != Sizing():
         parts += _section("Resources", _resources(decision.sizing), "")
-    parts += _section("Limits", _limits(decision.limits), "none")
+    cut = any(limit.bound for limit in decision.limits) and decision.wish not in (None, decision.replicas)
+    become = f": {decision.wish} become {decision.replicas}" if cut else ""
+    parts += _section(f"Limits{become}", _limits(decision.limits), "none")
     parts += _section("Conditions", _conditions(decision), "none")
     if decision.failures:
         parts += _section("Plugin failures", _failures(decision), "")
@@ -83,16 +87,26 @@ def headline(decision: Decision) -> str:
 
 
 def _samples(series: Iterable[Series], at: float) -> Table:
-    table = _table("series", "source", "quality", "samples", "total", "age", "window", "")
+    table = _table("series", "source", "quality", "samples", "total", "age", "window")
     for one in series:
         total, age, window = "-", "-", "-"
         if one.samples:
             total = f"{sum(sample.value for sample in one.samples):.4g}"
             age = seconds(max(0.0, at - one.measured))
             window = seconds(max(sample.window for sample in one.samples))
-        source = one.source or "-"
-        _row(table, one.name, source, one.quality.value, str(len(one.samples)), total, age, window, one.message)
+        quality = Text(one.quality.value, style="default" if one.trusted else "yellow")
+        _row(table, one.name, one.source or "-", quality, str(len(one.samples)), total, age, window)
     return table
+
+
+def _remarks(series: Iterable[Series], at: float) -> Iterator[Text]:
+    """What there is to say of single series, a line each: in a column of the table it would be narrow."""
+    for one in series:
+        told = one.message
+        if one.forecast and one.trusted:
+            told += f", expires in {seconds(one.forecast.expires - at)}"
+        if told:
+            yield Text(one_line(f"{one.name}: {told}"), style="dim" if one.trusted else "yellow")
 
 
 def sources(reports: Iterable[SourceReport]) -> Table:
@@ -150,16 +164,49 @@ def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
         yield f"not learnt what a pod uses: {forecast.untaught}"
 
 
-def _wanted(recommendations: Iterable[Recommendation]) -> Table:
-    table = _table("strategy", "replicas", "metric", "current", "target", "why")
-    for said in recommendations:
-        why = f"{said.reason}: {said.message}" if said.message else said.reason
-        _row(table, said.strategy, _count(said.replicas), "", "", "", why)
+def _wanted(decision: Decision) -> Table:
+    """What each strategy said, and below it what of. The one that was followed has a mark."""
+    table = _table("", "strategy", "replicas", "why")
+    followed = _followed(decision)
+    for said in decision.recommendations:
+        mark, style = (">", "bold") if said is followed else ("", "default")
+        count, why = _count(said.replicas), _why(said.reason, said.message)
+        if said.abstains:
+            count, style = "-", "dim"
+        elif said.replicas is None:
+            style = "yellow"
+        elif _expired(said, decision.at):
+            why, style = f"expired {seconds(decision.at - (said.expires or 0.0))} ago: {why}", "yellow"
+        _row(table, *(Text(one_line(cell), style=style) for cell in (mark, said.strategy, count, why)))
         for measure in said.measures:
-            problem = f"{measure.reason}: {measure.message}" if measure.message else measure.reason
-            count = _count(measure.replicas)
-            _row(table, "", count, measure.metric, measure.current or "-", measure.target or "-", problem)
+            _row(table, "", "", _count(measure.replicas), _measured(measure))
     return table
+
+
+def _followed(decision: Decision) -> Recommendation | None:
+    """The recommendation that became the wish. A mean is none of them, unless it happens to be one's count."""
+    wished = [
+        one for one in decision.recommendations if one.replicas == decision.wish and not _expired(one, decision.at)
+    ]
+    if decision.wish is None or decision.reason == "MeanOfStrategies" or not wished:
+        return None
+    return min(wished, key=lambda one: (one.reason != decision.reason, -one.priority, one.reason, one.message))
+
+
+def _expired(said: Recommendation, at: float) -> bool:
+    return said.expires is not None and said.expires <= at
+
+
+def _measured(measure: Measure) -> str:
+    """What a metric is, what it should be, and what is to say of it."""
+    target = f", target {measure.target}" if measure.target else ""
+    problem = _why(measure.reason, measure.message)
+    return f"{measure.metric} {measure.current or '-'}{target}" + (f": {problem}" if problem else "")
+
+
+def _why(reason: str, message: str) -> str:
+    """The word for counting, and the sentence."""
+    return f"{reason}: {message}" if reason and message else reason or message
 
 
 def _resources(sizing: Sizing) -> Table:
@@ -183,29 +230,30 @@ def amount(resource: str, value: float | None) -> str:
     return f"{value / 2**20:.0f}Mi" if resource == "memory" else f"{value:g}"
 
 
-def _resize(resize: Resize) -> str:
+def resize(change: Resize) -> str:
+    """Which pod requests what from now on."""
     changes = [
-        f"{name} {amount(name, resize.before.get(container, {}).get(name))} -> {amount(name, value)}"
-        for container, amounts in resize.after.items()
+        f"{name} {amount(name, change.before.get(container, {}).get(name))} -> {amount(name, value)}"
+        for container, amounts in change.after.items()
         for name, value in amounts.items()
     ]
-    return f"resize {resize.pod} ({', '.join(changes)})"
+    return f"resize {change.pod} ({', '.join(changes)})"
 
 
 def _limits(limits: Iterable[Limit]) -> Table:
-    table = _table("limit", "allows", "binds", "reason", "")
+    table = _table("limit", "allows", "binds", "why")
     for limit in limits:
         low = "0" if limit.lowest is None else str(limit.lowest)
         high = "any" if limit.highest is None else str(limit.highest)
         binds = Text("yes", style="yellow") if limit.bound else Text("no", style="dim")
-        _row(table, limit.name, f"{low} to {high}", binds, limit.reason, limit.message)
+        _row(table, limit.name, f"{low} to {high}", binds, _why(limit.reason, limit.message))
     return table
 
 
 def _conditions(decision: Decision) -> Table:
-    table = _table("condition", "status", "reason", "")
+    table = _table("condition", "status", "why")
     for condition in decision.conditions:
-        _row(table, condition.type, str(condition.status), condition.reason, condition.message)
+        _row(table, condition.type, str(condition.status), _why(condition.reason, condition.message))
     return table
 
 
@@ -224,7 +272,7 @@ def _action(decision: Decision, outcome: Outcome | None) -> str:
     elif action:
         steps += [f"scale {action.before} -> {action.after}"]
     steps += [f"delete {len(one.jobs)} Jobs ({one.reason})" for one in decision.removals]
-    steps += [_resize(one) for one in decision.sizing.resizes]
+    steps += [resize(one) for one in decision.sizing.resizes]
     if not steps:
         return "none"
     told = ", ".join(steps)

@@ -14,14 +14,17 @@ from msgspec import Meta, Struct
 from elasticd.memory import Change, Past
 from elasticd.model import Limit, Observation
 
-Pick = Literal["Max", "Min", "Disabled"]
+Pick = Annotated[
+    Literal["Max", "Min", "Disabled"],
+    Meta(description="of several rates: the one that allows most, or least; or no change"),
+]
 
 
 class Rate(Struct, frozen=True, forbid_unknown_fields=True):
     """At most `value` pods, or percent of the count when the period began, within `period` seconds."""
 
-    type: Literal["Pods", "Percent"]
-    value: Annotated[int, Meta(gt=0)]
+    type: Annotated[Literal["Pods", "Percent"], Meta(description="what value is: pods, or percent of the count")]
+    value: Annotated[int, Meta(gt=0, description="pods, or percent, in one period")]
     period: Annotated[int, Meta(ge=1, le=1800, description="seconds")]
 
 

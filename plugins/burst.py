@@ -91,7 +91,7 @@ class Burst(Strategy, tag="burst", frozen=True):
     Source: Knative serving, pkg/autoscaler/scaling/autoscaler.go and pkg/autoscaler/aggregation/bucketing.go.
     """
 
-    series: str = "concurrency"
+    series: Annotated[str, Meta(min_length=1, description="the load, of each pod or of the workload")] = "concurrency"
     target: Annotated[float, Meta(gt=0, description="in the series' unit, for each pod")] = 100
     utilization: Annotated[float, Meta(gt=0, le=1, description="fraction of target that is aimed at")] = 0.7
     stable_window: Annotated[float, Meta(ge=6, le=3600, description="seconds")] = 60
@@ -101,7 +101,9 @@ class Burst(Strategy, tag="burst", frozen=True):
     max_down_rate: Rate = 2
     activation_scale: Annotated[int, Meta(ge=1, description="pods")] = 1
     scale_down_delay: Annotated[float, Meta(ge=0, le=3600, description="seconds")] = 0
-    aggregation: Literal["mean", "weighted"] = "mean"
+    aggregation: Annotated[
+        Literal["mean", "weighted"], Meta(description="of the seconds of a window; weighted: newer ones count more")
+    ] = "mean"
     period: Seconds = 2.0
 
     def __post_init__(self) -> None:

@@ -23,12 +23,16 @@ class Cadence(Strategy, tag="cadence", frozen=True):
 
     alpha: Fraction = 0.5
     beta: Fraction = 0.8
-    hysteresis: Annotated[float, Meta(ge=0)] = 0.05
+    hysteresis: Annotated[
+        float, Meta(ge=0, description="a faster pace is left only so far below its threshold; as alpha")
+    ] = 0.05
     slow: Seconds = 30.0
     medium: Seconds = 10.0
     fast: Seconds = 1.0
-    series: str = "cpu"
-    mode: Literal["product", "paper"] = "product"
+    series: Annotated[str, Meta(min_length=1, description="name of a resource")] = "cpu"
+    mode: Annotated[
+        Literal["product", "paper"], Meta(description="paper: alpha and beta are of the sum of all pods")
+    ] = "product"
 
     def __post_init__(self) -> None:
         """Refuse thresholds or intervals in the wrong order, and a hysteresis that is never left."""

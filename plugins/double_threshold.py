@@ -96,7 +96,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     Source: DHPA (Jiang, Wu 2021), section 3; the two marks: Datadog's WatermarkPodAutoscaler.
     """
 
-    series: str = "cpu"
+    series: Annotated[str, Meta(min_length=1, description="name of a resource")] = "cpu"
     samples: Annotated[int, Meta(ge=2, le=60, description="utilisations that must agree")] = 3
     low: Percent = 40
     high: Percent = 80
@@ -109,7 +109,9 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     slow: Seconds = 30.0
     medium: Seconds = 10.0
     fast: Seconds = 1.0
-    mode: Literal["product", "paper"] = "product"
+    mode: Annotated[
+        Literal["product", "paper"], Meta(description="paper: as DHPA has it, thresholds of the sum of all pods")
+    ] = "product"
 
     def __post_init__(self) -> None:
         """Refuse thresholds and intervals in the wrong order."""

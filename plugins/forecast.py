@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Annotated, Literal
 
-from elasticd.api import Forecast, Measure, Meta, Observation, Recommendation, Strategy, hookimpl
+from elasticd.api import Forecast, Measure, Meta, Observation, Recommendation, Series, Strategy, hookimpl
 
 LARGEST = 2**31 - 1
 """The greatest count the Kubernetes API can hold."""
@@ -22,10 +22,10 @@ Use = Annotated[float, Meta(ge=0)]
 class Ahead(Strategy, tag="forecast", frozen=True):
     """Replicas for the highest load expected within `lead` seconds, from a source of type forecast.
 
-    It only raises: without a forecast, with one that has expired or is doubted, it has no opinion, and other strategies
-    decide alone. One that reaches less far than `lead` counts as far as it reaches. What is wanted now is wanted until
-    the load that it is wanted for has passed out of the window, so nothing is taken away early. Beside a reactive
-    strategy and a schedule that makes max(proactive, reactive, floor), cut at the ceiling.
+    It only raises: without a forecast, with one that has expired or is doubted, it has no opinion, says why, and other
+    strategies decide alone. One that reaches less far than `lead` counts as far as it reaches. What is wanted now is
+    wanted until the load that it is wanted for has passed out of the window, so nothing is taken away early. Beside a
+    reactive strategy and a schedule that makes max(proactive, reactive, floor), cut at the ceiling.
 
     `model` makes pods of a load: "value", load / target; "mm1" and "mmc", queues in which `mu` requests a second are
     served by each pod and an answer may take `wait` seconds; "linear", the fewest pods of which each uses at most
@@ -71,20 +71,21 @@ class Ahead(Strategy, tag="forecast", frozen=True):
         return (self.series,)
 
     @hookimpl
-    def recommend_replicas(self, observation: Observation) -> Recommendation | None:
-        """The pods for the highest expected load in the window; None, never unknown, where that is not to be had."""
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        """The pods for the highest expected load in the window; no opinion, never unknown, where that is not to be
+        had."""
         seen, now = observation.series.get(self.series), observation.at
         found = None if seen is None or not seen.trusted else seen.forecast
         if found is None or found.doubt or now >= found.expires:
-            return None
+            return _none("NoForecast", _lacking(self.series, seen, now))
         places = found.window(now, now + self.lead)
         if places is None:
-            return None
+            return _none("NoForecast", f"{self.series} says nothing of this time")
         values = found.upper if self.bound == "upper" else found.values
         peak = max(places, key=values.__getitem__)
         replicas = self._pods(found, values[peak])
         if replicas is None:
-            return None
+            return _none("NoModel", found.untaught or "no number of pods would be enough")
         ahead = max(0.0, found.first + peak * found.step - now)
         return self._told(found, replicas, values[peak], ahead)
 
@@ -117,6 +118,22 @@ class Ahead(Strategy, tag="forecast", frozen=True):
             message=f"{found.method}{period}{skill}, error {found.error:.3g}",
         )
         return Recommendation(replicas, "ForecastAbove", message, (measure,), expires=found.expires)
+
+
+def _none(reason: str, message: str) -> Recommendation:
+    """No opinion, and why."""
+    return Recommendation(None, reason, message, abstains=True)
+
+
+def _lacking(name: str, seen: Series | None, now: float) -> str:
+    """Why there is no forecast to go by."""
+    if seen is None or seen.forecast is None:
+        return (seen.message if seen else "") or f"{name} is no forecast"
+    if seen.forecast.doubt:
+        return f"not believed: {seen.forecast.doubt}"
+    if now >= seen.forecast.expires:
+        return f"the forecast expired {now - seen.forecast.expires:.0f} s ago"
+    return seen.message or f"{name} is {seen.quality.value}"
 
 
 _NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "linear": {"target"}}

@@ -18,7 +18,7 @@ LARGEST = 2**31 - 1
 class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A series that counts messages, and how many of them one Job takes."""
 
-    series: str
+    series: Annotated[str, Meta(min_length=1, description="counts messages")]
     per_job: Annotated[float, Meta(gt=0, description="messages that one Job takes")] = 1.0
     activation: Annotated[float, Meta(ge=0, description="messages up to which the queue counts as empty")] = 0.0
 
@@ -44,7 +44,9 @@ class Jobs(Strategy, tag="jobs", frozen=True):
     """
 
     queue: Annotated[tuple[Queue, ...], Meta(min_length=1)]
-    strategy: Literal["default", "accurate", "eager", "custom"] = "default"
+    strategy: Annotated[
+        Literal["default", "accurate", "eager", "custom"], Meta(description="how Jobs follow from the queue")
+    ] = "default"
     calculation: Annotated[
         Literal["max", "min", "avg", "sum"], Meta(description="of several queues; min and avg: of those not empty")
     ] = "max"

@@ -60,7 +60,7 @@ class _Voice(NamedTuple):
 class _Plan(NamedTuple):
     """What the entries in force come to."""
 
-    recommendation: Recommendation | None
+    recommendation: Recommendation
     limit: Limit | None
 
 
@@ -99,8 +99,8 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
         return _plan(self, at).until
 
     @hookimpl
-    def recommend_replicas(self, observation: Observation) -> Recommendation | None:
-        """The largest floor in force, or the default."""
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        """The largest floor in force, or the default; else no opinion."""
         return _plan(self, observation.at).value.recommendation
 
     @hookimpl
@@ -137,13 +137,13 @@ def _coming(following: Iterable[tuple[float, Window | Moment]]) -> str:
     return f"; next {one.label}, {one.stamp(when)}" if one is not None and when < inf else ""
 
 
-def _wish(voices: Iterable[_Voice], default: int | None, coming: str) -> Recommendation | None:
+def _wish(voices: Iterable[_Voice], default: int | None, coming: str) -> Recommendation:
     floors = [one for one in voices if one.how != "ceiling"]
     if floors:
         most = max(floors, key=lambda one: one.replicas)
         return Recommendation(most.replicas, _REASONS[most.how], most.says(coming))
     if default is None:
-        return None
+        return Recommendation(None, "NoFloor", f"no floor is in force{coming}", abstains=True)
     return Recommendation(default, "ScheduledDefault", f"{default} while no floor is in force{coming}")
 
 

@@ -72,11 +72,13 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     Source: SATA (Chen, Huang 2019), eqs. (2) to (4), listings 1 and 2.
     """
 
-    series: str = "cpu"
+    series: Annotated[str, Meta(min_length=1, description="what is held at the set point")] = "cpu"
     target: Annotated[float, Meta(gt=0, description="percent of a pod's request, or the series' unit for each pod")] = (
         60
     )
-    unit: Literal["percent", "value"] = "percent"
+    unit: Annotated[
+        Literal["percent", "value"], Meta(description="of target: percent of the requests, or the series' own")
+    ] = "percent"
     tolerance: Annotated[float, Meta(ge=0, description='percent of target; points in mode "paper"')] = 15
     up: Step = 2
     down: Step = 2
@@ -84,7 +86,9 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     after_up: Wait = 180
     after_down: Wait = 300
     period: Seconds | None = None
-    mode: Literal["product", "paper"] = "product"
+    mode: Annotated[
+        Literal["product", "paper"], Meta(description="paper: as SATA has it, one pod outside the band is enough")
+    ] = "product"
 
     def __post_init__(self) -> None:
         """Refuse a band that nothing can be below."""

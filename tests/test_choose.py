@@ -15,6 +15,9 @@ def says(replicas: int | None, priority: int = 0, expires: float | None = None, 
     return Recommendation(replicas, reason, priority=priority, expires=expires)
 
 
+ABSTAINS = Recommendation(None, "NoFloor", "nothing is in force", abstains=True)
+
+
 @pytest.mark.parametrize(
     ("how", "opinions", "count"),
     [
@@ -24,6 +27,7 @@ def says(replicas: int | None, priority: int = 0, expires: float | None = None, 
         pytest.param("max", [says(3), says(5, expires=NOW)], 3, id="not one that has just expired"),
         pytest.param("max", [says(3), says(5, expires=NOW + 0.1)], 5, id="one that is about to expire"),
         pytest.param("max", [says(None)], None, id="nobody knows"),
+        pytest.param("max", [ABSTAINS, says(2)], 2, id="not one without an opinion"),
         pytest.param("max", [says(0)], 0, id="none at all"),
         pytest.param("priority", [says(3, 2), says(5, 1)], 3, id="the highest priority though it wants less"),
         pytest.param("priority", [says(3, 2), says(5, 2), says(9, 1)], 5, id="the largest of the highest priority"),
@@ -58,6 +62,9 @@ def test_a_mean_says_of_what() -> None:
         pytest.param("priority", [says(3, 1), says(None, 1, reason="Blind")], "Blind", id="one of equal rank"),
         pytest.param("priority", [says(3, 1), says(None, 2, reason="Blind")], "Blind", id="one fallen through"),
         pytest.param("priority", [says(None, -2, reason="Blind")], "Blind", id="where nobody knows"),
+        pytest.param("max", [says(3), ABSTAINS], None, id="not one without an opinion"),
+        pytest.param("max", [ABSTAINS, says(None, reason="Blind")], "Blind", id="one beside one without an opinion"),
+        pytest.param("mean", [ABSTAINS], None, id="nobody where nobody has an opinion"),
     ],
 )
 def test_who_keeps_the_count_from_falling(how: Combine, opinions: list[Recommendation], doubted: str | None) -> None:

@@ -49,7 +49,7 @@ def test_explain_says_each_item_of_the_decision(capsys: pytest.CaptureFixture[st
     assert set(words(out)) >= {
         "2 -> 3 replicas: Wanted, more",
         "cpu meter fresh 1 0.5 0.0 s 15 s",
-        "hpa 3 Wanted",
+        "> hpa 3 Wanted",
         "rate 1 to any yes ScaleUpLimit",
         "AbleToScale True ReadyForNewScale",
         "Action scale 2 -> 3: done (HTTP 200) in 0.100 s",
@@ -217,7 +217,7 @@ def test_check_is_content_with_what_is_right(capsys: pytest.CaptureFixture[str],
     write(tmp_path, web=policy())
     assert called(capsys, "check", tmp_path) == (0, "1 policy is fine\n", "")
     assert called(capsys, "check", tmp_path / "policies") == (0, "1 policy is fine\n", "")
-    assert called(capsys, "check", "config/demo") == (0, "3 policies are fine\n", "")
+    assert called(capsys, "check", "config/demo") == (0, "8 policies are fine\n", "")
 
 
 def test_check_prints_a_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

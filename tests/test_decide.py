@@ -514,6 +514,7 @@ def test_hook_recommend_replicas_may_answer_only_recommendations_that_can_be_wri
         "reason": Recommendation(3, None),  # type: ignore[arg-type]
         "measures": Recommendation(3, "R", measures=("cpu",)),  # type: ignore[arg-type]
         "surrogate": Recommendation(3, "R", "\ud800"),
+        "of two minds": Recommendation(3, "R", abstains=True),
         "object": Recommendation(3, "R", object()),  # type: ignore[arg-type]
     }
     for name, answer in nonsense.items():
@@ -524,6 +525,16 @@ def test_hook_recommend_replicas_may_answer_only_recommendations_that_can_be_wri
         assert failure.message.startswith("returned "), name
         assert failure.message.isprintable()
         msgspec.json.encode(decision)
+
+
+def test_who_abstains_holds_nothing_and_is_recorded_with_the_reason() -> None:
+    nobody = Recommendation(None, "NoFloor", "next at 8", abstains=True)
+    alone = decide(case([Wants(answer=nobody)]))
+    assert (verdict(alone), alone.blind) == (("hold", 5, "NoRecommendation"), False)
+    (said,) = alone.recommendations
+    assert (said.strategy, said.reason, said.message, said.abstains) == ("wants", "NoFloor", "next at 8", True)
+    written = msgspec.json.decode(msgspec.json.encode(alone), type=type(alone))
+    assert written.recommendations == alone.recommendations
 
 
 @pytest.mark.parametrize(

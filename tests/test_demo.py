@@ -1,32 +1,23 @@
 """What `make demo` promises, in virtual time: the shipped settings and policies, through the daemon's own loop."""
 
-import asyncio
+from collections.abc import Callable
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
-from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.plugins import discover
 from elasticd.records import Decision, Outcome
-from elasticd.testing import simulate
+from tests.demos import DAY, DEMO, START, play
 from tests.test_loop import Told
 
-DEMO = Path(__file__).parent.parent / "config" / "demo" / "elasticd.toml"
-SECONDS = 120.0
+STARTS_UP = 12.0
+"""Seconds that a pod of the catalog takes."""
 
 
 @pytest.fixture(scope="module")
 def told() -> Told:
-    """What the demo decides and does in its first two minutes."""
-    registry, told = discover(), Told()
-    settings = load_settings(DEMO, registry)
-    policies, errors = load_policies(settings.policies, registry)
-    assert errors == []
-    assert isinstance(settings.cluster, Simulated)
-    asyncio.run(simulate(settings.cluster, policies, SECONDS, sources=settings.sources, listeners=[told]))
-    return told
+    return play()
 
 
 def decisions(told: Told, name: str) -> list[Decision]:
@@ -35,6 +26,12 @@ def decisions(told: Told, name: str) -> list[Decision]:
 
 def outcomes(told: Told, name: str) -> list[Outcome]:
     return [one for one in told.outcomes if one.workload.name == name]
+
+
+def changes(told: Told, name: str) -> list[tuple[float, int, int]]:
+    """When the count changed, in seconds since the start, and from what to what."""
+    begun = told.made[0].at
+    return [(one.at - begun, one.before, one.after) for one in outcomes(told, name) if one.before != one.after]
 
 
 def appears(wanted: list[float], found: list[float]) -> bool:
@@ -54,15 +51,113 @@ def test_no_plugin_fails(told: Told) -> None:
     assert [one.failures for one in told.made if one.failures] == []
 
 
+def test_it_has_a_policy_for_each_family_of_strategies() -> None:
+    registry = discover()
+    policies, _ = load_policies(load_settings(DEMO, registry).policies, registry)
+    used = {str(type(one).__struct_config__.tag) for policy in policies for one in policy.strategies}
+    reactive, others = {"hpa", "cadence", "step-tolerance", "burst"}, {"schedule", "forecast", "event", "jobs"}
+    assert used >= reactive | others | {"vertical", "spread"}
+
+
 def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Told) -> None:
     created = sum(max(0, one.after - one.before) for one in outcomes(told, "transcode"))
     assert created == 16  # of two times eight
     assert max(one.current for one in decisions(told, "transcode")) == 6
 
 
-@pytest.mark.parametrize("name", ["checkout", "mailer"])
-def test_both_workloads_scale_out_and_in(told: Told, name: str) -> None:
-    changes = [(one.before, one.after) for one in outcomes(told, name)]
+@pytest.mark.parametrize("name", ["checkout", "mailer", "search", "api", "thumbnails", "catalog"])
+def test_every_workload_scales_out_and_in(told: Told, name: str) -> None:
+    found = changes(told, name)
     assert {one.result for one in outcomes(told, name)} == {"done"}
-    assert any(after > before for before, after in changes)
-    assert any(after < before for before, after in changes)
+    assert any(after > before for _, before, after in found)
+    assert any(after < before for _, before, after in found)
+
+
+def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told: Told) -> None:
+    (rush, before, after), *gradual = changes(told, "search")
+    assert (before, after) == (2, 9)
+    assert 30 <= rush <= 41  # its rush comes at 30 s, and it is looked at every 10
+    assert gradual
+    assert all(0 < before - after <= 4 for _, before, after in gradual)
+    assert gradual[-1][2] == 2
+
+
+def test_of_the_search_s_pods_those_on_elastic_nodes_go_first(told: Told) -> None:
+    first, *_ = [one for one in decisions(told, "search") if one.action and one.replicas < one.current]
+    chosen = [mark.reason for mark in first.marks if mark.pod]
+    assert len(chosen) == 4
+    assert all("elastic has" in reason for reason in chosen)
+
+
+def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable_window(told: Told) -> None:
+    ups = [at for at, before, after in changes(told, "api") if after > before]
+    downs = [at for at, before, after in changes(told, "api") if after < before]
+    assert 42 <= ups[0] <= 44  # the burst lasts from 42 s to 50 s
+    assert ups[-1] <= 46
+    assert min(downs) >= 42 + 20  # the first second of the burst leaves the window of 20 s
+    assert max(after for _, _, after in changes(told, "api")) == 9
+
+
+def test_nobody_makes_thumbnails_of_no_pictures_and_the_first_one_wakes_a_worker(told: Told) -> None:
+    found = [(before, after) for _, before, after in changes(told, "thumbnails")]
+    assert found == [(1, 0), (0, 4), (4, 1), (1, 0)]
+    wakes = changes(told, "thumbnails")[1][0]
+    assert 25 <= wakes <= 31  # the pictures come at 25 s
+
+
+def test_the_warehouse_requests_what_it_uses_and_its_count_stays(told: Told) -> None:
+    resized = [one for made in decisions(told, "warehouse") for one in made.sizing.resizes]
+    assert {one.pod for one in resized} == {"warehouse-000001", "warehouse-000002"}
+    for pod in ("warehouse-000001", "warehouse-000002"):
+        last = [one.after["warehouse"] for one in resized if one.pod == pod]
+        cpu = [one["cpu"] for one in last if "cpu" in one][-1]
+        memory = [one["memory"] for one in last if "memory" in one][-1]
+        assert 0.2 <= cpu < 0.8  # of 0.175 to 0.225 cores that it uses, and 0.8 that it requested
+        assert memory > 400 * 2**20  # that it uses, and 256 MiB that it requested
+    assert {one.current for one in decisions(told, "warehouse")} == {2}
+
+
+@pytest.mark.parametrize("begun", [0, 35, 70], ids=lambda begun: f"begun {begun} s after an even minute")
+def test_the_catalog_is_ready_before_its_crowd_whenever_the_demo_begins(begun: int) -> None:
+    found = play(START + begun, "catalog")
+    crowd = START + DAY * (begun > 40) + 60  # the first of which the demo sees what comes before
+    ready = [
+        (one.after, one.at + STARTS_UP)
+        for one in found.outcomes
+        if crowd - 20 <= one.at <= crowd and one.after > one.before
+    ]
+    assert [count for count, _ in ready] == [5]
+    assert ready[0][1] <= crowd
+    raised = [one for one in found.made if one.at <= crowd and one.reason == "ForecastAbove" and one.action]
+    assert raised, "a forecast counts"
+
+
+@pytest.mark.parametrize(
+    ("reason", "holds"),
+    [
+        pytest.param("ScheduledFloor", lambda one: one.replicas == 3, id="the schedule raises it before the day"),
+        pytest.param("ForecastAbove", lambda one: one.replicas == 5, id="the forecast before the crowd"),
+        pytest.param("ScheduledBounds", lambda one: one.replicas == 5 < one.wish, id="the database bounds it"),
+        pytest.param("All metrics below target", lambda one: one.replicas == 2, id="the HPA lets go"),
+    ],
+)
+def test_of_the_catalog_s_four_strategies_and_its_limit_each_counts_in_its_turn(
+    told: Told, reason: str, holds: Callable[[Decision], bool]
+) -> None:
+    assert any(holds(one) for one in decisions(told, "catalog") if one.reason == reason)
+
+
+def requests(second: int) -> float:
+    """What catalog.csv was made by. A crowd between seconds 60 and 100 of a day; and 5 % either way by chance, the same
+    chance every time."""
+    crowd = 60 <= second % DAY < 100
+    chance = (second * 7919 % 1009) / 1009 - 0.5
+    return round((36 + 120 * crowd) * (1 + 0.1 * chance), 1)
+
+
+def test_the_catalog_s_recording_is_its_formula() -> None:
+    first, days, step = 1_577_836_800, 12, 2
+    rows = [f"{first + s},requests,workload,shop/Deployment/catalog,{requests(s)}" for s in range(0, days * DAY, step)]
+    expected = "\n".join(["time,series,subject,key,value", *rows, ""])
+    assert (DEMO.parent / "catalog.csv").read_text() == expected
+    assert first % (days * DAY) == 0  # so that a day begins with an even minute

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from elasticd.options import Option, options
+from elasticd.options import Option, options, summary
 from elasticd.plugins import discover
 
 
@@ -54,13 +54,13 @@ EXPECTED = [
     Option("steps", "array of integer", "[1,2]"),
     Option("words", "array of string", "[]"),
     Option("wait", "number > 0", "unset", "seconds"),
-    Option("inner", "table", '{"depth":3}'),
+    Option("inner", "table", '{"depth":3}', "A nested table"),
     Option("inner.depth", "integer >= 0, <= 9", "3"),
-    Option("maybe", "table", "unset"),
+    Option("maybe", "table", "unset", "A nested table"),
     Option("maybe.depth", "integer >= 0, <= 9", "3"),
-    Option("many", "array of table", "[]"),
+    Option("many", "array of table", "[]", "A nested table"),
     Option("many[].depth", "integer >= 0, <= 9", "3"),
-    Option("either", 'table of type "big" | table of type "small"', '{"type":"big"}'),
+    Option("either", 'table of type "big" | "small"', '{"type":"big"}'),
     Option("new", "integer", "0"),
 ]
 
@@ -72,6 +72,53 @@ def test_an_option_is_told_with_its_kind_bounds_default_and_unit(expected: Optio
 
 def test_options_come_in_the_order_they_are_declared() -> None:
     assert [option.name for option in options(Everything)] == [option.name for option in EXPECTED]
+
+
+class Clear(Struct, frozen=True, tag="clear"):
+    """Of one type. It has options."""
+
+    depth: int
+
+
+class Muddy(Struct, frozen=True, tag="muddy"):
+    """Of another type."""
+
+    grains: Annotated[int, Meta(ge=-2_000_000)] | str
+    nothing: tuple[Inner | None, ...] = (None,)
+
+
+class Waters(Struct, frozen=True):
+    """A first sentence that goes
+    on. And a second."""
+
+    many: tuple[Clear | Muddy, ...] = ()
+    one: Clear | Muddy | None = None
+
+
+def test_the_options_of_tables_of_several_types_are_told_by_type() -> None:
+    assert [option.name for option in options(Waters)] == [
+        "many",
+        "many[clear].depth",
+        "many[muddy].grains",
+        "many[muddy].nothing",
+        "many[muddy].nothing[].depth",
+        "one",
+        "one[clear].depth",
+        "one[muddy].grains",
+        "one[muddy].nothing",
+        "one[muddy].nothing[].depth",
+    ]
+
+
+def test_a_table_that_nobody_describes_is_told_by_the_first_sentence_of_its_type() -> None:
+    assert summary(Waters) == "A first sentence that goes on."
+    assert {option.name: option.description for option in options(Waters)}["many[muddy].nothing"] == "A nested table"
+    assert summary(Inner) == "A nested table."
+
+
+def test_a_large_bound_is_written_out() -> None:
+    kinds = {option.name: option.kind for option in options(Waters)}
+    assert kinds["many[muddy].grains"] == "integer >= -2000000 | string"
 
 
 def test_what_is_no_record_has_no_options() -> None:

@@ -85,9 +85,10 @@ def test_it_scales_a_workload_in_the_demo(site: Path, tmp_path: Path) -> None:
     shutil.copytree(DEMO.parent, demo)
     (demo / "policies" / "mailer.toml").write_text(block("policies/mailer.toml"))
     settings = (demo / "elasticd.toml").read_text().replace("port = 9464", "port = 0")
-    settings, rises = settings.replace("../../build/demo", "state"), "max(0, 60 + 55*sin(2*pi*(t - 20)/80))"
+    settings = settings.replace("../../build/demo", "state")
+    rises = "table = [[0, 15], [20, 110], [65, 15]], repeat = 100"
     assert rises in settings
-    (demo / "elasticd.toml").write_text(settings.replace(rises, "40"))  # at once, and the same in every run
+    (demo / "elasticd.toml").write_text(settings.replace(rises, 'formula = "40"'))  # at once, and the same in every run
     env = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-m", "elasticd", "run", "--config", str(demo / "elasticd.toml"), "--decisions"]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as daemon:

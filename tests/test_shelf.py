@@ -170,6 +170,21 @@ async def test_trouble_is_logged_once_for_each_change(caplog: pytest.LogCaptureF
     ]
 
 
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        pytest.param({"a": "too early", "b": "no key"}, "a: too early; b: no key", id="each its own"),
+        pytest.param({"b": "too early", "a": "too early"}, "a, b: too early", id="two of one"),
+        pytest.param(dict.fromkeys("edcba", "too early"), "a, b and 3 more: too early", id="many of one"),
+    ],
+)
+async def test_series_that_lack_the_same_are_told_together(
+    faults: dict[str, str], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ask(shelf(Meter(lambda: Readings("meter", 0.0, faults=faults))), 0.0)
+    assert caplog.messages == [f"source meter: {told}"]
+
+
 async def test_a_failing_reader_is_left_alone_for_longer_and_longer() -> None:
     meter = Meter(_refuse)
     shared = shelf(meter)

@@ -10,7 +10,7 @@ from elasticd import show
 from elasticd.actions import Resize
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.jobs import grow, tidy
-from elasticd.model import Condition, Limit, Quality, Ref, Series
+from elasticd.model import Condition, Limit, Quality, Recommendation, Ref, Series
 from elasticd.records import Outcome, Sizing
 from elasticd.resources import Resources
 from tests.batches import SET, ended, workload
@@ -44,15 +44,15 @@ def test_everything_a_decision_was_made_of_is_said_in_the_order_it_was_made() ->
         "Samples",
         "series source quality samples total age window",
         "cpu meter fresh 1 0.5 0.0 s 15 s",
-        "Wanted",
-        "strategy replicas metric current target why",
-        "hpa 3 Wanted",
-        "3 cpu 70% 50%",
+        "Wanted: 3 replicas",
+        "strategy replicas why",
+        "> hpa 3 Wanted",
+        "3 cpu 70%, target 50%",
         "Limits",
-        "limit allows binds reason",
+        "limit allows binds why",
         "rate 1 to any yes ScaleUpLimit",
         "Conditions",
-        "condition status reason",
+        "condition status why",
         "AbleToScale True ReadyForNewScale",
         "Plugin failures",
         "plugin hook",
@@ -66,13 +66,90 @@ def test_everything_a_decision_was_made_of_is_said_in_the_order_it_was_made() ->
     ("limit", "row"),
     [
         (Limit("Rate", "", 1, 5, name="rate", bound=True), "rate 1 to 5 yes Rate"),
-        (Limit("Rate", "per min", None, 5, name="rate"), "rate 0 to 5 no Rate per min"),
+        (Limit("Rate", "per min", None, 5, name="rate"), "rate 0 to 5 no Rate: per min"),
         (Limit("Rate", "", 2, None, name="rate"), "rate 2 to any no Rate"),
     ],
     ids=["binds", "no least", "no most"],
 )
 def test_a_limit_is_an_interval_a_reason_and_whether_it_binds(limit: Limit, row: str) -> None:
     assert row in explained(limits=(limit,))
+
+
+def wants(strategy: str, replicas: int | None, **changes: Any) -> Recommendation:
+    return Recommendation(replicas, "Why", strategy=strategy, **changes)
+
+
+@pytest.mark.parametrize(
+    ("wish", "opinions", "rows"),
+    [
+        pytest.param(6, (wants("a", 2), wants("b", 6)), ["a 2 Why", "> b 6 Why"], id="what the wish is has a mark"),
+        pytest.param(
+            6, (wants("a", 6, priority=1), wants("b", 6)), ["> a 6 Why", "b 6 Why"], id="one of equals, by priority"
+        ),
+        pytest.param(4, (wants("a", 2), wants("b", 5)), ["a 2 Why", "b 5 Why"], id="of a mean nobody has"),
+        pytest.param(None, (wants("a", None),), ["a unknown Why"], id="nor what is not known"),
+        pytest.param(
+            2,
+            (wants("a", None, abstains=True, message="it is late"), wants("b", 2)),
+            ["a - Why: it is late", "> b 2 Why"],
+            id="who has no opinion says why",
+        ),
+        pytest.param(
+            2,
+            (wants("a", 2, expires=55.0), wants("b", 2)),
+            ["a 2 expired 5.0 s ago: Why", "> b 2 Why"],
+            id="what has expired says so and has no mark",
+        ),
+    ],
+)
+def test_the_wish_that_was_followed_is_seen_at_a_glance(
+    wish: int | None, opinions: tuple[Recommendation, ...], rows: list[str]
+) -> None:
+    found = explained(wish=wish, recommendations=opinions)
+    assert found[found.index("strategy replicas why") + 1 : found.index("Limits")] == rows
+
+
+@pytest.mark.parametrize(
+    ("wish", "replicas", "bound", "title"),
+    [
+        pytest.param(6, 4, True, "Limits: 6 become 4", id="cut"),
+        pytest.param(0, 2, True, "Limits: 0 become 2", id="raised"),
+        pytest.param(3, 3, False, "Limits", id="as wished"),
+        pytest.param(1, 3, False, "Limits", id="held by something else"),
+        pytest.param(None, 3, True, "Limits", id="without a wish"),
+    ],
+)
+def test_what_limits_made_of_the_wish_stands_above_them(
+    wish: int | None, replicas: int, bound: bool, title: str
+) -> None:
+    limit = Limit("Rate", "", 1, 4, name="rate", bound=bound)
+    assert title in explained(wish=wish, replicas=replicas, limits=(limit,))
+
+
+@pytest.mark.parametrize(
+    ("series", "line"),
+    [
+        pytest.param(
+            Series("load", "ahead", Quality.FRESH, message="fft", forecast=Forecast("fft", 0.0, 90.0)),
+            "load: fft, expires in 30 s",
+            id="a forecast that counts",
+        ),
+        pytest.param(
+            Series(
+                "load",
+                "ahead",
+                Quality.STALE,
+                message="the forecast expired 30 s ago",
+                forecast=Forecast("fft", 0.0, 30.0),
+            ),
+            "load: the forecast expired 30 s ago",
+            id="one that has expired",
+        ),
+        pytest.param(Series("cpu", "", Quality.EMPTY, message="no sample"), "cpu: no sample", id="what is missing"),
+    ],
+)
+def test_what_there_is_to_say_of_a_series_has_a_line_of_its_own(series: Series, line: str) -> None:
+    assert line in explained(series=(series,))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +168,7 @@ def test_a_limit_is_an_interval_a_reason_and_whether_it_binds(limit: Limit, row:
         ({"series": (), "pods": 4}, "4 pods"),
         ({"verdict": "hold", "wish": 9}, "hold 2 replicas (wanted 9): Wanted, more"),
         ({"verdict": "keep", "wish": 2, "message": ""}, "keep 2 replicas: Wanted"),
-        ({"conditions": (Condition("ScalingActive", False, "Why", "so"),)}, "ScalingActive False Why so"),
+        ({"conditions": (Condition("ScalingActive", False, "Why", "so"),)}, "ScalingActive False Why: so"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )

@@ -76,7 +76,9 @@ class Cooldown(Seriesless, tag="cooldown", frozen=True):
 
     after_up: Window = 180.0
     after_down: Window = 300.0
-    mode: Literal["product", "paper"] = "product"
+    mode: Annotated[Literal["product", "paper"], Meta(description="paper: a scale-in forbids a scale-out too")] = (
+        "product"
+    )
 
     @hookimpl
     def limit(self, observation: Observation, past: Past) -> Limit | None:

@@ -43,8 +43,10 @@ class Event(Strategy, tag="event", frozen=True):
     and sets the idle count from any count. Its fallback is the policy's [trust].
     """
 
-    triggers: Annotated[tuple[Trigger, ...], Meta(min_length=1)]
-    formula: Formula | None = None
+    triggers: Annotated[
+        tuple[Trigger, ...], Meta(min_length=1, description="what says whether any are needed, and how many")
+    ]
+    formula: Annotated[Formula | None, Meta(description="makes one number of all triggers")] = None
     least: Annotated[int, Meta(ge=1, description="replicas while a trigger is active, at least")] = 1
     idle: Annotated[Count, Meta(description="replicas when none has been active for the cooldown")] = 0
     cooldown: Wait = 300.0

@@ -60,7 +60,7 @@ class Trigger(Goal, frozen=True):
     KEDA's trigger with metricType Value or AverageValue.
     """
 
-    series: Annotated[str, Meta(min_length=1)]
+    series: Annotated[str, Meta(min_length=1, description="of any source; several samples are added up")]
     name: Annotated[str, Meta(description="in the formula and in tables; left out, the series' name")] = ""
     activates: Annotated[bool, Meta(description="false: it says how many, and never whether any")] = True
 

@@ -43,14 +43,18 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     may raise the count, never lower it. Source: hpa controller of Kubernetes 1.20 to 1.37; DHPA, experiments.
     """
 
-    metrics: Annotated[tuple[Metric, ...], Meta(min_length=1)] = (Resource(resource="cpu", utilization=80),)
+    metrics: Annotated[
+        tuple[Metric, ...], Meta(min_length=1, description="each proposes a count, and the highest wins")
+    ] = (Resource(resource="cpu", utilization=80),)
     behavior: Behavior | None = None
     tolerance: Tolerance = 0.1
     downscale_stabilization: Window = 300
     cpu_initialization_period: Period = 300.0
     initial_readiness_delay: Period = 30.0
     rules: Rules = "current"
-    mode: Literal["kubernetes", "paper"] = "kubernetes"
+    mode: Annotated[
+        Literal["kubernetes", "paper"], Meta(description="paper: cooldowns of 3 and 5 min, looks each 30 s")
+    ] = "kubernetes"
     period: Seconds | None = None
 
     def reads(self) -> tuple[str, ...]:

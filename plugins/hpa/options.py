@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 
 from elasticd.api import Meta, Pick, Rate, Struct, milli, parse_quantity
 
-Quantity = str | int | float
-Name = Annotated[str, Meta(min_length=1)]
+Quantity = Annotated[str | int | float, Meta(description="quantity, as 250m or 1.5Gi")]
+Name = Annotated[str, Meta(min_length=1, description="as its source calls it")]
 Percent = Annotated[int, Meta(ge=1, description="percent of the request")]
-Tolerance = Annotated[float, Meta(ge=0)]
+Tolerance = Annotated[float, Meta(ge=0, description="part of the target that is near enough, 0.1 = 10 %")]
 Window = Annotated[int, Meta(ge=0, le=3600, description="seconds")]
 
 
@@ -148,7 +148,9 @@ class Direction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     stabilization_window: Window | None = None
-    policies: Annotated[tuple[Rate, ...], Meta(min_length=1)] | None = None
+    policies: (
+        Annotated[tuple[Rate, ...], Meta(min_length=1, description="how much at once; left out, as in the HPA")] | None
+    ) = None
     select: Pick = "Max"
     tolerance: Tolerance | None = None
 
@@ -162,7 +164,7 @@ class Behavior(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 UP_POLICIES = (Rate("Pods", 4, 15), Rate("Percent", 100, 15))
 DOWN_POLICIES = (Rate("Percent", 100, 15),)
-Rules = Literal["current", "1.20"]
+Rules = Annotated[Literal["current", "1.20"], Meta(description="of which Kubernetes")]
 
 
 def _check_one(first: str, one: Quantity | None, second: str, other: Quantity | None) -> None:

@@ -47,7 +47,7 @@ def seen(forecast: Forecast | None, quality: Quality = Quality.FRESH, at: float 
 
 def wanted(strategy: Ahead, forecast: Forecast | None, quality: Quality = Quality.FRESH, at: float = NOW) -> int | None:
     said = strategy.recommend_replicas(seen(forecast, quality, at))
-    return None if said is None else said.replicas
+    return said.replicas
 
 
 def test_it_is_registered() -> None:
@@ -164,13 +164,16 @@ def test_nothing_is_taken_away_before_its_load_has_passed() -> None:
     ],
 )
 def test_it_has_no_opinion_and_holds_nothing(forecast: Forecast | None, quality: Quality) -> None:
-    assert made().recommend_replicas(seen(forecast, quality)) is None
+    said = made().recommend_replicas(seen(forecast, quality))
+    assert (said.replicas, said.abstains) == (None, True)
+    assert said.message
     both = replace(seen(forecast, quality), series={**observation([0.1, 0.1]).series, **seen(forecast, quality).series})
     assert judge(Hpa(), made(), seen=replace(both, at=NOW, confirmed=NOW)).blind is False
 
 
 def test_without_the_series_it_has_no_opinion() -> None:
-    assert made().recommend_replicas(observation([0.5])) is None
+    said = made().recommend_replicas(observation([0.5]))
+    assert (said.replicas, said.abstains, said.message) == (None, True, "load is no forecast")
 
 
 @pytest.mark.parametrize(
@@ -295,5 +298,5 @@ def test_it_does_nothing_that_no_strategy_may(model: str) -> None:
 def test_whatever_is_expected_the_answer_is_a_count_or_none(values: list[float], lead: float, later: float) -> None:
     strategy = made(lead=lead)
     said = strategy.recommend_replicas(seen(path(*values), at=NOW + later))
-    assert said is None or 0 <= (said.replicas or 0) <= LARGEST
+    assert said.abstains or 0 <= (said.replicas or 0) <= LARGEST
     assert strategy.recommend_replicas(seen(path(*values), at=NOW + later)) == said

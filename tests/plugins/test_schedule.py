@@ -40,7 +40,7 @@ def answers(one: Schedule, at: str) -> tuple[int | None, int | None]:
     said = one.recommend_replicas(seen(5, at=moment(at)))
     limit = one.limit(seen(5, at=moment(at)))
     assert limit is None or limit.lowest is None
-    return said.replicas if said else None, limit.highest if limit else None
+    return said.replicas, limit.highest if limit else None
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ def test_it_says_which_entry_since_when_until_when_and_what_comes_next() -> None
         said = [one.recommend_replicas(now), one.limit(now)]
         return [(answer.reason, answer.message) for answer in said if answer is not None]
 
+    assert told(schedule(OFFICE), "21:00") == [
+        ("NoFloor", "no floor is in force; next office, Tue 2026-03-31 08:00 CEST")
+    ]
     whole = schedule(OFFICE, LUNCH, NIGHT, default=2)
     assert told(whole, "09:00") == [
         (
             "ScheduledFloor",
-            (
-                "at least 10: office since Mon 2026-03-30 08:00 CEST until Mon 2026-03-30 20:00 CEST; "
-                "next lunch, Mon 2026-03-30 12:00 CEST"
-            ),
+            ("at least 10: office since Mon 2026-03-30 08:00 until 20:00 CEST; next lunch, Mon 2026-03-30 12:00 CEST"),
         )
     ]
     assert told(whole, "22:30") == [

@@ -159,7 +159,8 @@ class _Keeper:
         else:
             found, self._early = await asyncio.to_thread(self._learn, pods, read, now)
         self._trouble = f"{self._options.of}: {read.error}" if read.error else ""
-        why = self._trouble or (f"too early: {self._early} without {self._options.enough:g} h of samples")
+        early = f"too early: {self._early} without {self._options.enough:g} h of samples"
+        why = self._trouble or (early if self._early else "nothing was learnt yet")
         faults = {name: why for name, table in found.items() if not table or self._trouble}
         self.said = Readings(self._options.label, now, workloads=found, faults=faults)
 

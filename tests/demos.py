@@ -1,0 +1,46 @@
+"""The demo in virtual time: the shipped settings and policies, through the daemon's own loop."""
+
+import asyncio
+from pathlib import Path
+
+from rich.console import Console
+
+from elasticd import show
+from elasticd.cluster.simulated import Simulated
+from elasticd.config import load_policies, load_settings
+from elasticd.plugins import discover
+from elasticd.records import Decision, Outcome
+from elasticd.testing import simulate
+from tests.test_loop import Told
+
+DEMO = Path(__file__).parent.parent / "config" / "demo" / "elasticd.toml"
+DAY = 120
+"""Seconds of a day of the catalog, which begins with each even minute of the clock."""
+START = 1_700_000_040.0
+assert START % DAY == 0
+
+
+def play(start: float = START, only: str = "", seconds: float = 120.0) -> Told:
+    """What the demo decides and does in its first two minutes, or so many seconds, in all or about one workload."""
+    registry, told = discover(), Told()
+    settings = load_settings(DEMO, registry)
+    policies, errors = load_policies(settings.policies, registry)
+    assert errors == []
+    assert isinstance(settings.cluster, Simulated)
+    chosen = [policy for policy in policies if only in ("", policy.name)]
+    asyncio.run(simulate(settings.cluster, chosen, seconds, sources=settings.sources, listeners=[told], start=start))
+    return told
+
+
+def at_48(records: list[Decision | Outcome]) -> str:
+    """What explain prints of the catalog in the second 48 of its day, at 100 columns."""
+    made = [one for one in records if isinstance(one, Decision) and one.at <= START + 48]
+    console = Console(width=100, color_system=None, markup=False, emoji=False, highlight=False)
+    with console.capture() as captured:
+        console.print(show.explain(made[-1], None, made[-1].at + 1))
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+if __name__ == "__main__":
+    run = play(only="catalog")
+    print(at_48(sorted([*run.made, *run.outcomes], key=lambda one: one.at)))
