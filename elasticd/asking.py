@@ -77,13 +77,13 @@ class Case(Struct, frozen=True):
         seen = self.observation
         arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
         said, read = self.hooks.ask(hook, arguments, self.off), _READ[hook]
-        good, bad = [], list(said.failures)
+        good, bad = [], []
         for name, value in said.values:
             try:
                 good.append((name, read(value, name)))
             except Exception as error:  # whatever a stranger's object does when it is looked at
                 bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-        return Heard(tuple(good), tuple(bad))
+        return Heard(tuple(good), (*said.failures, *bad))
 
 
 _encode = msgspec.json.Encoder().encode
@@ -97,7 +97,13 @@ def _read_recommendation(value: Any, _: str) -> Recommendation:
     """As the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
-    read = _recommendation(_encode(value))
+    return _checked_recommendation(_encode(value))
+
+
+@lru_cache(maxsize=4096)
+def _checked_recommendation(written: bytes) -> Recommendation:
+    """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
+    read = _recommendation(written)
     if read.replicas is not None:
         _check_count(read.replicas, "replicas")
     return read
