@@ -77,13 +77,21 @@ class Case(Struct, frozen=True):
         seen = self.observation
         arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
         said, read = self.hooks.ask(hook, arguments, self.off), _READ[hook]
-        good, bad = [], []
-        for name, value in said.values:
-            try:
-                good.append((name, read(value, name)))
-            except Exception as error:  # whatever a stranger's object does when it is looked at
-                bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-        return Heard(tuple(good), (*said.failures, *bad))
+        try:
+            return Heard(tuple([(name, read(value, name)) for name, value in said.values]), said.failures)
+        except Exception:  # whatever a stranger's object does when it is looked at
+            return _one_by_one(hook, said)
+
+
+def _one_by_one(hook: str, said: Answers) -> Heard:
+    """The same where not every answer makes sense: each is looked at alone, to name those that do not."""
+    read, good, bad = _READ[hook], [], []
+    for name, value in said.values:
+        try:
+            good.append((name, read(value, name)))
+        except Exception as error:
+            bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
+    return Heard(tuple(good), (*said.failures, *bad))
 
 
 _encode = msgspec.json.Encoder().encode

@@ -176,7 +176,7 @@ def _by_strategies(case: Case) -> _Judgement:
         return _hold(current, "ScalingActive", reason, message)
     said = case.ask("recommend_replicas")
     how, at, priorities = case.policy.combine, case.observation.at, case.hooks.priorities
-    opinions = tuple(replace(value, strategy=name, priority=priorities.get(name, 0)) for name, value in said.values)
+    opinions = tuple([replace(value, strategy=name, priority=priorities.get(name, 0)) for name, value in said.values])
     if said.failures and any(failure.plugin not in case.off for failure in said.failures):
         found = _failed(case, "ScalingActive", said.failures)
         return replace(found, recommendations=opinions)
