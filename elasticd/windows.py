@@ -159,7 +159,10 @@ def cool_down(
 
 
 def _last(changes: Sequence[Change], sign: int) -> float | None:
-    return next((change.at for change in changes if (change.after - change.before) * sign > 0), None)
+    for change in changes:
+        if (change.after - change.before) * sign > 0:
+            return change.at
+    return None
 
 
 def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:

@@ -74,12 +74,12 @@ class Cadence(Strategy, tag="cadence", frozen=True):
             for sample in series.samples:
                 used[sample.pod] += sample.value
         asked = _requested((observation.workload.ref, self.series), observation.pods)
-        both = [name for name in asked if name in used]
+        both = asked if asked.keys() <= used.keys() else [name for name in asked if name in used]
         if not both:
             return None
         if self.mode == "paper":
             return sum([used[name] / asked[name] for name in both])
-        return sum([used[name] for name in both]) / sum([asked[name] for name in both])
+        return sum(map(used.__getitem__, both)) / sum(map(asked.__getitem__, both))
 
 
 def _requests(key: tuple[Ref, str], pods: tuple[Pod, ...]) -> dict[str, float]:
