@@ -56,14 +56,14 @@ class Asks(Protocol):
         """Call all implementations that are not switched off."""
 
 
-class Heard(Struct, frozen=True):
+class Heard(Struct, frozen=True, gc=False):
     """Answers that make sense, and a failure for each that does not."""
 
     values: tuple[tuple[str, Any], ...]
     failures: tuple[Failure, ...]
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, gc=False):
     """All that a decision depends on. `off` names implementations that have failed too often."""
 
     policy: Policy

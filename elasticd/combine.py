@@ -15,7 +15,7 @@ from elasticd.model import Condition, Limit
 from elasticd.policy import Bounds
 
 
-class Combined(Struct, frozen=True):
+class Combined(Struct, frozen=True, gc=False):
     """What is left of a wish. `limits` are marked where they bind, the policy's bounds last; `binding` is the one that
     explains the answer, None when nothing restrained the wish."""
 

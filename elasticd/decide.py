@@ -29,7 +29,7 @@ VIEW_AGE = 120.0
 that pass between the bookmarks of a quiet watch."""
 
 
-class _Judgement(Struct, frozen=True):
+class _Judgement(Struct, frozen=True, gc=False):
     verdict: Verdict
     replicas: int
     reason: str

@@ -195,7 +195,7 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     return registry
 
 
-class Answers(Struct, frozen=True):
+class Answers(Struct, frozen=True, gc=False):
     """What the implementations of one hook said, each with its name, and which could not."""
 
     values: tuple[tuple[str, Any], ...]
