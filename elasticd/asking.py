@@ -56,14 +56,14 @@ class Asks(Protocol):
         """Call all implementations that are not switched off."""
 
 
-class Heard(Struct, frozen=True):
+class Heard(Struct, frozen=True, gc=False):
     """Answers that make sense, and a failure for each that does not."""
 
     values: tuple[tuple[str, Any], ...]
     failures: tuple[Failure, ...]
 
 
-class Case(Struct, frozen=True):
+class Case(Struct, frozen=True, gc=False):
     """All that a decision depends on. `off` names implementations that have failed too often."""
 
     policy: Policy
@@ -77,13 +77,21 @@ class Case(Struct, frozen=True):
         seen = self.observation
         arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
         said, read = self.hooks.ask(hook, arguments, self.off), _READ[hook]
-        good, bad = [], list(said.failures)
-        for name, value in said.values:
-            try:
-                good.append((name, read(value, name)))
-            except Exception as error:  # whatever a stranger's object does when it is looked at
-                bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-        return Heard(tuple(good), tuple(bad))
+        try:
+            return Heard(tuple([(name, read(value, name)) for name, value in said.values]), said.failures)
+        except Exception:  # whatever a stranger's object does when it is looked at
+            return _one_by_one(hook, said)
+
+
+def _one_by_one(hook: str, said: Answers) -> Heard:
+    """The same where not every answer makes sense: each is looked at alone, to name those that do not."""
+    read, good, bad = _READ[hook], [], []
+    for name, value in said.values:
+        try:
+            good.append((name, read(value, name)))
+        except Exception as error:
+            bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
+    return Heard(tuple(good), (*said.failures, *bad))
 
 
 _encode = msgspec.json.Encoder().encode
@@ -97,7 +105,13 @@ def _read_recommendation(value: Any, _: str) -> Recommendation:
     """As the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
-    read = _recommendation(_encode(value))
+    return _checked_recommendation(_encode(value))
+
+
+@lru_cache(maxsize=4096)
+def _checked_recommendation(written: bytes) -> Recommendation:
+    """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
+    read = _recommendation(written)
     if read.replicas is not None:
         _check_count(read.replicas, "replicas")
         if read.abstains:

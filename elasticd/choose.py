@@ -12,7 +12,7 @@ from elasticd.policy import Combine
 
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:
     """The recommendation to follow; None where no strategy has an opinion of a count. Expired ones are none."""
-    known = [one for one in opinions if one.replicas is not None and not _expired(one, at)]
+    known = [one for one in opinions if one.replicas is not None and (one.expires is None or one.expires > at)]
     if len(known) < 2:
         return known[0] if known else None
     if how == "mean":
@@ -28,19 +28,20 @@ def unknown(
 ) -> Recommendation | None:
     """A strategy that cannot know, so that the count may not fall. Where priorities decide, one that would not have
     been heard anyway says nothing."""
-    silent = [one for one in opinions if one.replicas is None and not one.abstains and not _expired(one, at)]
+    silent = [one for one in opinions if _silent(one) and (one.expires is None or one.expires > at)]
     if how == "priority" and chosen is not None:
         silent = [one for one in silent if one.priority >= chosen.priority]
     return min(silent, key=preference) if silent else None
 
 
+def _silent(opinion: Recommendation) -> bool:
+    """Whether it is of a strategy that should know and does not."""
+    return opinion.replicas is None and not opinion.abstains
+
+
 def preference(opinion: Recommendation) -> tuple[int, str, str]:
     """The largest first; among equals by content, because names depend on the order of a policy's tables."""
     return -(opinion.replicas or 0), opinion.reason, opinion.message
-
-
-def _expired(opinion: Recommendation, at: float) -> bool:
-    return opinion.expires is not None and opinion.expires <= at
 
 
 def _mean(known: Sequence[Recommendation]) -> Recommendation:

@@ -15,7 +15,7 @@ from elasticd.model import Condition, Limit
 from elasticd.policy import Bounds
 
 
-class Combined(Struct, frozen=True):
+class Combined(Struct, frozen=True, gc=False):
     """What is left of a wish. `limits` are marked where they bind, the policy's bounds last; `binding` is the one that
     explains the answer, None when nothing restrained the wish."""
 
@@ -46,6 +46,12 @@ def contradiction(limits: Sequence[Limit], current: int) -> str:
     the last word over what delays as long as it lets the count be what it is, as the HPA's rates do; where it asks for
     another count it must agree with what delays too. What takes a change back must agree with all but what gives way.
     """
+    return _contradiction(tuple(limits), current)
+
+
+@lru_cache(maxsize=4096)
+def _contradiction(limits: tuple[Limit, ...], current: int) -> str:
+    """Kept, as what is combined."""
     if _agree(limits):
         return ""
     cuts, delays, paces, undoing = _stages(limits)

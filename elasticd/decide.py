@@ -29,7 +29,7 @@ VIEW_AGE = 120.0
 that pass between the bookmarks of a quiet watch."""
 
 
-class _Judgement(Struct, frozen=True):
+class _Judgement(Struct, frozen=True, gc=False):
     verdict: Verdict
     replicas: int
     reason: str
@@ -186,7 +186,7 @@ def _by_strategies(case: Case) -> _Judgement:
         return _hold(current, "ScalingActive", reason, message)
     said = case.ask("recommend_replicas")
     how, at, priorities = case.policy.combine, case.observation.at, case.hooks.priorities
-    opinions = tuple(replace(value, strategy=name, priority=priorities.get(name, 0)) for name, value in said.values)
+    opinions = tuple([replace(value, strategy=name, priority=priorities.get(name, 0)) for name, value in said.values])
     if said.failures and any(failure.plugin not in case.off for failure in said.failures):
         found = _failed(case, "ScalingActive", said.failures)
         return replace(found, recommendations=opinions)

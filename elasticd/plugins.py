@@ -3,11 +3,12 @@
 Knows pluggy and entry points; knows nothing of policies' files or of what the answers mean.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, iscoroutinefunction, isfunction, isgeneratorfunction, signature
 from math import inf
+from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
@@ -194,7 +195,7 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     return registry
 
 
-class Answers(Struct, frozen=True):
+class Answers(Struct, frozen=True, gc=False):
     """What the implementations of one hook said, each with its name, and which could not."""
 
     values: tuple[tuple[str, Any], ...]
@@ -211,10 +212,8 @@ def _union(wanted: Iterable[tuple[str, ...] | None]) -> frozenset[str] | None:
     return frozenset(found)
 
 
-class _Implementation(Struct, frozen=True):
-    name: str
-    function: Any
-    arguments: tuple[str, ...]
+_Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+"""Of all arguments, by name, those that an implementation takes."""
 
 
 class Hooks:
@@ -261,26 +260,33 @@ class Hooks:
         """Call every implementation of a hook but those switched off. Answers of None are left out."""
         values: list[tuple[str, Any]] = []
         failures: list[Failure] = []
-        for implementation in self._implementations[hook]:
-            if implementation.name in off:
-                failures.append(Failure(implementation.name, hook, "is switched off until reload"))
+        for name, function, pick in self._implementations[hook]:
+            if name in off:
+                failures.append(Failure(name, hook, "is switched off until reload"))
                 continue
             try:
-                value = implementation.function(*map(arguments.__getitem__, implementation.arguments))
+                value = function(*pick(arguments))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit or a cancellation from a plugin is that plugin's failure
-                failures.append(Failure(implementation.name, hook, f"raised {raised(error)}"))
+                failures.append(Failure(name, hook, f"raised {raised(error)}"))
                 continue
             if value is not None:
-                values.append((implementation.name, value))
+                values.append((name, value))
         return Answers(tuple(values), tuple(failures))
 
 
-def _implementations(manager: _Manager, hook: str) -> tuple[_Implementation, ...]:
+def _implementations(manager: _Manager, hook: str) -> tuple[tuple[str, Callable[..., Any], _Pick], ...]:
     """By name, so that the order of a policy's tables does not show."""
     found = sorted(getattr(manager.hook, hook).get_hookimpls(), key=lambda one: one.plugin_name)
     return tuple(
-        _Implementation(one.plugin_name, one.function, tuple(name for name in one.argnames if name != "self"))
-        for one in found
+        (one.plugin_name, one.function, _pick([name for name in one.argnames if name != "self"])) for one in found
     )
+
+
+def _pick(names: list[str]) -> _Pick:
+    """Worked out once, as every decision picks for every implementation."""
+    if not names:
+        return lambda _: ()
+    pick = itemgetter(*names)
+    return pick if len(names) > 1 else lambda arguments: (pick(arguments),)

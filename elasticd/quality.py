@@ -4,9 +4,9 @@ Knows that age counts from the measurement and that garbage is never zero; knows
 number came from or what it will decide.
 """
 
-import math
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from math import inf
 
 from msgspec.structs import replace
 
@@ -44,11 +44,11 @@ def grade(
     if not given:
         return Series(name, source, Quality.EMPTY, (), NO_SAMPLE)
     latest, oldest = at + FUTURE, at - max_age
-    fresh = tuple([s for s in given if 0.0 <= s.value < math.inf and oldest <= s.measured <= latest])
+    fresh = tuple([s for s in given if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
     heard = pods if pods <= 1 else len({s.pod for s in fresh})
     if len(fresh) == len(given) and heard >= pods:
         return Series(name, source, Quality.FRESH, fresh, "", _newest(fresh))
-    valid = tuple([s for s in given if 0.0 <= s.value < math.inf and s.measured <= latest])
+    valid = tuple([s for s in given if 0.0 <= s.value < inf and s.measured <= latest])
     worst = _blemish(given, valid, fresh, at, max_age) if len(fresh) < len(given) else (Quality.PARTIAL, "")
     if not pods:
         return Series(name, source, worst[0], fresh, worst[1], _newest(fresh))

@@ -6,6 +6,7 @@ Every interval contains the current count, so that several of them together alwa
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil
 from typing import Annotated, Literal
 
@@ -20,7 +21,7 @@ Pick = Annotated[
 ]
 
 
-class Rate(Struct, frozen=True, forbid_unknown_fields=True):
+class Rate(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """At most `value` pods, or percent of the count when the period began, within `period` seconds."""
 
     type: Annotated[Literal["Pods", "Percent"], Meta(description="what value is: pods, or percent of the count")]
@@ -28,7 +29,7 @@ class Rate(Struct, frozen=True, forbid_unknown_fields=True):
     period: Annotated[int, Meta(ge=1, le=1800, description="seconds")]
 
 
-class Rates(Struct, frozen=True, forbid_unknown_fields=True):
+class Rates(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """The rates of one direction. `select` takes the largest change they allow, the smallest, or none at all.
 
     `one_way`: the start of a period is reckoned from the changes of the same direction only (HPA 1.20).
@@ -67,6 +68,7 @@ def stabilize(wish: int, observation: Observation, past: Past, *, up: float, dow
     return Limit(reason, message, lowest, highest, "AbleToScale", gives_way=True)
 
 
+@lru_cache(maxsize=1024)
 def _steady(count: int | None, bound: str, pick: str, window: float) -> str:
     return f"at {bound} {count} for now: the {pick} recommendation of the last {window:g} s counts"
 
@@ -78,30 +80,45 @@ def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, 
     for judgement to say. The wish only chooses which end is explained.
     """
     now, current = observation.at, observation.workload.replicas
-    top = _reach(past, now, current, up, 1) if up else None
-    bottom = _reach(past, now, current, down, -1) if down else None
+    tops = _starts(past, now, current, up, 1) if up else ()
+    bottoms = _starts(past, now, current, down, -1) if down else ()
+    return _restrained(wish < current, current, up, tops, down, bottoms)
+
+
+@lru_cache(maxsize=4096)
+def _restrained(
+    falls: bool, current: int, up: Rates | None, tops: tuple[int, ...], down: Rates | None, bottoms: tuple[int, ...]
+) -> Limit | None:
+    """The same by what the count was when the period of each rate began. Kept, as it mostly was what it is."""
+    top = _reach(current, up, tops, 1) if up else None
+    bottom = _reach(current, down, bottoms, -1) if down else None
     highest = max(current, top.replicas) if top else None
     lowest = min(current, bottom.replicas) if bottom else None
     if highest is None and lowest is None:
         return None
-    if lowest is not None and (wish < current or highest is None):
+    if lowest is not None and (falls or highest is None):
         return Limit("ScaleDownLimit", _pace(bottom, down, current, "removed"), lowest, highest, gives_way=True)
     return Limit("ScaleUpLimit", _pace(top, up, current, "added"), lowest, highest, gives_way=True)
 
 
-def _reach(past: Past, now: float, current: int, rates: Rates, sign: int) -> _Reach:
+def _reach(current: int, rates: Rates, starts: tuple[int, ...], sign: int) -> _Reach:
     """The count that the rates of a direction (+1 up, -1 down) allow, before `current` bounds it."""
     if rates.select == "Disabled":
         return _Reach(current, current, rates.rates[0])
     found: _Reach | None = None
     furthest = sign if rates.select == "Max" else -sign
-    for rate in rates.rates:
-        start = _start(past, now - rate.period, current, sign if rates.one_way else 0)
+    for rate, start in zip(rates.rates, starts, strict=True):
         replicas = _top(rate, start) if sign > 0 else _bottom(rate, start)
         if found is None or (replicas - found.replicas) * furthest > 0:
             found = _Reach(replicas, start, rate)
     assert found is not None, "rates must not be empty"  # noqa: S101 - who builds Rates sees to it
     return found
+
+
+def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
+    """What the count was when the period of each rate began."""
+    way = sign if rates.one_way else 0
+    return tuple([_start(past, now - rate.period, current, way) for rate in rates.rates])
 
 
 def _start(past: Past, since: float, current: int, sign: int) -> int:
@@ -162,7 +179,10 @@ def cool_down(
 
 
 def _last(changes: Sequence[Change], sign: int) -> float | None:
-    return next((change.at for change in changes if (change.after - change.before) * sign > 0), None)
+    for change in changes:
+        if (change.after - change.before) * sign > 0:
+            return change.at
+    return None
 
 
 def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:

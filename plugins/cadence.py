@@ -5,7 +5,7 @@ Knows samples, requests and the interval in force; wishes for no count.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Meta, Observation, Past, Seconds, Strategy, hookimpl, request_of
+from elasticd.api import Derived, Meta, Observation, Past, Pod, Ref, Seconds, Strategy, hookimpl, request_of
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 
@@ -72,19 +72,26 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return None
-        used: dict[str, float] = {}
-        for sample in series.samples:
-            used[sample.pod] = used.get(sample.pod, 0.0) + sample.value
-        both = [
-            (used[pod.name], request)
-            for pod in observation.pods
-            if pod.name in used and (request := request_of(pod, self.series)) > 0
-        ]
+        used = {sample.pod: sample.value for sample in series.samples}
+        if len(used) < len(series.samples):  # not one each, as most pods have
+            used = dict.fromkeys(used, 0.0)
+            for sample in series.samples:
+                used[sample.pod] += sample.value
+        asked = _requested((observation.workload.ref, self.series), observation.pods)
+        both = asked if asked.keys() <= used.keys() else [name for name in asked if name in used]
         if not both:
             return None
         if self.mode == "paper":
-            return sum(use / request for use, request in both)
-        return sum(use for use, _ in both) / sum(request for _, request in both)
+            return sum([used[name] / asked[name] for name in both])
+        return sum(map(used.__getitem__, both)) / sum(map(asked.__getitem__, both))
+
+
+def _requests(key: tuple[Ref, str], pods: tuple[Pod, ...]) -> dict[str, float]:
+    """What each pod that requests the resource does request of it."""
+    return {pod.name: request for pod in pods if (request := request_of(pod, key[1])) > 0}
+
+
+_requested = Derived(_requests)
 
 
 @hookimpl

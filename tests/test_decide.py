@@ -538,6 +538,25 @@ def test_who_abstains_holds_nothing_and_is_recorded_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("good", "equal"),
+    [
+        pytest.param(Recommendation(1, "Kept"), Recommendation(True, "Kept"), id="a-boolean"),
+        pytest.param(Recommendation(3, "Kept"), Recommendation(3.0, "Kept"), id="a-fraction"),  # type: ignore[arg-type]
+    ],
+)
+def test_nonsense_that_equals_an_answer_of_before_is_nonsense(good: Recommendation, equal: Recommendation) -> None:
+    assert good == equal
+    assert decide(case([Wants(answer=good)])).wish == good.replicas
+    assert verdict(decide(case([Wants(answer=equal)]))) == ("hold", 5, "PluginFailed")
+
+
+def test_what_makes_sense_beside_nonsense_is_told_with_it() -> None:
+    decision = decide(case([Wants(answer=8), Also(answer="five")]))
+    assert [(one.strategy, one.replicas) for one in decision.recommendations] == [("wants", 8)]
+    assert [failure.plugin for failure in decision.failures] == ["also"]
+
+
+@pytest.mark.parametrize(
     ("answer", "problem"),
     [
         pytest.param(7, "must be a Limit", id="a-number"),

@@ -4,6 +4,7 @@ Knows requests, and what nodes have left; knows nothing of taints, affinity or v
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import floor, inf
 from typing import Annotated, ClassVar
 
@@ -53,9 +54,13 @@ class Capacity(Seriesless, tag="capacity", frozen=True):
             missing = "no pod tells what one requests" if rooms else "no nodes are known"
             return Limit("CapacityUnknown", f"{missing}, so that it does not limit")
         fit = _fit((pods.requests, tuple(sorted(self.nodes.items()))), rooms)
-        waiting = max(0, workload.replicas - pods.placed)
-        message = f"room for {fit} more pods ({pods.words}); {waiting} wait for a node"
-        return Limit("NoCapacity", message, None, workload.replicas + max(0, fit - waiting))
+        return _room_for(fit, pods.words, max(0, workload.replicas - pods.placed), workload.replicas)
+
+
+@lru_cache(maxsize=4096)
+def _room_for(fit: int, words: str, waiting: int, current: int) -> Limit:
+    message = f"room for {fit} more pods ({words}); {waiting} wait for a node"
+    return Limit("NoCapacity", message, None, current + max(0, fit - waiting))
 
 
 def _tell(_: Ref, pods: tuple[Pod, ...]) -> _Pods:

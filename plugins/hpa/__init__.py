@@ -73,7 +73,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             return Recommendation(None, *observation.fault)
         if not workload.selector:
             return Recommendation(None, "InvalidSelector", "the target's scale is missing a selector")
-        best, best_metric = 0, ""
+        best, highest = 0, None
         measures: list[Measure] = []
         failed: list[Measure] = []
         terms = self._terms(observation.at)
@@ -87,11 +87,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             count = proposal.replicas
             measures.append(Measure(metric.label, proposal.current, proposal.target, count))
             if count > best:
-                best, best_metric = count, metric.description
-        return self._recommend(best, best_metric, workload.replicas, measures, failed)
+                best, highest = count, metric
+        return self._recommend(best, highest, workload.replicas, measures, failed)
 
     def _recommend(
-        self, best: int, metric: str, current: int, measures: list[Measure], failed: list[Measure]
+        self, best: int, metric: Metric | None, current: int, measures: list[Measure], failed: list[Measure]
     ) -> Recommendation:
         """HPA: One pass, 5: what failing metrics allow, and the reason in its words."""
         message = ""
@@ -100,8 +100,8 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             blocks = best < current and self.rules == "current"
             if blocks or len(failed) == len(measures):
                 return Recommendation(None, failed[0].reason, message, tuple(measures))
-        if best > current:
-            reason = f"{metric} above target"
+        if metric is not None and best > current:
+            reason = f"{metric.description} above target"
         elif best < current:
             reason = "All metrics below target"
         else:

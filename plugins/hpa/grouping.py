@@ -49,11 +49,14 @@ class Startup(Struct, frozen=True, gc=False):
 
 
 def thousandths(value: float) -> int:
-    """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow."""
+    """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow: within a
+    hundredth of a thousandth above a whole one."""
     if not 0.0 <= value < EXACT:
         return milli(value)
     product = value * 1000.0
     whole = int(product)
+    if product == whole:
+        return whole
     return whole + 1 if product - whole > 1e-5 else milli(value)
 
 

@@ -4,6 +4,8 @@ Knows counts, times and the past; knows no metric. Each answer is an interval th
 the windows of 1.20 and those without behavior, which can carry it further.
 """
 
+from functools import lru_cache
+
 from elasticd.api import Limit, Observation, Past, Rates, cool_down, restrain, stabilize
 
 from .options import DOWN_POLICIES, UP_POLICIES, Behavior
@@ -30,7 +32,11 @@ def stabilize_legacy(observation: Observation, past: Past, window: float) -> Lim
 
 def limit_legacy(observation: Observation) -> Limit:
     """At most twice the current count, or 4. HPA: Normalization without behavior, 2."""
-    current = observation.workload.replicas
+    return _at_most_twice(observation.workload.replicas)
+
+
+@lru_cache(maxsize=1024)
+def _at_most_twice(current: int) -> Limit:
     highest = max(UP_FACTOR * current, UP_LEAST)
     return Limit("ScaleUpLimit", f"at most twice {current}, or {UP_LEAST}, at once", None, highest)
 
@@ -67,6 +73,7 @@ def limit_behavior(wish: int, observation: Observation, past: Past, behavior: Be
     return restrain(wish, observation, past, ups, downs)
 
 
+@lru_cache(maxsize=1024)
 def _at_least(lowest: int, window: float) -> Limit:
     message = f"at least {lowest} for now: the highest recommendation of the last {window:g} s counts"
     return Limit("ScaleDownStabilized", message, lowest, None, "AbleToScale")

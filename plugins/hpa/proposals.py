@@ -125,6 +125,8 @@ def _series(metric: Metric, observation: Observation) -> Series:
     series = observation.series.get(name)
     if series is None:
         raise MetricError(f"unable to get metric {name}: there is no such series")
+    if series.trusted:
+        return series
     if series.quality is Quality.EMPTY or series.quality is Quality.ERROR:
         raise MetricError(f"unable to get metric {name}: {series.message or 'no metrics returned'}")
     if not series.usable:
@@ -259,7 +261,7 @@ def _divide(amount: int, by: int) -> int:
 
 def _capped(amount: int) -> int:
     """An int64, as the HPA keeps sums."""
-    return max(-MAX_INT64, min(amount, MAX_INT64))
+    return amount if -MAX_INT64 <= amount <= MAX_INT64 else MAX_INT64 if amount > 0 else -MAX_INT64
 
 
 def _count(product: float) -> int:

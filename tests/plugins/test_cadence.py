@@ -90,6 +90,15 @@ def test_only_pods_with_both_count_and_containers_add_up() -> None:
     assert Cadence().poll_interval(seen(4, of, series(samples)), before()) == MEDIUM  # 6 of 10
 
 
+def test_the_requests_are_those_of_the_pods_that_are_shown() -> None:
+    samples = series([sample("p0", 0.6)])
+    small, large = (
+        seen(1, [pod("p0", requests={"cpu": 0.6})], samples),
+        seen(1, [pod("p0", requests={"cpu": 6.0})], samples),
+    )
+    assert [Cadence().poll_interval(one, before()) for one in (small, large, small)] == [FAST, SLOW, FAST]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
