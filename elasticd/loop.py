@@ -74,7 +74,7 @@ class Loop:
         self._cluster, self._journal, self._clock = cluster, journal, clock
         self._listeners, self._judge, self._idle = listeners, judge, idle
         self.stock: Stock[Key] = Stock((), self._ready)
-        self._news: set[tuple[Subject, str]] = set()
+        self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
         self._stirred = asyncio.Event()
         self._roll = Roll(())
@@ -93,7 +93,7 @@ class Loop:
 
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""
-        self._news.add((subject, key))
+        self._news[subject, key] = None
         self._stirred.set()
 
     @property
@@ -148,7 +148,7 @@ class Loop:
 
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
-        news, self._news = self._news, set()
+        news, self._news = self._news, {}
         self._stirred.clear()
         for subject, key in news:
             for concerned in self._roll.about(subject, key):

@@ -46,7 +46,7 @@ class Stock(Generic[K]):
     async def read(self, wanted: Mapping[K, Sequence[Shelf]], now: float) -> dict[K, list[Readings]]:
         """The readings of each key's sources. A key one of whose sources is still being waited for is left out, and
         told to `ready` when that has answered."""
-        needed = {shelf for shelves in wanted.values() for shelf in shelves}
+        needed = dict.fromkeys(shelf for shelves in wanted.values() for shelf in shelves)  # in an order that repeats
         tasks = {shelf: task for shelf in needed if (task := shelf.ask(now)) is not None}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=WAIT)

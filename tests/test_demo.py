@@ -1,7 +1,11 @@
 """What `make demo` promises, in virtual time: the shipped settings and policies, through the daemon's own loop."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -161,3 +165,20 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
     expected = "\n".join(["time,series,subject,key,value", *rows, ""])
     assert (DEMO.parent / "catalog.csv").read_text() == expected
     assert first % (days * DAY) == 0  # so that a day begins with an even minute
+
+
+def test_two_runs_are_equal_whatever_the_order_in_which_sets_are_kept() -> None:
+    code = "from tests.demos import play; print([(one.at, one.id, one.replicas, one.interval) for one in play().made])"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(runs[0]) > 1000
+    assert runs[0] == runs[1]

@@ -152,7 +152,7 @@ class _Keeper:
             read = await self._reader.read(now)
         except Exception as error:
             read = Readings(self._options.of, now, error=raised(error))
-        shown = [(ref, snapshot.workload(ref)) for ref in self._site.governed()]
+        shown = [(ref, snapshot.workload(ref)) for ref in sorted(self._site.governed())]
         pods = {str(ref): snapshot.pods(workload) if workload else () for ref, workload in shown}
         if self._virtual:
             found, self._early = self._learn(pods, read, now)
