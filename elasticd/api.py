@@ -27,7 +27,7 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.past import timeline
-from elasticd.policy import Bounds, Count, Policy, Seconds, Strategy, unheeded
+from elasticd.policy import MOST, Bounds, Count, Policy, Poll, Seconds, Strategy, unheeded
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
@@ -36,6 +36,7 @@ from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
+    "MOST",
     "Bounds",
     "Change",
     "Condition",
@@ -60,6 +61,7 @@ __all__ = [
     "Point",
     "Pod",
     "Policy",
+    "Poll",
     "Quality",
     "Rank",
     "Rate",

@@ -102,7 +102,10 @@ class Hours(Dated, frozen=True):
 
     start: Cron
     end: Cron | None = None
-    duration: Annotated[float, Meta(gt=0, description="seconds, instead of an end")] | None = None
+    duration: (
+        Annotated[float, Meta(gt=0, le=31_622_400, description="seconds, instead of an end; a leap year at most")]
+        | None
+    ) = None
 
     def __post_init__(self) -> None:
         """Refuse expressions that are none, and hours without one end, or that never end."""

@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     run = command("run", _run, "Run the daemon in the foreground.")
     _takes_config(run)
     run.add_argument("--decisions", action="store_true", help="print every change, hold and new poll rate")
-    check = command("check", _check, "Check policies: one line for each mistake, exit code 78 if there is any.")
+    check = command("check", _check, "Check policies: one line for the first mistake of each file, exit code 78.")
     check.add_argument("folder", type=Path, metavar="DIR", help="a folder of policies, or one with an elasticd.toml")
     explain = command("explain", _explain, "Explain the latest decision about a workload.")
     explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME")

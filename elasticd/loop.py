@@ -27,7 +27,7 @@ from elasticd.schedule import Schedule, spread
 from elasticd.seen import Seen
 from elasticd.shelf import PATIENCE, SLACK, Shelf
 from elasticd.sources import Site, Subject
-from elasticd.stock import Stock
+from elasticd.stock import WAIT, Stock
 from elasticd.words import raised
 
 QUANTUM = SLACK
@@ -87,9 +87,9 @@ class Loop:
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
 
-    def furnish(self, shelves: Sequence[Shelf]) -> None:
-        """Read these from the next tick on, in this order."""
-        self.stock = Stock(shelves, self._ready)
+    def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT) -> None:
+        """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
+        self.stock = Stock(shelves, self._ready, wait)
 
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""

@@ -12,7 +12,11 @@ from elasticd.batch import JOB_KIND
 from elasticd.model import HEEDING, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
-Count = Annotated[int, Meta(ge=0, description="replicas")]
+Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]
+"""Between two looks: what a poll interval may be."""
+MOST = 2**31 - 1
+"""The greatest count the Kubernetes API can hold."""
+Count = Annotated[int, Meta(ge=0, le=MOST, description="replicas")]
 
 
 class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
@@ -67,7 +71,7 @@ Combine = Annotated[
 class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
     """The policy's own least and greatest count. They are applied last and nothing overrules them."""
 
-    max: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    max: Annotated[int, Meta(ge=1, le=MOST)]
     min: Count = 1
 
     def __post_init__(self) -> None:

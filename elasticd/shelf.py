@@ -123,14 +123,14 @@ class Shelf:
         if self._task is None:
             if not self._is_due(now):
                 return None
-            self._asked, self._begun = now, asyncio.get_running_loop().time()
+            self._asked, self._begun = now, self._clock.now()
             self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
         return None if self._late else self._task
 
     def take(self, now: float) -> Readings | None:
         """The reading to judge by; None as long as a better one can be expected soon."""
         if self._task is not None and not self._late:
-            if asyncio.get_running_loop().time() - self._begun < self._patience:
+            if self._clock.now() - self._begun < self._patience:
                 return None
             self._late = True
         return self._last
@@ -151,7 +151,7 @@ class Shelf:
 
     def _finish(self, said: Readings) -> None:
         """Take the reading in, at the time at which it came."""
-        took = asyncio.get_running_loop().time() - self._begun
+        took = self._clock.now() - self._begun
         ended = self._asked + took
         self._task, self._late = None, took > self._patience
         self._reads += 1

@@ -21,8 +21,11 @@ answered, and keeps nobody else."""
 class Stock(Generic[K]):
     """The shelves, in the order of elasticd.toml. `ready` is told of keys whose source has answered late."""
 
-    def __init__(self, shelves: Sequence[Shelf], ready: Callable[[Iterable[K]], None]) -> None:
-        self._shelves, self._ready = tuple(shelves), ready
+    def __init__(
+        self, shelves: Sequence[Shelf], ready: Callable[[Iterable[K]], None], wait: float | None = WAIT
+    ) -> None:
+        """`wait`: seconds of real time; None: until all have answered, as in virtual time, which stands still."""
+        self._shelves, self._ready, self._wait = tuple(shelves), ready, wait
         self._serving: dict[str, tuple[Shelf, ...]] = {}
 
     def forget(self) -> None:
@@ -49,7 +52,7 @@ class Stock(Generic[K]):
         needed = dict.fromkeys(shelf for shelves in wanted.values() for shelf in shelves)  # in an order that repeats
         tasks = {shelf: task for shelf in needed if (task := shelf.ask(now)) is not None}
         if tasks:
-            await asyncio.wait(tasks.values(), timeout=WAIT)
+            await asyncio.wait(tasks.values(), timeout=self._wait)
         taken = {shelf: shelf.take(now) for shelf in needed}
         found: dict[K, list[Readings]] = {}
         for key, shelves in wanted.items():

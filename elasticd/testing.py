@@ -103,7 +103,7 @@ async def simulate(
     clock, journal = VirtualClock(start), Journal()
     async with AsyncExitStack() as stack:
         loop = Loop(await stack.enter_async_context(cluster.open(clock)), journal, clock, listeners, idle=float("inf"))
-        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)))
+        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
         loop.adopt(policies)
         await loop.tick(start)
         while clock.now() < start + seconds:

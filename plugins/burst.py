@@ -10,15 +10,16 @@ from math import ceil, floor
 from typing import Annotated, Literal
 
 from elasticd.api import (
+    MOST,
     Limit,
     Measure,
     Meta,
     Observation,
     Past,
     Point,
+    Poll,
     Quality,
     Recommendation,
-    Seconds,
     Strategy,
     Struct,
     Workload,
@@ -99,12 +100,12 @@ class Burst(Strategy, tag="burst", frozen=True):
     panic_threshold: Annotated[float, Meta(gt=1, description="times the ready pods")] = 2
     max_up_rate: Rate = 1000
     max_down_rate: Rate = 2
-    activation_scale: Annotated[int, Meta(ge=1, description="pods")] = 1
+    activation_scale: Annotated[int, Meta(ge=1, le=MOST, description="pods")] = 1
     scale_down_delay: Annotated[float, Meta(ge=0, le=3600, description="seconds")] = 0
     aggregation: Annotated[
         Literal["mean", "weighted"], Meta(description="of the seconds of a window; weighted: newer ones count more")
     ] = "mean"
-    period: Seconds = 2.0
+    period: Poll = 2.0
 
     def __post_init__(self) -> None:
         """Refuse windows in the wrong order."""

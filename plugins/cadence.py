@@ -5,7 +5,7 @@ Knows samples, requests and the interval in force; wishes for no count.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Derived, Meta, Observation, Past, Pod, Ref, Seconds, Strategy, hookimpl, request_of
+from elasticd.api import Derived, Meta, Observation, Past, Pod, Poll, Ref, Strategy, hookimpl, request_of
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 
@@ -26,9 +26,9 @@ class Cadence(Strategy, tag="cadence", frozen=True):
     hysteresis: Annotated[
         float, Meta(ge=0, description="a faster pace is left only so far below its threshold; as alpha")
     ] = 0.05
-    slow: Seconds = 30.0
-    medium: Seconds = 10.0
-    fast: Seconds = 1.0
+    slow: Poll = 30.0
+    medium: Poll = 10.0
+    fast: Poll = 1.0
     series: Annotated[str, Meta(min_length=1, description="name of a resource")] = "cpu"
     mode: Annotated[
         Literal["product", "paper"], Meta(description="paper: alpha and beta are of the sum of all pods")

@@ -15,10 +15,10 @@ from elasticd.api import (
     Past,
     Point,
     Policy,
+    Poll,
     Rate,
     Rates,
     Recommendation,
-    Seconds,
     Series,
     Strategy,
     Struct,
@@ -106,9 +106,9 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     fall: Growth = 0.028
     plunge: Growth = 0.07
     ahead: Annotated[float, Meta(ge=0, le=3600, description="seconds; until a new pod serves")] = 30
-    slow: Seconds = 30.0
-    medium: Seconds = 10.0
-    fast: Seconds = 1.0
+    slow: Poll = 30.0
+    medium: Poll = 10.0
+    fast: Poll = 1.0
     mode: Annotated[
         Literal["product", "paper"], Meta(description="paper: as DHPA has it, thresholds of the sum of all pods")
     ] = "product"

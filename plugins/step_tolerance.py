@@ -7,13 +7,14 @@ from math import ceil
 from typing import Annotated, Literal
 
 from elasticd.api import (
+    MOST,
     Limit,
     Measure,
     Meta,
     Observation,
     Past,
+    Poll,
     Recommendation,
-    Seconds,
     Series,
     Serving,
     Strategy,
@@ -29,7 +30,7 @@ PAPER_PERIOD = 30.0
 EXACT = 1e-9
 """Sums of doubles may lie this much above a whole number of pods."""
 
-Step = Annotated[int, Meta(ge=1, description="pods")]
+Step = Annotated[int, Meta(ge=1, le=MOST, description="pods")]
 Wait = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 
 
@@ -85,7 +86,7 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     least: Step = 2
     after_up: Wait = 180
     after_down: Wait = 300
-    period: Seconds | None = None
+    period: Poll | None = None
     mode: Annotated[
         Literal["product", "paper"], Meta(description="paper: as SATA has it, one pod outside the band is enough")
     ] = "product"

@@ -20,15 +20,17 @@ START = 1_700_000_040.0
 assert START % DAY == 0
 
 
-def play(start: float = START, only: str = "", seconds: float = 120.0) -> Told:
-    """What the demo decides and does in its first two minutes, or so many seconds, in all or about one workload."""
+def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_by_others: bool = True) -> Told:
+    """What the demo decides and does in its first two minutes, or so many seconds, in all or about one workload; also
+    by what a broker outside tells, whose time is not virtual."""
     registry, told = discover(), Told()
     settings = load_settings(DEMO, registry)
     policies, errors = load_policies(settings.policies, registry)
     assert errors == []
     assert isinstance(settings.cluster, Simulated)
     chosen = [policy for policy in policies if only in ("", policy.name)]
-    asyncio.run(simulate(settings.cluster, chosen, seconds, sources=settings.sources, listeners=[told], start=start))
+    sources = [source for source in settings.sources if told_by_others or not source.pushes]
+    asyncio.run(simulate(settings.cluster, chosen, seconds, sources=sources, listeners=[told], start=start))
     return told
 
 

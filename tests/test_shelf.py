@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.clock import VirtualClock, WallClock
 from elasticd.model import Readings, Sample
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
@@ -32,7 +32,7 @@ class Measured(Source, tag="meter", frozen=True):
 
 
 def shelf(meter: Meter, every: float = 1.0, patience: float = 30.0) -> Shelf:
-    return Shelf(meter, Measured(every=every), VirtualClock(), patience)
+    return Shelf(meter, Measured(every=every), WallClock(), patience)
 
 
 async def ask(shared: Shelf, now: float) -> Readings:

@@ -12,8 +12,8 @@ from elasticd.api import (
     Meta,
     Observation,
     Past,
+    Poll,
     Recommendation,
-    Seconds,
     Strategy,
     hookimpl,
 )
@@ -51,8 +51,8 @@ class Event(Strategy, tag="event", frozen=True):
     idle: Annotated[Count, Meta(description="replicas when none has been active for the cooldown")] = 0
     cooldown: Wait = 300.0
     initial_cooldown: Wait = 0.0
-    period: Seconds | None = None
-    period_at_zero: Seconds = 5.0
+    period: Poll | None = None
+    period_at_zero: Poll = 5.0
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""

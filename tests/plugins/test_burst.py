@@ -403,7 +403,7 @@ REFUSED = [
     ("scale_down_delay = -1", "scale_down_delay: must be >= 0, is -1"),
     ("scale_down_delay = 3601", "scale_down_delay: must be <= 3600, is 3601"),
     ('aggregation = "median"', 'aggregation: must be one of mean, weighted, is "median"'),
-    ("period = 0", "period: must be > 0, is 0"),
+    ("period = 0", "period: must be >= 0.1, is 0"),
     ("series = 1", "series: must be a string, is 1"),
     ("burst = 211", "burst: no such key"),
 ]

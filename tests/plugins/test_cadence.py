@@ -108,7 +108,7 @@ def test_the_requests_are_those_of_the_pods_that_are_shown() -> None:
         ({"fast": 11}, "^fast: must be <= medium = 10, is 11"),
         ({"medium": 31}, "^medium: must be <= slow = 30, is 31"),
         ({"alpha": 0}, "> 0"),
-        ({"fast": 0}, "> 0"),
+        ({"fast": 0}, ">= 0.1"),
         ({"mode": "quick"}, "quick"),
     ],
 )

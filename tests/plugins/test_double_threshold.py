@@ -366,7 +366,7 @@ REFUSED = [
     ("ahead = 3601", "ahead: must be <= 3600, is 3601"),
     ("fast = 11", "fast: must be <= medium = 10, is 11"),
     ("medium = 31", "medium: must be <= slow = 30, is 31"),
-    ("slow = 0", "slow: must be > 0, is 0"),
+    ("slow = 0", "slow: must be >= 0.1, is 0"),
     ('mode = "pap"', 'mode: must be one of paper, product, is "pap", did you mean "paper"?'),
     ("series = 1", "series: must be a string, is 1"),
     ("sample = 3", 'sample: no such key, did you mean "samples"?'),

@@ -343,8 +343,8 @@ SUM = {"expression": "queue + mails", "value": 1}
         ({"triggers": [QUEUE], "cooldown": -1}, "cooldown: must be >= 0"),
         ({"triggers": [QUEUE], "cooldown": 4000}, "cooldown: must be <= 3600"),
         ({"triggers": [QUEUE], "initial_cooldown": 4000}, "initial_cooldown: must be <= 3600"),
-        ({"triggers": [QUEUE], "period": 0}, "period: must be > 0"),
-        ({"triggers": [QUEUE], "period_at_zero": 0}, "period_at_zero: must be > 0"),
+        ({"triggers": [QUEUE], "period": 0}, "period: must be >= 0.1"),
+        ({"triggers": [QUEUE], "period_at_zero": 0}, "period_at_zero: must be >= 0.1"),
         ({"triggers": [QUEUE], "cooldwon": 1}, 'cooldwon: no such key, did you mean "cooldown"'),
         (
             {"triggers": TWO, "formula": {"expression": "queue + mails"}},

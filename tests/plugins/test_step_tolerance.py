@@ -311,7 +311,7 @@ REFUSED = [
     ("least = 0", "strategy[0].least: must be >= 1, is 0"),
     ("after_up = -1", "strategy[0].after_up: must be >= 0, is -1"),
     ("after_down = 3601", "strategy[0].after_down: must be <= 3600, is 3601"),
-    ("period = 0", "strategy[0].period: must be > 0, is 0"),
+    ("period = 0", "strategy[0].period: must be >= 0.1, is 0"),
     ('unit = "cores"', 'strategy[0].unit: must be one of percent, value, is "cores"'),
     ('mode = "pap"', 'strategy[0].mode: must be one of paper, product, is "pap", did you mean "paper"?'),
     ("series = 1", "strategy[0].series: must be a string, is 1"),
