@@ -22,10 +22,11 @@ Use = Annotated[float, Meta(ge=0)]
 class Ahead(Strategy, tag="forecast", frozen=True):
     """Replicas for the highest load expected within `lead` seconds, from a source of type forecast.
 
-    Beside a reactive strategy it only raises: without a forecast, with one that has expired or is doubted, it has no opinion, says why, and other
-    strategies decide alone. One that reaches less far than `lead` counts as far as it reaches. What is wanted now is
-    wanted until the load that it is wanted for has passed out of the window, so nothing is taken away early. Beside a
-    reactive strategy and a schedule that makes max(proactive, reactive, floor), cut at the ceiling.
+    Beside a reactive strategy it only raises: without a forecast, with one that has expired or is doubted, it has no
+    opinion, says why, and other strategies decide alone. One that reaches less far than `lead` counts as far as it
+    reaches. What is wanted now is wanted until the load that it is wanted for has passed out of the window, so nothing
+    is taken away early. Beside a reactive strategy and a schedule that makes max(proactive, reactive, floor), cut at
+    the ceiling.
 
     `model` makes pods of a load: "value", load / target; "mm1" and "mmc", queues in which `mu` requests a second are
     served by each pod and an answer may take `wait` seconds; "linear", the fewest pods of which each uses at most
