@@ -128,7 +128,7 @@ async def test_explain_shows_everything_a_decision_was_made_of(
         r"6 -> 8 replicas",
         r"cpu +resource-metrics +fresh +\d+ ",
         r"hpa +18 +cpu resource utilization",
-        r"18 +cpu +150% +50%",
+        r"18 +cpu 150%, target 50%",
         r"bounds +1 to 8 +yes +TooManyReplicas",
         r"AbleToScale +True",
         r"ScalingActive +True +ValidMetricFound",
