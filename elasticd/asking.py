@@ -15,12 +15,9 @@ from msgspec.structs import replace
 
 from elasticd.memory import Past
 from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
-from elasticd.policy import Policy
+from elasticd.policy import MOST, Policy
 from elasticd.resources import Resources
 from elasticd.words import one_line, shown
-
-LARGEST = 2**31 - 1
-"""The greatest count the Kubernetes API can hold."""
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 """Seconds; a plugin that asks for less, or more, is talking nonsense."""
@@ -141,8 +138,8 @@ def _signed_limit(written: bytes, name: str) -> Limit:
 
 
 def _check_count(count: int, key: str) -> None:
-    if not 0 <= count <= LARGEST:
-        raise ValueError(f"{key} must be from 0 to {LARGEST}, is {count}")
+    if not 0 <= count <= MOST:
+        raise ValueError(f"{key} must be from 0 to {MOST}, is {count}")
 
 
 def _read_interval(value: Any, _: str) -> float:

@@ -7,10 +7,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Annotated, Literal
 
-from elasticd.api import Forecast, Measure, Meta, Observation, Recommendation, Series, Strategy, hookimpl
-
-LARGEST = 2**31 - 1
-"""The greatest count the Kubernetes API can hold."""
+from elasticd.api import MOST, Forecast, Measure, Meta, Observation, Recommendation, Series, Strategy, hookimpl
 
 MOST_QUEUED = 100_000.0
 """Above so many servers' worth of load M/M/c is reckoned by a rule of thumb: the load and twice its root."""
@@ -142,7 +139,7 @@ _NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "l
 
 def _whole(pods: float) -> int:
     """The count that is enough. What rounding adds to a whole number is no reason for one more."""
-    return LARGEST if pods >= LARGEST else ceil(round(pods, 9))
+    return MOST if pods >= MOST else ceil(round(pods, 9))
 
 
 def mm1(load: float, mu: float, wait: float) -> int:

@@ -7,12 +7,22 @@ from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
 from typing import Annotated, Literal
 
-from elasticd.api import Count, Measure, Meta, Observation, Pod, Recommendation, Series, Strategy, Struct, hookimpl
+from elasticd.api import (
+    MOST,
+    Count,
+    Measure,
+    Meta,
+    Observation,
+    Pod,
+    Recommendation,
+    Series,
+    Strategy,
+    Struct,
+    hookimpl,
+)
 
 RESOLUTION = 1.0
 """Seconds. The API cuts times to whole seconds: what happened may have happened so much later than it says."""
-
-LARGEST = 2**31 - 1
 
 
 class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,8 +97,8 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         if not known or (len(known) < len(read) and self.calculation in ("min", "avg")):
             lacking = next(one for one in read if one.jobs is None)
             return Recommendation(None, "QueueUnknown", lacking.measure.message, measures)
-        needed = min(ceil(self._combined([one.jobs for one in known if one.jobs])), LARGEST)
-        wish = min(workload.replicas + max(0, self._more(needed, observation, min(one.at for one in known))), LARGEST)
+        needed = min(ceil(self._combined([one.jobs for one in known if one.jobs])), MOST)
+        wish = min(workload.replicas + max(0, self._more(needed, observation, min(one.at for one in known))), MOST)
         reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
         return Recommendation(wish, reason, f"{needed} Jobs needed, {workload.replicas} in flight", measures)
 
@@ -152,8 +162,8 @@ def _read(queue: Queue, series: Series | None) -> _Read:
     length = _sum(sample.value for sample in series.samples)
     jobs = length / queue.per_job if length > queue.activation else 0.0
     if not isfinite(jobs):
-        jobs = float(LARGEST)
-    count = min(ceil(jobs), LARGEST)
+        jobs = float(MOST)
+    count = min(ceil(jobs), MOST)
     at = min((sample.measured for sample in series.samples), default=series.measured)
     return _Read(jobs, at, Measure(queue.series, f"{length:g}", f"{queue.per_job:g} for a Job", count))
 

@@ -11,12 +11,11 @@ from msgspec.structs import replace
 
 from elasticd.actions import Scale
 from elasticd.api import Limit, Measure, Observation, Past, Recommendation, Strategy, hookimpl
-from elasticd.asking import LARGEST
 from elasticd.decide import Case, announcements, decide, held
 from elasticd.model import Condition, ConditionType, Failure
 from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy, Target, Trust
+from elasticd.policy import MOST, Bounds, Policy, Target, Trust
 from elasticd.records import Decision
 from elasticd.testing import observation
 from elasticd.zero import ZERO
@@ -507,7 +506,7 @@ def test_hook_recommend_replicas_may_answer_only_recommendations_that_can_be_wri
         "a-word": "five",
         "a-limit": Limit("No"),
         "negative": Recommendation(-1, "R"),
-        "huge": Recommendation(LARGEST + 1, "R"),
+        "huge": Recommendation(MOST + 1, "R"),
         "beyond-json": Recommendation(10**30, "R"),
         "fraction": Recommendation(2.5, "R"),  # type: ignore[arg-type]
         "boolean": Recommendation(True, "R"),
@@ -561,8 +560,8 @@ def test_what_makes_sense_beside_nonsense_is_told_with_it() -> None:
     [
         pytest.param(7, "must be a Limit", id="a-number"),
         pytest.param(Limit("L", lowest=5, highest=4), "lowest must be <= highest = 4, is 5", id="crossed"),
-        pytest.param(Limit("L", lowest=-1), f"lowest must be from 0 to {LARGEST}, is -1", id="negative"),
-        pytest.param(Limit("L", highest=2**31), f"highest must be from 0 to {LARGEST}, is {2**31}", id="huge"),
+        pytest.param(Limit("L", lowest=-1), f"lowest must be from 0 to {MOST}, is -1", id="negative"),
+        pytest.param(Limit("L", highest=2**31), f"highest must be from 0 to {MOST}, is {2**31}", id="huge"),
         pytest.param(Limit("L", highest=4.5), "Expected `int | null`, got `float`", id="fraction"),  # type: ignore[arg-type]
         pytest.param(
             Limit("L", condition="ScalingActive"),

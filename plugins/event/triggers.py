@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Annotated
 
-from elasticd.api import Meta, Pod, Struct, Workload
+from elasticd.api import MOST, Meta, Pod, Struct, Workload
 
 from . import formula
-
-MOST = 2**31 - 1
-"""The greatest count the Kubernetes API can hold."""
 
 SetPoint = Annotated[float, Meta(gt=0, description="in the unit of what is read")]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from elasticd.api import Observation, Quality, Series, Struct, format_milli
+from elasticd.api import MOST, Observation, Quality, Series, Struct, format_milli
 
 from .grouping import (
     Groups,
@@ -24,7 +24,6 @@ from .grouping import (
 )
 from .options import ContainerResource, External, Metric, Object, Pods, Resource, quantity_milli
 
-MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
 
@@ -266,7 +265,7 @@ def _capped(amount: int) -> int:
 
 def _count(product: float) -> int:
     """The ceiling, as an int32 that is not below 0."""
-    return max(0, min(ceil(product), MAX_INT32))
+    return max(0, min(ceil(product), MOST))
 
 
 _CALCULATE: dict[type, Callable[[Any, Series, Observation, Terms], Proposal]] = {

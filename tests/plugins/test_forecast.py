@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import Forecast, Observation, PerPod, Quality, Recommendation, Series
+from elasticd.api import MOST, Forecast, Observation, PerPod, Quality, Recommendation, Series
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.testing import check_strategy, judge, observation
-from elasticd_plugins.forecast import LARGEST, Ahead, linear, mm1, mmc, register_strategies
+from elasticd_plugins.forecast import Ahead, linear, mm1, mmc, register_strategies
 from elasticd_plugins.hpa import Hpa
 from tests.plugins.builders import NOW
 
@@ -107,7 +107,7 @@ def test_mmc_is_the_fewest_pods_that_are_enough_and_never_more_than_mm1(load: fl
         pytest.param(0.0, 0.4, 5.0, 50.0, 0, id="no load"),
         pytest.param(1000.0, 0.4, 50.0, 50.0, None, id="none would be enough"),
         pytest.param(1000.0, 0.0, 5.0, 50.0, 0, id="use that does not depend on load"),
-        pytest.param(1e300, 1e300, 5.0, 50.0, LARGEST, id="more than Kubernetes can count"),
+        pytest.param(1e300, 1e300, 5.0, 50.0, MOST, id="more than Kubernetes can count"),
     ],
 )
 def test_check_kap_1_pods_of_which_each_uses_little_enough(
@@ -234,7 +234,7 @@ def test_it_tells_what_it_expects_when_and_how_that_was_found() -> None:
             id="a line by which no count is enough: no opinion",
         ),
         pytest.param({"target": 10}, path(0, 0, 0), 0, id="no load expected: none, the policy's min applies"),
-        pytest.param({"target": 1e-9}, path(1e300, 1e300), LARGEST, id="a load beyond all counting"),
+        pytest.param({"target": 1e-9}, path(1e300, 1e300), MOST, id="a load beyond all counting"),
     ],
 )
 def test_each_model_makes_pods_of_a_load(options: dict[str, Any], forecast: Forecast, expected: int | None) -> None:
@@ -298,5 +298,5 @@ def test_it_does_nothing_that_no_strategy_may(model: str) -> None:
 def test_whatever_is_expected_the_answer_is_a_count_or_none(values: list[float], lead: float, later: float) -> None:
     strategy = made(lead=lead)
     said = strategy.recommend_replicas(seen(path(*values), at=NOW + later))
-    assert said.abstains or 0 <= (said.replicas or 0) <= LARGEST
+    assert said.abstains or 0 <= (said.replicas or 0) <= MOST
     assert strategy.recommend_replicas(seen(path(*values), at=NOW + later)) == said

@@ -114,7 +114,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
 
     def end(self, pod: SimulatedPod, at: float) -> None:
         """A Job is done."""
-        assert self.batch is not None  # noqa: S101
+        assert self.batch is not None  # noqa: S101 - make_job_sets gives both
         name = pod.name.removesuffix("-pod")
         self.jobs[name] = replace(self.jobs[name], ended=at, result="Complete")
         self.replicas -= 1
