@@ -5,6 +5,7 @@ from msgspec import Meta, Struct, field
 from elasticd.actions import Mark
 from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
+from elasticd.columns import needed, whole
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
@@ -26,8 +27,25 @@ from elasticd.model import (
     Series,
     Workload,
 )
+from elasticd.needs import Disk, Expression, Needs, Operator, Port, Taint, Term, Toleration
 from elasticd.past import timeline
-from elasticd.policy import MOST, Bounds, Count, Policy, Poll, Seconds, Strategy, unheeded
+from elasticd.placements import (
+    Candidate,
+    Column,
+    DisruptionBudget,
+    Mask,
+    Nodes,
+    Placement,
+    PodDecision,
+    PodOutcome,
+    PoolObservation,
+    Refusal,
+    Scores,
+    Selection,
+    Victims,
+    Whole,
+)
+from elasticd.policy import MOST, Bounds, Count, Policy, Poll, PoolPolicy, PoolSelect, Seconds, Strategy, unheeded
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
@@ -36,55 +54,80 @@ from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
-    "MOST",
     "Bounds",
+    "Candidate",
     "Change",
+    "Column",
     "Condition",
     "Container",
     "Count",
     "Decision",
     "Derived",
+    "Disk",
+    "DisruptionBudget",
+    "Expression",
     "Forecast",
     "Hours",
     "Instant",
     "Job",
     "Limit",
+    "MOST",
+    "Mark",
+    "Mask",
     "Measure",
     "Meta",
+    "Needs",
     "Node",
+    "Nodes",
     "Observation",
+    "Operator",
     "Outcome",
     "Past",
-    "Mark",
     "PerPod",
     "Pick",
-    "Point",
+    "Placement",
     "Pod",
+    "PodDecision",
+    "PodOutcome",
+    "Point",
     "Policy",
     "Poll",
+    "PoolObservation",
+    "PoolPolicy",
+    "PoolSelect",
+    "Port",
     "Quality",
     "Rank",
     "Rate",
     "Rates",
     "Recommendation",
     "Ref",
+    "Refusal",
     "Resources",
     "Room",
     "Run",
     "Sample",
+    "Scores",
     "Seconds",
+    "Selection",
     "Series",
+    "Serving",
     "Spell",
     "Standing",
-    "Serving",
     "Strategy",
     "Struct",
+    "Taint",
+    "Term",
+    "Toleration",
+    "Victims",
+    "Whole",
     "Workload",
     "cool_down",
     "field",
     "format_milli",
     "hookimpl",
     "milli",
+    "needed",
     "parse_quantity",
     "request_of",
     "restrain",
@@ -95,4 +138,5 @@ __all__ = [
     "timeline",
     "unfit",
     "unheeded",
+    "whole",
 ]

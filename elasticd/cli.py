@@ -29,6 +29,7 @@ from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, Elasticd
 from elasticd.journal import read_back
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
+from elasticd.policy import Policy
 from elasticd.record import moment, prometheus_of, seconds, write_recording
 from elasticd.records import Decision, Outcome
 from elasticd.secrets import CredentialError
@@ -225,7 +226,10 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"{folder}: must hold policies (NAME.toml), has none")
     if registry.problems or errors or mistakes or not policies:
         return EXIT_CONFIG
-    for line in (*unfit, *(advise(policies, found or ()) if advice else ())):
+    for line in (
+        *unfit,
+        *(advise([one for one in policies if isinstance(one, Policy)], found or ()) if advice else ()),
+    ):
         print(line)
     print("1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine")
     return 0
@@ -264,6 +268,8 @@ def _latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decisio
     """The newest decision about a workload, and the outcome of its action if there is one already."""
     outcomes: dict[str, Outcome] = {}
     for record in read_back(folder, containing=msgspec.json.encode(parts[2])):
+        if not isinstance(record, Decision | Outcome):
+            continue
         ref = record.workload
         if [ref.namespace, ref.kind, ref.name] != parts or policy not in (None, record.policy):
             continue

@@ -19,14 +19,15 @@ from elasticd import past as pasts
 from elasticd.errors import UnavailableError
 from elasticd.memory import Past
 from elasticd.model import Ref
+from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
 
-Record = Decision | Outcome
+Record = Decision | Outcome | PodDecision | PodOutcome
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads."""
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Decision | Outcome)
+_decoder = msgspec.json.Decoder(Record)
 
 
 class Journal:
@@ -75,6 +76,8 @@ class Journal:
         self._take(record)
 
     def _take(self, record: Record) -> None:
+        if isinstance(record, PodDecision | PodOutcome):  # what is known of pods is seen at the pods
+            return
         key = (record.policy, record.workload)
         if isinstance(record, Decision):
             self._latest[key] = record

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from elasticd.batch import JOB_KIND
-from elasticd.model import HEEDING, Ref, Workload
+from elasticd.model import HEEDING, Node, Pod, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]
@@ -224,6 +224,54 @@ class Policy(Struct, frozen=True, kw_only=True):
         if self.workload is not None:
             return workload.ref == self.workload.ref
         return self.select is not None and self.select.matches(workload)
+
+
+class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pods a pool policy places, on which nodes, and in which order it asks about them."""
+
+    scheduler: Annotated[str, Meta(min_length=1, description="the pods' spec.schedulerName")] = "elasticd"
+    namespaces: Annotated[tuple[str, ...], Meta(min_length=1, description='of the pods; "*" is any')] = ("*",)
+    labels: Annotated[dict[str, str], Meta(description="of the pods: all of them")] = {}
+    nodes: Annotated[dict[str, str], Meta(description="labels of the nodes: all of them; none: every node")] = {}
+    order: Annotated[
+        Literal["priority", "fifo"],
+        Meta(description="which pending pod goes first: the one of the highest priority, or the oldest"),
+    ] = "priority"
+    peak_window: Annotated[
+        float, Meta(ge=0, le=604800, description="seconds over which the peak use of a node is remembered")
+    ] = 3600.0
+
+    def has(self, pod: Pod) -> bool:
+        """Whether the pod is one of them."""
+        if pod.needs.scheduler != self.scheduler:
+            return False
+        if pod.namespace not in self.namespaces and "*" not in self.namespaces:
+            return False
+        return all(pod.labels.get(key) == value for key, value in self.labels.items())
+
+    def holds(self, node: Node) -> bool:
+        """Whether the node is one of them."""
+        return all(node.labels.get(key) == value for key, value in self.nodes.items())
+
+
+class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a pool policy takes what it knows from."""
+
+    sources: Annotated[
+        tuple[str, ...], Meta(description="asked for each series in this order; none: all, in elasticd.toml's")
+    ] = ()
+
+
+class PoolPolicy(Struct, frozen=True, kw_only=True):
+    """One file: which pods are placed on which nodes, and by which strategies."""
+
+    name: str
+    pool: PoolSelect
+    strategies: tuple[Strategy, ...]
+    mode: Literal["act", "observe"] = "observe"
+    interval: float = 1.0
+    max_age: float = 120.0
+    trust: PoolTrust = PoolTrust()
 
 
 def unheeded(policy: Policy) -> str | None:
