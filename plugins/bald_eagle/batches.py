@@ -74,13 +74,14 @@ def _place(
     batch = Batch(needs, allowed, _numbering(state), state, way.scale)
     first = None
     if way.greedy:
-        best = _settled(None, needs, allowed, state.copy(), way.scale)
-        first = batch.position([node for _, node, _ in best])[None, :]
+        best = np.full(len(needs), NOWHERE)
+        for index, node, _ in _settled(None, needs, allowed, state.copy(), way.scale):
+            best[index] = node
+        first = batch.position(best)[None, :]
     low, high = np.zeros(len(needs)), batch.counts.astype(np.float64)
     # While a pod finds no place the search goes on to its end: that is what it is better at than any pod for itself.
     found = search(Quest(batch.fitness, low, high, first, batch.enough), way.habits, chance)
-    settled = _settled(batch.nodes(found.position[None, :])[0], needs, allowed, state, way.scale)
-    return [one for one in settled if one[1] != NOWHERE]
+    return _settled(batch.nodes(found.position[None, :])[0], needs, allowed, state, way.scale)
 
 
 def _numbering(state: State) -> NDArray[np.intp]:
@@ -93,17 +94,19 @@ def _settled(
     wished: NDArray[np.intp] | None, needs: Whole, allowed: Mask, state: State, scale: Scale
 ) -> list[tuple[int, int, float]]:
     """Each pod in turn on its node, or, where it does not fit there after all, or none is wished, on the one that fits
-    and has the highest S_N; NOWHERE if there is none."""
+    and has the highest S_N. Those for which there is none are left out."""
     found = []
-    for index, one in enumerate(needs):
-        fits = allowed[index] & state.fits(one[None, :])[0]
-        if not fits.any():
-            found.append((index, NOWHERE, 0.0))
-            continue
-        value = values(one[None, :], state, scale)[0]
+    for index, one in enumerate(needs[:, None, :]):
         node = NOWHERE if wished is None else int(wished[index])
-        if node == NOWHERE or not fits[node]:
-            node = int(np.argmax(np.where(fits, value, -np.inf)))
-        state.take(node, one)
-        found.append((index, node, float(value[node])))
+        if node == NOWHERE or not (allowed[index, node] and state.only(node).fits(one).all()):
+            node = _best(one, allowed[index], state, scale)
+        if node != NOWHERE:
+            found.append((index, node, float(values(one, state.only(node), scale)[0, 0])))
+            state.take(node, one[0])
     return found
+
+
+def _best(needs: Whole, allowed: Mask, state: State, scale: Scale) -> int:
+    """The node with the highest S_N of those that a pod may go to and fits on; of equal ones the first."""
+    fits = allowed & state.fits(needs)[0]
+    return int(np.argmax(np.where(fits, values(needs, state, scale)[0], -np.inf))) if fits.any() else NOWHERE

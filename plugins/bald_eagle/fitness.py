@@ -7,8 +7,6 @@ Source: Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resourc
 Systems & Applications 32(4), 2023 (TBESK), sections 3.2 and 3.3.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,6 +58,11 @@ class State(Struct, eq=False):
     def copy(self) -> "State":
         """Another one, which does not change with this one."""
         return State(self.capacity, self.left.copy(), self.busy.copy())
+
+    def only(self, node: int) -> "State":
+        """A view of one node."""
+        row = slice(node, node + 1)
+        return State(self.capacity[row], self.left[row], self.busy[row])
 
     def take(self, node: int, needs: Whole) -> None:
         """A pod is put on a node."""
@@ -117,9 +120,9 @@ class Batch:
         """The node of each pod, for plans in rows."""
         return self._nodes[self._pods, np.minimum(positions.astype(np.intp), self.counts - 1)]  # type: ignore[no-any-return]
 
-    def position(self, nodes: Sequence[int]) -> Floats:
+    def position(self, nodes: NDArray[np.intp]) -> Floats:
         """The coordinates that mean these nodes; of one that the pod may not go to, those of its first."""
-        return (self._nodes == np.asarray(nodes)[:, None]).argmax(axis=1) + 0.5  # type: ignore[no-any-return]
+        return (self._nodes == nodes[:, None]).argmax(axis=1) + 0.5  # type: ignore[no-any-return]
 
     def fitness(self, positions: Floats) -> Floats:
         """The mean over the pods of S_N, each with those before it in place, for plans in rows. One that does not fit
