@@ -171,6 +171,8 @@ class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
     nodes: int = 0
     refusals: dict[str, int] = {}
     binding: str = ""
+    mend: str = ""
+    """What would have to change for it to find a place."""
     scores: tuple[NodeScore, ...] = ()
     actions: tuple[Bind | Evict | Nominate, ...] = ()
     failures: tuple[Failure, ...] = ()

@@ -25,6 +25,7 @@ from elasticd.placements import (
     Selection,
 )
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.lack import lacking
 from elasticd.placing.order import in_order
 from elasticd.placing.room import Budgets, Room, make_room
 
@@ -163,7 +164,8 @@ class _Plan:
         bound, columns = found.bound, self._columns
         message = _unavailable(len(columns.names), found)
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
-            return self._decision(pod, "wait", "NoNodeMatches", f"{message}; {bound.why}", found, ranked)
+            mend = lacking(columns, pod, found.curable, bound)
+            return self._decision(pod, "wait", "NoNodeMatches", message, found, ranked, mend=mend)
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and any(one.deleted for one in columns.pods(node)):
             columns.take(node, pod)  # what has been freed so far is not another's
@@ -176,7 +178,8 @@ class _Plan:
                 return self._preempt(pod, found, ranked, room)
             if failures:
                 return self._decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
-        return self._decision(pod, "wait", "Unschedulable", message, found, ranked)
+        mend = lacking(columns, pod, found.curable, bound)
+        return self._decision(pod, "wait", "Unschedulable", message, found, ranked, mend=mend)
 
     def _preempt(self, pod: Pod, found: Found, ranked: Ranked, room: Room) -> PodDecision:
         for victim in room.victims:
@@ -277,5 +280,8 @@ def _unavailable(nodes: int, found: Found) -> str:
     """As kube-scheduler says it: the most frequent reason is not first, but the first by name."""
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in found.refusals.items()))
     fits = int(np.count_nonzero(found.fits))
-    told = f"0/{nodes} nodes are available" if found.bound is None else f"{fits}/{nodes} nodes would take it"
+    bound = found.bound
+    if bound is not None and fits:
+        return f"{fits}/{nodes} nodes would take it, none that matches {bound.why}"
+    told = f"0/{nodes} nodes are available"
     return f"{told}: {reasons}" if reasons else told
