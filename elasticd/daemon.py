@@ -23,7 +23,7 @@ from elasticd.config import Settings, check_sources, load_policies, load_setting
 from elasticd.config_pools import load_pools
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge
+from elasticd.judge import ThreadJudge, ThreadPlanner
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
 from elasticd.outlet import Teller
@@ -152,7 +152,7 @@ class Daemon:
             metrics,
             clock,
         )
-        self.placer = Placer(cluster, loop.look, journal, clock)
+        self.placer = Placer(cluster, loop.look, journal, clock, (metrics.pods,), ThreadPlanner())
         self.outlet: Teller | None = None
 
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
