@@ -140,11 +140,12 @@ class PoolObservation(Struct, frozen=True, gc=False):
 
 
 class NodeScore(Struct, frozen=True, gc=False):
-    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name."""
+    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name; None: not
+    known."""
 
     node: str
-    total: float
-    parts: dict[str, float] = {}
+    total: float | None
+    parts: dict[str, float | None] = {}
 
 
 PodVerdict = Literal["bind", "preempt", "wait", "leave"]
@@ -193,3 +194,25 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     message: str = ""
     reason: str = ""
     seconds: float = 0.0
+
+
+class NodeReport(Struct, frozen=True, gc=False):
+    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
+    not known is left out. `score` is that of the pool's strategies, where they give one whatever the pod."""
+
+    pool: str
+    node: str
+    state: str
+    pods: int
+    most_pods: int
+    allocatable: dict[str, float] = {}
+    requested: dict[str, float] = {}
+    used: dict[str, float] = {}
+    score: float | None = None
+
+    @property
+    def load(self) -> float:
+        """The greatest part of it that is used, or, where that is not known, requested."""
+        known = {**self.requested, **self.used}
+        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
+        return max(parts, default=0.0)

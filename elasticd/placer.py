@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -17,11 +17,11 @@ from elasticd.acting import announce
 from elasticd.actions import Announce, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
-from elasticd.columns import Columns, Ledger
+from elasticd.columns import Columns, Ledger, report
 from elasticd.derived import Derived
 from elasticd.journal import Journal
 from elasticd.model import Failure, Node, Pod
-from elasticd.placements import PodDecision, PodOutcome, PoolObservation
+from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
@@ -33,6 +33,9 @@ from elasticd.words import raised
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
+
+LOOKED_AT = ("cpu", "memory")
+"""The series of nodes that people look at."""
 
 IN_FLIGHT = 32
 """Requests that bind and evict at a time."""
@@ -52,6 +55,7 @@ async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | s
     return [plan(case) for case in cases]
 
 
+@runtime_checkable
 class PlacingListener(Protocol):
     """Someone who is told what has been written to the journal. Must not block or raise."""
 
@@ -289,6 +293,18 @@ class Placer:
             reason=reason,
             seconds=self._clock.now() - begun,
         )
+
+    async def nodes(self) -> list[NodeReport]:
+        """Every node of every pool, as a person looks at it."""
+        now = self._clock.now()
+        snapshot = await self._look(now)
+        found: list[NodeReport] = []
+        for pool in self._pools:
+            readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)
+            used = self._views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
+            nodes = pool.nodes("", snapshot.nodes())
+            found += report(pool.policy.name, pool.ledger.columns(nodes, snapshot.on_nodes(), used))
+        return found
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""

@@ -4,7 +4,6 @@ Pure. Each pod sees those before it in place. Knows the order of the questions; 
 """
 
 from collections.abc import Sequence
-from math import nan
 
 import numpy as np
 from msgspec import Struct
@@ -277,8 +276,8 @@ def _only(allowed: Mask, place: Placement | None) -> Mask:
 
 
 def _shown(index: int, columns: Columns, ranked: Ranked) -> NodeScore:
-    def known(value: float) -> float:
-        return nan if np.isnan(value) else float(value)
+    def known(value: float) -> float | None:
+        return None if np.isnan(value) else float(value)
 
     parts = {name: known(part[index]) for name, part in ranked.parts.items()}
     return NodeScore(columns.names[index], known(ranked.total[index]), parts)
