@@ -27,6 +27,8 @@ from elasticd.model import (
     Series,
     Workload,
 )
+from elasticd.movable import CRITICAL, SPARE, rooted
+from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Taint, Term, Toleration
 from elasticd.past import timeline
 from elasticd.placements import (
@@ -55,6 +57,7 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
     "Bounds",
+    "CRITICAL",
     "Candidate",
     "Change",
     "Column",
@@ -71,11 +74,15 @@ __all__ = [
     "Instant",
     "Job",
     "Limit",
+    "Look",
     "MOST",
     "Mark",
     "Mask",
     "Measure",
     "Meta",
+    "Move",
+    "MoveDecision",
+    "Moved",
     "Needs",
     "Node",
     "Nodes",
@@ -93,6 +100,7 @@ __all__ = [
     "Policy",
     "Poll",
     "PoolObservation",
+    "PoolPast",
     "PoolPolicy",
     "PoolSelect",
     "Port",
@@ -106,6 +114,7 @@ __all__ = [
     "Resources",
     "Room",
     "Run",
+    "SPARE",
     "Sample",
     "Scores",
     "Seconds",
@@ -131,6 +140,7 @@ __all__ = [
     "parse_quantity",
     "request_of",
     "restrain",
+    "rooted",
     "serving",
     "stabilize",
     "standing",
@@ -139,4 +149,5 @@ __all__ = [
     "unfit",
     "unheeded",
     "whole",
+    "whose",
 ]

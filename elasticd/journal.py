@@ -19,10 +19,11 @@ from elasticd import past as pasts
 from elasticd.errors import UnavailableError
 from elasticd.memory import Past
 from elasticd.model import Ref
+from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
 
-Record = Decision | Outcome | PodDecision | PodOutcome
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads."""
 
@@ -76,7 +77,7 @@ class Journal:
         self._take(record)
 
     def _take(self, record: Record) -> None:
-        if isinstance(record, PodDecision | PodOutcome):  # what is known of pods is seen at the pods
+        if isinstance(record, PodDecision | PodOutcome | MoveDecision):  # what is known of pods is seen at the pods
             return
         key = (record.policy, record.workload)
         if isinstance(record, Decision):
