@@ -122,7 +122,8 @@ class Mover:
         """Wait for something to do, and tick."""
         now = self._clock.now()
         until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
-        await pause(self._clock, until, self._stirred)
+        if not self._stirred.is_set():
+            await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + SETTLE))
             self._stirred.clear()
