@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elasticd.advice import examine
+from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
@@ -228,6 +229,7 @@ async def assembled(
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
+        broker = cluster = Broker(cluster, settings.broker, clock)
         plugins = _PluginListener(registry)
         stack.callback(plugins.close)
         told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
@@ -238,6 +240,7 @@ async def assembled(
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
         shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
         loop.furnish(shelves)
+        broker.series = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
         placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
         placer.furnish(shelves)

@@ -105,6 +105,11 @@ class Journal:
         """The last decision about every workload, by policy and workload."""
         return [self._latest[key] for key in sorted(self._latest)]
 
+    def series(self) -> tuple[int, int]:
+        """How many of the series in the last decisions can be trusted, and of how many."""
+        found = [one.trusted for decision in self._latest.values() for one in decision.series]
+        return sum(found), len(found)
+
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. Its past goes only when it ended before that time: a workload that the
         cluster does not show for a while has one still. On disk all stays until its segment goes."""
