@@ -183,7 +183,7 @@ class Placer:
             return None  # the source tells when it has answered
         known = self.views.look(pool.policy, pool.wants, readings, now)
         nodes = pool.nodes("", snapshot.nodes())
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks)
+        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
         self._assume(columns, snapshot)
         observation = PoolObservation(
             at=now,

@@ -111,12 +111,12 @@ class Draft:
     def look(self, pod: Pod) -> Found:
         """What stands against each node, and what the pod is bound to."""
         filters, selections = self._case.ask("filter_nodes", pod=pod), self._case.ask("select_nodes", pod=pod)
-        refusals = [refusal for _, said in filters.values for refusal in said]
+        bound = _narrowed([selection for _, selection in selections.values])
+        refusals = [_yielding(refusal, bound) for _, said in filters.values for refusal in said]
         size = len(self.columns.names)
         cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
         for one in refusals:
             (cured if one.curable else refused).__ior__(one.nodes)
-        bound = _narrowed([selection for _, selection in selections.values])
         failures = filters.failures + selections.failures
         return Found(~(cured | refused), cured & ~refused, _counts(refusals), bound, failures)
 
@@ -251,6 +251,13 @@ def _narrowed(selections: Sequence[Selection]) -> Selection | None:
     full = next((kind for kind in ("wait", "preempt", "any") if any(one.full == kind for one in selections)), "wait")
     why = "; ".join(one.why for one in selections)
     return Selection(nodes, why, wait, full, next((one.fault for one in selections if one.fault), ""))  # type: ignore[arg-type]
+
+
+def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:
+    """A refusal as it counts for a pod that is bound."""
+    if bound is None or not refusal.yields:
+        return refusal
+    return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
 
 
 def _places(found: Found) -> tuple[Mask | None, bool]:
