@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.api import Column, Meta, Nodes, Pod, Scores, Strategy, Struct, Whole, hookimpl, whole
+from elasticd.api import Column, Meta, Nodes, Pod, Scores, Strategy, Struct, Whole, hookimpl, weighed
 
 Floats = NDArray[np.float64]
 
@@ -60,10 +60,11 @@ class Topsis(Strategy, tag="topsis", frozen=True):
     """The node whose use, with the pod there, is nearest to the least and farthest from the most of all nodes.
 
     Each criterion is the part of a node that is used: of cpu, memory, bandwidth and disk what is requested, or what a
-    series says, with what the pod requests, beside what is allocatable; of io what a series says. It counts by the
-    product of two weights: yours, given as `weights` or found from `pairwise` comparisons (AHP, geometric means of the
-    rows), and the entropy weight, which is the greater the more nodes differ at present. The score is TOPSIS' relative
-    closeness, from 0 to 1, 0.5 where nodes do not differ.
+    series says, with what the pod requests, or is assumed to where it requests nothing, beside what is allocatable; of
+    io what a series says. It counts by the product of two weights: yours, given as `weights` or found from `pairwise`
+    comparisons (AHP, geometric means of the rows), and the entropy weight, which is the greater the more nodes differ
+    at present, in proportion to what they use. The score is TOPSIS' relative closeness, from 0 to 1, 0.5 where nodes do
+    not differ.
 
     Where a series is not known of a node, requests count instead; of io nothing does, and the node has no score.
 
@@ -131,7 +132,7 @@ class Topsis(Strategy, tag="topsis", frozen=True):
         present, added = np.zeros((len(nodes.names), len(CRITERIA))), np.zeros((len(nodes.names), len(CRITERIA)))
         for column, (resource, series) in enumerate(zip(resources, self.use.all, strict=False)):
             capacity = nodes.allocatable(resource)
-            wanted = whole(resource, pod.counted.get(resource, 0.0))
+            wanted = weighed(pod, resource)
             present[:, column] = _ratio(_used(nodes, resource, series), capacity)
             added[:, column] = _ratio(np.full(len(capacity), float(wanted)), capacity)
         if self.use.io:
@@ -140,7 +141,7 @@ class Topsis(Strategy, tag="topsis", frozen=True):
 
 
 def _used(nodes: Nodes, resource: str, series: str) -> Column:
-    requested = nodes.requested(resource).astype(np.float64)
+    requested = nodes.weighed(resource).astype(np.float64)
     if not series:
         return requested
     used = nodes.use(series) * (1000 if resource == "cpu" else 1)

@@ -41,10 +41,12 @@ EXAMPLES = [
 ]
 # Those about the pods of a pool.
 POOLS = [
+    "bald-eagle",
     "least-requested",
     "load-balance",
     "placing",
     "static",
+    "topsis",
 ]
 
 
@@ -147,6 +149,8 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
         ("least-requested", "balanced-allocation"),
         ("load-balance", "load-balance"),
         ("static", "static"),
+        ("bald-eagle", "bald-eagle"),
+        ("topsis", "topsis"),
     ],
 )
 def test_an_example_of_a_score_names_every_option_of_it(example: str, kind: str, registry: Registry) -> None:

@@ -47,6 +47,19 @@ def types(parts: Floats) -> NDArray[np.intp]:
     return np.where(first == second, 1 - first, BALANCED).astype(np.intp)
 
 
+class Pods(Struct, frozen=True, eq=False):
+    """What pods take. `needs` has a column for each resource, the weighed ones first. `asked` has only those, P of eqs
+    (17)-(25), where a pod that requests nothing counts for what elasticd assumes of it; else any number of such pods
+    would go to one node."""
+
+    needs: Whole
+    asked: Floats
+
+    def only(self, rows: "slice | NDArray[np.intp]") -> "Pods":
+        """Some of them."""
+        return Pods(self.needs[rows], self.asked[rows])
+
+
 class State(Struct, eq=False):
     """Nodes while pods are put on them. `capacity` and `left` have a column for each resource, the weighed ones first;
     `busy` only those: what is in use at the peak period, S' of eqs (22)-(25)."""
@@ -64,24 +77,25 @@ class State(Struct, eq=False):
         row = slice(node, node + 1)
         return State(self.capacity[row], self.left[row], self.busy[row])
 
-    def take(self, node: int, needs: Whole) -> None:
-        """A pod is put on a node."""
-        self.left[node] -= needs
-        self.busy[node] += needs[:WEIGHED]
+    def take(self, node: int, pods: Pods) -> None:
+        """Pods are put on a node."""
+        self.left[node] -= pods.needs.sum(axis=0)
+        self.busy[node] += pods.asked.sum(axis=0)
 
-    def fits(self, needs: Whole) -> Mask:
-        """Which nodes have room for each pod, (pods, nodes). What a pod does not ask for cannot lack."""
-        return ((needs[:, None, :] <= self.left) | (needs[:, None, :] == 0)).all(axis=2)  # type: ignore[no-any-return]
+    def fits(self, pods: Pods) -> Mask:
+        """Which nodes have room for each pod alone, (pods, nodes). What a pod does not ask for cannot lack."""
+        needs = pods.needs[:, None, :]
+        return ((needs <= self.left) | (needs == 0)).all(axis=2)  # type: ignore[no-any-return]
 
 
-def values(needs: Whole, state: State, scale: Scale) -> Floats:
+def values(pods: Pods, state: State, scale: Scale) -> Floats:
     """S_N of eq. (27), the higher the better, for each pod on each node, (pods, nodes); meaningless where it does not
-    fit. A resource that a pod asks nothing of is not lacking, so that R_r is 1 also on a node that has none of it."""
-    asked, capacity = needs[:, :WEIGHED].astype(np.float64), state.capacity[:, :WEIGHED].astype(np.float64)
-    mu = scale.shares(asked, capacity)
-    left = state.left[:, :WEIGHED].astype(np.float64)
-    remaining = (mu * (1 - _ratio(asked[:, None, :], left))).sum(axis=2)
-    load = _ratio(asked[:, None, :] + state.busy, capacity)
+    fit. A resource that a pod asks nothing of is not lacking, so that R_r is 1 also on a node that has none of it; and
+    what is only assumed of a pod takes no more than is left."""
+    asked, capacity = pods.asked[:, None, :], state.capacity[:, :WEIGHED].astype(np.float64)
+    left = np.maximum(state.left[:, :WEIGHED], asked)
+    remaining = (scale.shares(pods.asked, capacity) * (1 - _ratio(asked, left))).sum(axis=2)
+    load = _ratio(asked + state.busy, capacity)
     return remaining + (scale.load * (scale.critical - load)).sum(axis=2)  # type: ignore[no-any-return]
 
 
@@ -92,21 +106,23 @@ class Batch:
     those, in the given order. `allowed` is (pods, nodes), with at least one node for each pod.
     """
 
-    def __init__(self, needs: Whole, allowed: Mask, order: NDArray[np.intp], state: State, scale: Scale) -> None:
+    def __init__(self, pods: Pods, allowed: Mask, order: NDArray[np.intp], state: State, scale: Scale) -> None:
         self.counts = np.count_nonzero(allowed, axis=1)
         ranked = np.argsort(~allowed[:, order], axis=1, kind="stable")[:, : int(self.counts.max())]
         self._nodes = order[ranked]
-        self._pods, self._starts = np.arange(len(needs)), np.arange(len(needs)) * len(order)
-        self._earlier = np.tri(len(needs), k=-1, dtype=np.bool_)
-        asked, capacity = needs[:, :WEIGHED].astype(np.float64), state.capacity[:, :WEIGHED].astype(np.float64)
-        costs = scale.shares(asked, capacity) * asked[:, None, :]
+        self._pods = np.arange(len(allowed))
+        self._starts, self._earlier = self._pods * len(order), np.tri(len(allowed), k=-1, dtype=np.bool_)
+        capacity = state.capacity[:, :WEIGHED].astype(np.float64)
+        costs = scale.shares(pods.asked, capacity) * pods.asked[:, None, :]
         # What of S_N does not depend on the pods of the batch, and what it falls by for each unit that those take.
-        load = _ratio(asked[:, None, :] + state.busy, capacity)
+        load = _ratio(pods.asked[:, None, :] + state.busy, capacity)
         self._fixed = (1 + (scale.load * (scale.critical - load)).sum(axis=2)).ravel()
         slopes = _ratio(np.broadcast_to(scale.load, capacity.shape), capacity)
         # Resources come first in these: numpy is twice as fast along what is long.
-        self._needs = np.ascontiguousarray(needs.T, dtype=np.float64)
-        self._must = np.where(self._needs > 0, self._needs, -np.inf)[:, None, :]
+        needs = pods.needs.T.astype(np.float64)
+        self._resources, self._takes = len(needs), np.concatenate([needs, pods.asked.T])
+        self._must = np.where(needs > 0, needs, -np.inf)[:, None, :]
+        self._least = np.maximum(pods.asked.T, 1)[:, None, :]
         self._left = np.ascontiguousarray(state.left.T, dtype=np.float64)
         self._costs = np.ascontiguousarray(costs.reshape(-1, WEIGHED).T)
         self._slopes = np.ascontiguousarray(slopes.T)
@@ -134,13 +150,13 @@ class Batch:
         nodes = self.nodes(positions)
         short = nodes.astype(np.int32)
         before = (short[:, :, None] == short[:, None, :]) & self._earlier
-        taken = self._needs @ before.reshape(-1, len(self._pods)).astype(np.float64).T
-        which, flat = (nodes + self._starts).ravel(), nodes.ravel()
-        left = self._left.take(flat, axis=1) - taken
-        lacking = (left.reshape(-1, *nodes.shape) < self._must).any(axis=0)
-        lost = self._costs.take(which, axis=1) / np.maximum(left[:WEIGHED], 1)
-        lost += self._slopes.take(flat, axis=1) * taken[:WEIGHED]
-        found = (self._fixed.take(which) - lost.sum(axis=0)).reshape(nodes.shape)
+        taken = (self._takes @ before.reshape(-1, len(self._pods)).astype(np.float64).T).reshape(-1, *nodes.shape)
+        which, needed = nodes + self._starts, taken[: self._resources]
+        left = self._left.take(nodes, axis=1) - needed
+        lacking = (left < self._must).any(axis=0)
+        lost = self._costs.take(which, axis=1) / np.maximum(left[:WEIGHED], self._least)
+        lost += self._slopes.take(nodes, axis=1) * taken[self._resources :]
+        found = self._fixed.take(which) - lost.sum(axis=0)
         return np.where(lacking, MISFIT, found).mean(axis=1)  # type: ignore[no-any-return]
 
 

@@ -1,6 +1,7 @@
 """Strategies bald-eagle and bald-eagle-plain: what their plans keep to, and how even they are."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl, needed
 from elasticd.columns import Columns
+from elasticd.config_pools import load_pool
+from elasticd.plugins import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
 from elasticd_plugins.bald_eagle.batches import _chance
 from elasticd_plugins.bald_eagle.options import Weights
@@ -27,6 +31,7 @@ from tests.paper_pool import (
 from tests.pools import GIB, columns, node, planned, pod
 
 BOTH = [pytest.param(BaldEagle, id="bald-eagle"), pytest.param(BaldEaglePlain, id="bald-eagle-plain")]
+EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "policies"
 Eagles = type[BaldEagle] | type[BaldEaglePlain]
 
 
@@ -175,6 +180,15 @@ def test_pods_that_request_nothing_are_placed_and_counted_as_pods() -> None:
     assert sorted(found.values()) == ["a", "a", "b"]
 
 
+def test_a_burst_of_pods_that_request_nothing_does_not_go_to_one_node() -> None:
+    pods = [pod(f"p{index}", cpu=0, memory=0) for index in range(12)]
+    view = columns([node("a"), node("b", cpu=2), node("c")])
+    found = [places(strategy, view, pods) for strategy in (BaldEagle(), BaldEagle(batch=1), BaldEagle(batch=5))]
+    for one in found:
+        assert 2 <= list(one.values()).count("b") <= 4
+        assert max(list(one.values()).count(name) for name in "abc") <= 6
+
+
 @pytest.mark.parametrize(
     ("resources", "expected"),
     [
@@ -270,6 +284,20 @@ def test_beginning_greedy_a_plan_is_never_worse_than_each_pod_on_its_best_node()
 def test_the_load_is_the_peak_use_where_it_is_known(peaks: dict[str, dict[str, float]], expected: str) -> None:
     view = columns([node("a"), node("b")], [pod("old", cpu=1.2, on="a"), pod("other", cpu=1, on="b")], peaks=peaks)
     assert places(quick(), view, [pod("p", cpu=0.5)]) == {"p": expected}
+
+
+@pytest.mark.parametrize("name", ["bald-eagle", "topsis"])
+def test_the_example_places_a_hundred_pods_and_none_beyond_what_its_nodes_have(name: str) -> None:
+    policy = load_pool(EXAMPLES / f"{name}.toml", discover())
+    nodes, pods = paper_pool(100, 3)
+    labelled = [replace(one, labels={**one.labels, **policy.pool.nodes}) for one in nodes]
+    small = node("small", cpu=0.1, resources={BANDWIDTH: 0.0, DISK: 0.0})
+    view = columns([*labelled, small], use={"disk_writes": {one.name: 1e6 for one in labelled}})
+    decisions = planned(policy.strategies, view, pods, pool=policy.pool)
+    assert [one.verdict for one in decisions] == ["bind"] * 100
+    assert {one.node for one in decisions} == {"n00", "n01", "n02"}
+    for resource in ("cpu", "memory", BANDWIDTH, DISK):
+        assert (view.requested(resource) <= view.allocatable(resource)).all()
 
 
 def test_pods_of_the_paper_are_spread_more_evenly_than_by_the_scores_of_the_default_scheduler() -> None:

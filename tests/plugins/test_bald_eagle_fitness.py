@@ -17,6 +17,7 @@ from elasticd_plugins.bald_eagle.fitness import (
     INCOMPRESSIBLE,
     MISFIT,
     Batch,
+    Pods,
     Scale,
     State,
     types,
@@ -30,18 +31,24 @@ Whole = NDArray[np.int64]
 NAMES = {COMPRESSIBLE: "compressible", BALANCED: "balanced", INCOMPRESSIBLE: "incompressible"}
 
 
+def pods_of(needs: Any) -> Pods:
+    """Pods that count for what they request."""
+    amounts = np.array(needs, dtype=np.int64)
+    return Pods(amounts, amounts[:, :4].astype(np.float64))
+
+
 def empty(capacity: Sequence[Sequence[int]]) -> State:
     """Nodes with nothing on them."""
     amounts = np.array(capacity, dtype=np.int64)
     return State(amounts, amounts.copy(), np.zeros((len(amounts), 4)))
 
 
-def of_paper(pod: int, node: int) -> tuple[Whole, State]:
+def of_paper(pod: int, node: int) -> tuple[Pods, State]:
     """A pod of Table 4 and an empty node of Table 3."""
     view = columns([paper_node("n", TABLE_3[node - 1])])
     amounts = needed(paper_pod("p", TABLE_4[pod - 1]))
     return (
-        np.array([[amounts[resource] for resource in FOUR]]),
+        pods_of([[amounts[resource] for resource in FOUR]]),
         empty([[int(view.allocatable(resource)[0]) for resource in FOUR]]),
     )
 
@@ -71,7 +78,7 @@ def test_tbesk_1_the_pods_of_the_paper_on_its_empty_nodes(
     value: float,
 ) -> None:
     needs, state = of_paper(pod, node)
-    parts = needs[0] / state.capacity[0]
+    parts = needs.asked[0] / state.capacity[0]
     assert parts[0] / parts[1] == pytest.approx(cpu_to_memory, abs=5e-4)
     assert parts[2] / parts[3] == pytest.approx(net_to_disk, abs=5e-4)
     assert NAMES[int(types(parts))] == kind
@@ -87,7 +94,7 @@ def test_the_type_of_a_pod_is_relative_to_the_node() -> None:
     kinds = []
     for node in (1, 2, 3):
         needs, state = of_paper(2, node)
-        kinds.append(NAMES[int(types(needs[0] / state.capacity[0]))])
+        kinds.append(NAMES[int(types(needs.asked[0] / state.capacity[0]))])
     assert kinds == ["compressible", "balanced", "balanced"]
 
 
@@ -139,22 +146,23 @@ QUARTERS = BaldEagle(
 )
 def test_the_value_of_a_node_by_hand(left: Any, busy: Any, needs: Any, expected: float) -> None:
     state = State(np.full((1, 4), 100), np.array([left]), np.array([busy], dtype=np.float64))
-    assert values(np.array([needs]), state, QUARTERS)[0, 0] == pytest.approx(expected)
+    assert values(pods_of([needs]), state, QUARTERS)[0, 0] == pytest.approx(expected)
 
 
 def test_a_resource_that_no_node_has_counts_for_nothing_where_no_pod_asks_for_it() -> None:
     with_it, without = empty([[100, 100, 100, 100]]), empty([[100, 100, 0, 0]])
-    needs = np.array([[10, 10, 0, 0]])
+    needs = pods_of([[10, 10, 0, 0]])
     assert values(needs, with_it, QUARTERS)[0, 0] == values(needs, without, QUARTERS)[0, 0]
-    assert without.fits(np.array([[10, 10, 0, 0], [10, 10, 1, 0]])).tolist() == [[True], [False]]
+    assert without.fits(pods_of([[10, 10, 0, 0], [10, 10, 1, 0]])).tolist() == [[True], [False]]
 
 
-def one_after_the_other(needs: Whole, nodes: Sequence[int], state: State, scale: Scale) -> float:
+def one_after_the_other(pods: Pods, nodes: Sequence[int], state: State, scale: Scale) -> float:
     """What the fitness means: pods in their order, each with those before it in place."""
     found, now = [], State(state.capacity, state.left.copy(), state.busy.copy())
-    for one, node in zip(needs, nodes, strict=True):
-        fits = bool(now.fits(one[None, :])[0, node])
-        found.append(float(values(one[None, :], now, scale)[0, node]) if fits else MISFIT)
+    for index, node in enumerate(nodes):
+        one = pods.only(slice(index, index + 1))
+        fits = bool(now.fits(one)[0, node])
+        found.append(float(values(one, now, scale)[0, node]) if fits else MISFIT)
         now.take(node, one)
     return float(np.mean(found))
 
@@ -168,21 +176,23 @@ def test_many_plans_at_once_are_worth_what_each_is_worth_one_pod_after_the_other
     capacity = chance.integers(40, 100, (nodes, 4 + extra)) * chance.integers(0, 2, (nodes, 4 + extra))
     state = State(capacity, capacity - chance.integers(0, 30, capacity.shape), chance.uniform(0, 90, (nodes, 4)))
     needs = chance.integers(0, 30, (pods, 4 + extra)) * chance.integers(0, 2, (pods, 4 + extra))
+    asked = np.where(needs[:, :4] > 0, needs[:, :4], chance.integers(0, 2, (pods, 4)) * 7.0)
+    pending = Pods(needs, asked)
     allowed = chance.random((pods, nodes)) < 0.7
     allowed[:, chance.integers(nodes)] = True
     scale = BaldEagle(share=("type", "request")[seed % 2]).scale()
-    batch = Batch(needs, allowed, chance.permutation(nodes), state, scale)
+    batch = Batch(pending, allowed, chance.permutation(nodes), state, scale)
     positions = chance.random((6, pods)) * batch.counts
     plans = batch.nodes(positions)
     assert allowed[np.arange(pods), plans].all()
-    expected = [one_after_the_other(needs, plan.tolist(), state, scale) for plan in plans]
+    expected = [one_after_the_other(pending, plan.tolist(), state, scale) for plan in plans]
     assert batch.fitness(positions) == pytest.approx(expected)
     assert [min(expected) > batch.enough] == [all(one > batch.enough for one in expected)]
 
 
 def test_a_coordinate_is_one_of_the_nodes_that_a_pod_may_go_to_in_the_given_order() -> None:
     allowed = np.array([[True, True, True], [False, True, True], [True, False, False]])
-    batch = Batch(np.ones((3, 4), dtype=np.int64), allowed, np.array([2, 0, 1]), empty([[9] * 4] * 3), QUARTERS)
+    batch = Batch(pods_of(np.ones((3, 4))), allowed, np.array([2, 0, 1]), empty([[9] * 4] * 3), QUARTERS)
     assert batch.counts.tolist() == [3, 2, 1]
     rows = np.array([[0.0, 0.0, 0.0], [1.9, 1.1, 0.9], [3.0, 2.0, 1.0]])
     assert batch.nodes(rows).tolist() == [[2, 2, 0], [0, 1, 0], [1, 1, 0]]
@@ -193,12 +203,12 @@ def test_a_coordinate_is_one_of_the_nodes_that_a_pod_may_go_to_in_the_given_orde
 @pytest.mark.parametrize("count", [1, 50, 200])
 def test_a_plan_in_which_one_pod_does_not_fit_is_never_enough(count: int) -> None:
     batch = Batch(
-        np.tile([1, 0, 0, 0], (count, 1)), np.ones((count, 1), dtype=np.bool_), np.array([0]),
+        pods_of(np.tile([1, 0, 0, 0], (count, 1))), np.ones((count, 1), dtype=np.bool_), np.array([0]),
         empty([[count - 1, 0, 0, 0]]), QUARTERS,
     )  # fmt: skip
     assert batch.fitness(np.zeros((1, count)))[0] < batch.enough
     room = Batch(
-        np.tile([1, 0, 0, 0], (count, 1)), np.ones((count, 1), dtype=np.bool_), np.array([0]),
+        pods_of(np.tile([1, 0, 0, 0], (count, 1))), np.ones((count, 1), dtype=np.bool_), np.array([0]),
         empty([[count, 0, 0, 0]]), QUARTERS,
     )  # fmt: skip
     assert room.fitness(np.zeros((1, count)))[0] > room.enough

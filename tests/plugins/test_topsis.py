@@ -204,7 +204,7 @@ def test_hook_score_nodes_sends_a_pod_where_all_five_are_used_least() -> None:
     assert [one.node for one in decision.scores] == ["c", "b", "a"]
 
 
-CPU, MEMORY, NOTHING = (2.0, 0.0), (0.0, 4 * GIB), (0.0, 0.0)
+CPU, MEMORY, ALIKE_ON_BOTH = (2.0, GIB), (1.0, 4 * GIB), (1.0, GIB)
 
 
 @pytest.mark.parametrize(
@@ -214,15 +214,15 @@ CPU, MEMORY, NOTHING = (2.0, 0.0), (0.0, 4 * GIB), (0.0, 0.0)
         pytest.param(CPU, {"cpu": {"a": 0.1, "b": 3.9}}, {"cpu": "cpu"}, "a", id="cpu in cores"),
         pytest.param(CPU, {"cpu": {"a": 0.1, "b": 3.9}}, {}, "b", id="a series that is not named"),
         pytest.param(MEMORY, {"memory": {"a": GIB, "b": 7 * GIB}}, {"memory": "memory"}, "a", id="memory in bytes"),
-        pytest.param(CPU, {"cpu": {"a": float("nan"), "b": 1.5}}, {"cpu": "cpu"}, "b", id="of one: its requests"),
+        pytest.param(CPU, {"cpu": {"a": float("nan"), "b": 1.5}}, {"cpu": "cpu"}, "b", id="of one: requests"),
         pytest.param(CPU, {}, {"cpu": "cpu", "memory": "memory"}, "b", id="known of none: requests"),
-        pytest.param(NOTHING, {"w": {"a": 1.0, "b": 9.0}}, {"io": "w"}, "a", id="io beside equal requests"),
+        pytest.param(ALIKE_ON_BOTH, {"w": {"a": 1.0, "b": 9.0}}, {"io": "w"}, "a", id="io beside equal requests"),
     ],
 )
 def test_what_nodes_use(
     requested: tuple[float, float], use: dict[str, dict[str, float]], options: dict[str, str], expected: str
 ) -> None:
-    view = columns([node("a"), node("b")], [pod("x", *requested, on="a")], use)
+    view = columns([node("a"), node("b")], [pod("x", *requested, on="a"), pod("y", 1.0, GIB, on="b")], use)
     found = scored(decoded(use=options), view)
     assert "ab"[int(np.argmax(found))] == expected
 
