@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Candidate, Node, Pod
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
-from tests.paper_pool import balanced_allocation, imbalance, least_requested, one_by_one, paper_pool, used_parts
+from tests.paper_pool import FOUR, balanced_allocation, imbalance, least_requested, one_by_one, paper_pool, used_parts
 from tests.plugins.benchmarks import BENCHMARKS, FLOCK, iterations
 from tests.pools import GIB, columns, node, planned, pod
 
@@ -72,6 +72,10 @@ SPREAD: dict[str, Callable[[list[Node], list[Pod]], tuple[dict[int, int], float,
 def spread() -> None:
     """How evenly 1,800 pods lie on 31 nodes: Z (eq. 33), and the least and most used node, in percent."""
     nodes, pods = paper_pool()
+    asked = [sum(one.counted[resource] for one in pods) for resource in FOUR]
+    whole = [sum(one.allocatable[resource] for one in nodes) for resource in FOUR]
+    shares = zip(FOUR, np.divide(asked, whole), strict=True)
+    print("1,800 pods ask 31 nodes for", ", ".join(f"{100 * share:.0f} % of {name}" for name, share in shares))
     print("| 1,800 pods on 31 nodes | mean Z | cpu | memory | bandwidth | disk | mean S_N | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     for label, place in SPREAD.items():
