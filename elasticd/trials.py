@@ -14,7 +14,7 @@ from msgspec import Struct
 from elasticd.asking import Heard
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Container, Node, Pod
-from elasticd.needs import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
+from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
@@ -94,7 +94,7 @@ def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
 def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Heard]:
     """What it answers about each of these pods, about all together, and about who should give way on which node; by
     what was asked."""
-    found = {}
+    found = dict[tuple[str, ...], Heard]()
     for pod in pods:
         for hook in _BY_POD:
             found[hook, pod.name] = case.ask(hook, pod=pod)
@@ -191,9 +191,10 @@ def _pod(name: str, node: str = "", cpu: float = 0.5, memory: float = GIB, **nee
 
 
 def _running(nodes: Iterable[str]) -> tuple[Pod, ...]:
-    """On each node one of each restart policy, of which the last takes a port and a disk."""
+    """On each node one of each restart policy, of which the last takes a port and a disk, and keeps others off."""
     restarts: tuple[Restart, ...] = ("Never", "OnFailure", "Always")
-    own = {"ports": (Port(8080),), "disks": (Disk("gce", "data"),)}
+    app = Repel("zone", (Expression("app", "In", ("repelled",)),))
+    own: dict[str, Any] = {"ports": (Port(8080),), "disks": (Disk("gce", "data"),), "repels": (app,)}
     return tuple(
         _pod(f"{restart.lower()}-{node}", node, restart=restart, **(own if restart == "Always" else {}))
         for node in nodes
@@ -211,6 +212,7 @@ def _waiting() -> tuple[Pod, ...]:
         _pod("accelerated", more={"example.com/gpu": 1.0}),
         _pod("absent", more={"example.com/none": 1.0}),
         _pod("port", ports=(Port(8080, "TCP", "127.0.0.1"),)),
+        _pod("repelled"),
         _pod("disk", disks=(Disk("gce", "data"),)),
         _pod("selective", selector={"zone": "b"}, affinity=(zone,)),
         _pod("tolerant", tolerations=(Toleration(operator="Exists"),)),
