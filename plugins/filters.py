@@ -45,7 +45,7 @@ CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 FAILED = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 _SIGNS = (FAILED.key, "node.kubernetes.io/unreachable")
 
-NAMED = 10
+NAMED = 20
 """Taints that are named with what they keep off, those of most nodes first; the others share a reason."""
 
 

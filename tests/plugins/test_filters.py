@@ -247,8 +247,8 @@ def test_many_taints_share_a_reason_after_the_first_few() -> None:
     nodes = [node(f"n{i:02}", taints=(Taint("owner", "NoSchedule", f"{i:02}"),)) for i in range(NAMED + 5)]
     nodes += [node("x", taints=nodes[-1].taints)]
     found = ask(pod("p"), nodes)
-    assert found["node(s) had untolerated taint {owner: 14}"] == ["n14", "x"]
-    assert found["node(s) had untolerated taint(s)"] == ["n09", "n10", "n11", "n12", "n13"]
+    assert found["node(s) had untolerated taint {owner: 24}"] == ["n24", "x"]
+    assert found["node(s) had untolerated taint(s)"] == ["n19", "n20", "n21", "n22", "n23"]
     assert len(found) == NAMED + 1
 
 
