@@ -41,7 +41,10 @@ EXAMPLES = [
 ]
 # Those about the pods of a pool.
 POOLS = [
+    "least-requested",
+    "load-balance",
     "placing",
+    "static",
 ]
 
 
@@ -131,10 +134,26 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
     table = tomli.loads((CONFIG / "policies" / "placing.toml").read_text())
     policy = load_pool(CONFIG / "policies" / "placing.toml", registry)
     table["strategies"] = table.pop("strategy")
-    assert missing(policy, table | {"name": "placing"}) == []
+    assert missing(policy, table | {"name": "placing"}) == ["moves"]  # for policies that move pods
     (shown,) = [one for one in table["strategies"] if one["type"] == "filters"]
     (filters,) = [one for one in policy.strategies if one.__struct_config__.tag == "filters"]
     assert missing(filters, shown) == ["priority"]
+
+
+@pytest.mark.parametrize(
+    ("example", "kind"),
+    [
+        ("least-requested", "least-requested"),
+        ("least-requested", "balanced-allocation"),
+        ("load-balance", "load-balance"),
+        ("static", "static"),
+    ],
+)
+def test_an_example_of_a_score_names_every_option_of_it(example: str, kind: str, registry: Registry) -> None:
+    path = CONFIG / "policies" / f"{example}.toml"
+    (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == kind]
+    (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == kind]
+    assert missing(strategy, table) == ["priority"]
 
 
 def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
