@@ -23,11 +23,11 @@ from elasticd.config import Settings, check_sources, load_policies, load_setting
 from elasticd.config_pools import load_pools
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge
+from elasticd.judge import ThreadJudge, ThreadPlanner
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
 from elasticd.outlet import Teller
-from elasticd.placer import Placer
+from elasticd.placer import Placer, PlacingListener
 from elasticd.plugins import Registry, discover
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.records import Decision, Outcome
@@ -144,15 +144,11 @@ class _PluginListener:
 class Daemon:
     """A running daemon: its loop, its files and its pages."""
 
-    def __init__(self, loop: Loop, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
-        self.loop, self.cluster, self.journal, self.metrics, self.clock = (
-            loop,
-            cluster,
-            journal,
-            metrics,
-            clock,
-        )
-        self.placer = Placer(cluster, loop.look, journal, clock)
+    def __init__(
+        self, loop: Loop, placer: Placer, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock
+    ) -> None:
+        self.loop, self.placer, self.cluster = loop, placer, cluster
+        self.journal, self.metrics, self.clock = journal, metrics, clock
         self.outlet: Teller | None = None
 
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
@@ -196,6 +192,7 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
+            nodes=self.placer.nodes,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -234,10 +231,12 @@ async def assembled(
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
         shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
         loop.furnish(shelves)
-        daemon = Daemon(loop, cluster, journal, metrics, clock)
-        daemon.placer.furnish(shelves)
+        heard = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
+        placer = Placer(cluster, loop.look, journal, clock, heard, ThreadPlanner())
+        placer.furnish(shelves)
+        daemon = Daemon(loop, placer, cluster, journal, metrics, clock)
         stack.push_async_callback(loop.drain, GRACE)
-        stack.push_async_callback(daemon.placer.drain, GRACE)
+        stack.push_async_callback(placer.drain, GRACE)
         daemon.outlet = outlet
         yield daemon
 

@@ -83,20 +83,20 @@ def recommend_resources(workload: Workload, observation: Observation, past: Past
 
 
 @hookspec
-def filter_nodes(pod: Pod, nodes: Nodes) -> Sequence[Refusal] | None:
+def filter_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal] | None:
     """Which nodes of a pool cannot take a pending pod, by reason. What any of them refuses is refused."""
     raise NotImplementedError
 
 
 @hookspec
-def select_nodes(pod: Pod, nodes: Nodes) -> Selection | None:
+def select_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Selection | None:
     """The nodes that a pod is bound to, and what is done where they cannot take it. Of several, only nodes in all;
     None: it is bound to none."""
     raise NotImplementedError
 
 
 @hookspec
-def score_nodes(pod: Pod, nodes: Nodes) -> Scores | None:
+def score_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Scores | None:
     """How good each node is for a pod. All scores are added by their weights; the highest sum wins, of equal ones the
     node with the most room left, and then the first by name."""
     raise NotImplementedError

@@ -141,11 +141,12 @@ class PoolObservation(Struct, frozen=True, gc=False):
 
 
 class NodeScore(Struct, frozen=True, gc=False):
-    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name."""
+    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name; None: not
+    known."""
 
     node: str
-    total: float
-    parts: dict[str, float] = {}
+    total: float | None
+    parts: dict[str, float | None] = {}
 
 
 PodVerdict = Literal["bind", "preempt", "wait", "leave"]
@@ -172,6 +173,8 @@ class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
     nodes: int = 0
     refusals: dict[str, int] = {}
     binding: str = ""
+    mend: str = ""
+    """What would have to change for it to find a place."""
     scores: tuple[NodeScore, ...] = ()
     actions: tuple[Bind | Evict | Nominate, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -192,3 +195,25 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     message: str = ""
     reason: str = ""
     seconds: float = 0.0
+
+
+class NodeReport(Struct, frozen=True, gc=False):
+    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
+    not known is left out. `score` is that of the pool's strategies, where they give one whatever the pod."""
+
+    pool: str
+    node: str
+    state: str
+    pods: int
+    most_pods: int
+    allocatable: dict[str, float] = {}
+    requested: dict[str, float] = {}
+    used: dict[str, float] = {}
+    score: float | None = None
+
+    @property
+    def load(self) -> float:
+        """The greatest part of it that is used, or, where that is not known, requested."""
+        known = {**self.requested, **self.used}
+        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
+        return max(parts, default=0.0)

@@ -5,9 +5,11 @@ Loop, whose workloads it has nothing to do with; the two share cluster, journal 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import inf
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -15,13 +17,13 @@ from elasticd.acting import announce
 from elasticd.actions import Announce, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
-from elasticd.columns import Columns, Ledger
+from elasticd.columns import Columns, Ledger, report
 from elasticd.derived import Derived
 from elasticd.journal import Journal
 from elasticd.model import Failure, Node, Pod
-from elasticd.placements import PodDecision, PodOutcome, PoolObservation
+from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import plan
+from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy
 from elasticd.shelf import Shelf
@@ -32,6 +34,9 @@ from elasticd.words import raised
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
 
+LOOKED_AT = ("cpu", "memory")
+"""The series of nodes that people look at."""
+
 IN_FLIGHT = 32
 """Requests that bind and evict at a time."""
 
@@ -41,14 +46,16 @@ FIRST_REST, LONGEST_REST = 1.0, 10.0
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
-Plan = Callable[[PoolCase], Awaitable[tuple[PodDecision, ...]]]
+Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
+"""Plans in the order of the cases; a string instead says where one got stuck."""
 
 
-async def at_once(case: PoolCase) -> tuple[PodDecision, ...]:
-    """Plan here and now."""
-    return plan(case)
+async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
+    """Plan here and now: for virtual time, where nothing else waits."""
+    return [plan(case) for case in cases]
 
 
+@runtime_checkable
 class PlacingListener(Protocol):
     """Someone who is told what has been written to the journal. Must not block or raise."""
 
@@ -57,6 +64,15 @@ class PlacingListener(Protocol):
 
     def placed(self, outcome: PodOutcome) -> None:
         """Something was done for it, or not."""
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """A plan was made, in this time."""
+
+    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
+        """So many pods of the pool wait now, by reason."""
+
+    def pools(self, names: AbstractSet[str]) -> None:
+        """From now on these policies are in force, and no others."""
 
 
 class _Rest(Struct):
@@ -77,7 +93,7 @@ class Placer:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[PlacingListener] = (),
-        planner: Plan = at_once,
+        planner: Planner = at_once,
     ) -> None:
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self._planner = listeners, planner
@@ -106,6 +122,8 @@ class Placer:
         self._rests.clear()
         self._told.clear()
         self._stirred.set()
+        for listener in self._listeners:
+            listener.pools({policy.name for policy in policies})
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""
@@ -146,7 +164,17 @@ class Placer:
             rested = [pod for pod in mine if pod.uid not in self._rests or self._rests[pod.uid].until <= now]
             if rested:
                 await self._place(pool, snapshot, rested, now)
+            self._count(pool)
         self._journal.flush()
+
+    def _count(self, pool: "_Pool") -> None:
+        """Tell how many wait, where that is another number than before."""
+        name = pool.policy.name
+        counts = Counter(one.reason for one in self._told.values() if one.policy == name and not one.actions)
+        if counts != pool.waiting:
+            pool.waiting = counts
+            for listener in self._listeners:
+                listener.waiting(name, counts)
 
     async def _place(self, pool: "_Pool", snapshot: Snapshot, pods: list[Pod], now: float) -> None:
         shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
@@ -169,11 +197,25 @@ class Placer:
             gave_way=self._views.gave_way,
             moved=self._views.moved(pods),
         )
-        decisions = await self._planner(PoolCase(pool.policy, observation, columns, pool.hooks, pool.off()))
+        case = PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
+        begun = self._clock.now()
+        decisions = await self._plan(pool, case)
+        seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
+        pool.strike([failure for decision in decisions for failure in decision.failures])
         for decision in decisions:
-            pool.strike(decision.failures)
             self._settle(decision, by_uid[decision.uid], now)
+        for listener in self._listeners:
+            listener.planned(pool.policy.name, seconds)
+
+    async def _plan(self, pool: "_Pool", case: PoolCase) -> tuple[PodDecision, ...]:
+        """What is to be done; nothing where a plugin does not come back, until reload."""
+        if not pool.blocked:
+            (found,) = await self._planner([case])
+            if not isinstance(found, str):
+                return found
+            pool.blocked = f"{found}; it is not called again until reload"
+        return stuck(case, "PluginBlocked", pool.blocked)
 
     def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
         """Count those that are on their way to a node and are not seen there yet."""
@@ -252,6 +294,18 @@ class Placer:
             seconds=self._clock.now() - begun,
         )
 
+    async def nodes(self) -> list[NodeReport]:
+        """Every node of every pool, as a person looks at it."""
+        now = self._clock.now()
+        snapshot = await self._look(now)
+        found: list[NodeReport] = []
+        for pool in self._pools:
+            readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)
+            used = self._views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
+            nodes = pool.nodes("", snapshot.nodes())
+            found += report(pool.policy.name, pool.ledger.columns(nodes, snapshot.on_nodes(), used))
+        return found
+
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
         tasks = [*[task for _, _, task in self._acting.values()], *self._announcing]
@@ -286,6 +340,9 @@ class _Pool:
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
         self._strikes: dict[str, int] = {}
+        self.waiting: Counter[str] = Counter()
+        self.blocked = ""
+        """Where one of its plugins got stuck."""
 
     def off(self) -> frozenset[str]:
         """Its implementations that have failed too often."""

@@ -4,7 +4,6 @@ Pure. Each pod sees those before it in place. Knows the order of the questions; 
 """
 
 from collections.abc import Sequence
-from math import nan
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +24,7 @@ from elasticd.placements import (
     Selection,
 )
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.lack import lacking
 from elasticd.placing.order import in_order
 from elasticd.placing.room import Budgets, Room, make_room
 
@@ -60,6 +60,13 @@ def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     return tuple([state.one(pod) for pod in pods])
 
 
+def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
+    """The plan where none could be made: every pod waits, and is told why."""
+    state = _Plan(case)
+    failures = (Failure("elasticd", "", message),)
+    return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
+
+
 class _Plan:
     """A plan that is being made: `columns` and `budgets` change with each decision."""
 
@@ -84,19 +91,19 @@ class _Plan:
     def one(self, pod: Pod, place: Placement | None = None, failures: tuple[Failure, ...] = ()) -> PodDecision:
         """The decision about a pod, as things stand after those before it."""
         if why := _left(pod):
-            return self._decision(pod, "wait" if pod.needs.gated else "leave", *why)
+            return self.decision(pod, "wait" if pod.needs.gated else "leave", *why)
         found = self._look(pod)
         failures += found.failures
         if failures:
-            return self._decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
+            return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
         if found.bound is not None and found.bound.fault:
-            return self._decision(pod, "wait", "InvalidBinding", found.bound.fault, found)
+            return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found)
         allowed = self._allowed(found)
         if self._case.hooks.heeds("place_pods"):
             allowed = _only(allowed, place)
         ranked = self._rank(pod)
         if ranked.failures:
-            return self._decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
+            return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
         if allowed.any():
             return self._bind(pod, allowed, found, ranked)
         return self._no_place(pod, found, ranked)
@@ -135,7 +142,7 @@ class _Plan:
         self._columns.take(best[0], pod)
         bind = Bind(pod.ref, pod.uid, node, "")
         shown = tuple(_shown(index, self._columns, ranked) for index in best)
-        return self._decision(pod, "bind", "Placed", "", found, ranked, node=node, scores=shown, actions=(bind,))
+        return self.decision(pod, "bind", "Placed", "", found, ranked, node=node, scores=shown, actions=(bind,))
 
     def _best(self, allowed: Mask, total: Column) -> list[int]:
         """The best nodes, best first. Where the score is not known it is the worst; equal ones go by the room left, as
@@ -163,20 +170,22 @@ class _Plan:
         bound, columns = found.bound, self._columns
         message = _unavailable(len(columns.names), found)
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
-            return self._decision(pod, "wait", "NoNodeMatches", f"{message}; {bound.why}", found, ranked)
+            mend = lacking(columns, pod, found.curable, bound)
+            return self.decision(pod, "wait", "NoNodeMatches", message, found, ranked, mend=mend)
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and any(one.deleted for one in columns.pods(node)):
             columns.take(node, pod)  # what has been freed so far is not another's
             text = f"waits until others have left {pod.nominated}"
-            return self._decision(pod, "wait", "Nominated", text, found, ranked, node=pod.nominated)
+            return self.decision(pod, "wait", "Nominated", text, found, ranked, node=pod.nominated)
         places, forced = _places(found)
         if places is not None and pod.needs.preempts and self._case.hooks.heeds("select_victims"):
             room, failures = make_room(self._case, pod, places, ranked.total, self._budgets, forced=forced)
             if room is not None:
                 return self._preempt(pod, found, ranked, room)
             if failures:
-                return self._decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
-        return self._decision(pod, "wait", "Unschedulable", message, found, ranked)
+                return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
+        mend = lacking(columns, pod, found.curable, bound)
+        return self.decision(pod, "wait", "Unschedulable", message, found, ranked, mend=mend)
 
     def _preempt(self, pod: Pod, found: Found, ranked: Ranked, room: Room) -> PodDecision:
         for victim in room.victims:
@@ -188,11 +197,11 @@ class _Plan:
         actions = room.actions(pod, name)
         gone = ", ".join(f"{one.namespace}/{one.name}" for one in room.victims)
         message = f"{gone} give way on {name}" + (f": {room.why}" if room.why else "")
-        return self._decision(
+        return self.decision(
             pod, "preempt", "Preempts", message, found, ranked, node=name, scores=shown, actions=actions
         )
 
-    def _decision(
+    def decision(
         self,
         pod: Pod,
         verdict: PodVerdict,
@@ -202,6 +211,7 @@ class _Plan:
         ranked: Ranked | None = None,
         **more: object,
     ) -> PodDecision:
+        """A record of what was found."""
         policy, at = self._case.policy, self._case.observation.at
         decision = PodDecision(
             id=f"{policy.name}:{pod.ref}@{at:.3f}",
@@ -266,8 +276,8 @@ def _only(allowed: Mask, place: Placement | None) -> Mask:
 
 
 def _shown(index: int, columns: Columns, ranked: Ranked) -> NodeScore:
-    def known(value: float) -> float:
-        return nan if np.isnan(value) else float(value)
+    def known(value: float) -> float | None:
+        return None if np.isnan(value) else float(value)
 
     parts = {name: known(part[index]) for name, part in ranked.parts.items()}
     return NodeScore(columns.names[index], known(ranked.total[index]), parts)
@@ -277,5 +287,8 @@ def _unavailable(nodes: int, found: Found) -> str:
     """As kube-scheduler says it: the most frequent reason is not first, but the first by name."""
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in found.refusals.items()))
     fits = int(np.count_nonzero(found.fits))
-    told = f"0/{nodes} nodes are available" if found.bound is None else f"{fits}/{nodes} nodes would take it"
+    bound = found.bound
+    if bound is not None and fits:
+        return f"{fits}/{nodes} nodes would take it, none that matches {bound.why}"
+    told = f"0/{nodes} nodes are available"
     return f"{told}: {reasons}" if reasons else told
