@@ -188,11 +188,13 @@ class Placer:
         if len(pods) > MOST:
             pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
             self._stirred.set()
+        budgets = snapshot.budgets() if pool.hooks.heeds("select_victims") else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=snapshot.budgets(),
+            budgets=budgets or (),
+            budgets_known=budgets is not None,
             confirmed=snapshot.confirmed,
             gave_way=self._views.gave_way,
             moved=self._views.moved(pods),

@@ -179,6 +179,9 @@ class _Plan:
             return self.decision(pod, "wait", "Nominated", text, found, ranked, node=pod.nominated)
         places, forced = _places(found)
         if places is not None and pod.needs.preempts and self._case.hooks.heeds("select_victims"):
+            if places.any() and not self._case.observation.budgets_known:
+                text = f"{message}; nobody gives way while PodDisruptionBudgets are not known"
+                return self.decision(pod, "wait", "BudgetsUnknown", text, found, ranked)
             room, failures = make_room(self._case, pod, places, ranked.total, self._budgets, forced=forced)
             if room is not None:
                 return self._preempt(pod, found, ranked, room)
