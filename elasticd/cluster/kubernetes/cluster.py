@@ -43,6 +43,8 @@ from elasticd.cluster.kubernetes.mover import Mover
 from elasticd.cluster.kubernetes.once import Once
 from elasticd.cluster.kubernetes.pulls import PullSink
 from elasticd.cluster.kubernetes.resize import Resizer
+from elasticd.cluster.kubernetes.restorations import Records
+from elasticd.cluster.kubernetes.restore import Restorer
 from elasticd.cluster.kubernetes.scale import Scaler
 from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
@@ -56,6 +58,7 @@ _LEASE = ("coordination.k8s.io/v1", "Lease")
 _NODE: Kind = ("v1", "Node")
 _AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _BUDGET: Kind = ("policy", "PodDisruptionBudget")
+_RECORD: Kind = ("v1", "ConfigMap")
 _FAREWELL = 3.0
 
 
@@ -125,7 +128,7 @@ class LiveSnapshot:
 
     def pending(self) -> tuple[Pod, ...]:
         """The pods that are on no node and not being deleted, by namespace and name."""
-        return self._cluster.pods.places().pending()
+        return self._cluster.waiting()
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
         """The pods on each node; the same sequence while nothing changed."""
@@ -151,6 +154,10 @@ class Parts(Struct, frozen=True):
     elector: Elector | None
     identity: str
     version: str
+    acts: bool
+    """Whether it is opened to act on it, and not only to look."""
+    home: str
+    """The daemon's own namespace."""
     patience: float
     """How many seconds the first observation of a kind may wait for its first list."""
 
@@ -167,7 +174,16 @@ class KubernetesCluster:
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._marker = Marker(session, means.discovery, parts.budget)
         self._resizer = Resizer(session, means.discovery, parts.budget)
-        self._mover = self._made_mover(parts)
+        once, discovery = Once(session, parts.budget), means.discovery
+        evictor = Evictor(session, discovery, once, clock)
+        self._restorer = Restorer(session, parts.budget, clock, evictor, Records(session, parts.home))
+        self._mover = Mover(
+            (self.pods, self.nodes),
+            Binder(session, once, clock),
+            (evictor, self._restorer),
+            lambda: self.leading,
+            self._events.begin,
+        )
         self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
@@ -178,21 +194,11 @@ class KubernetesCluster:
             _NODE: follow_nodes(means, self.nodes),
             _AUTOSCALER: follow_autoscalers(means, self.autoscalers),
         }
+        self._restoring = False
         self._kinds: dict[Kind, tuple[Follower, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
         if parts.elector is not None:
             self._tasks.append(tasks.create_task(parts.elector.run()))
-
-    def _made_mover(self, parts: Parts) -> Mover:
-        session, clock, once = parts.session, parts.clock, Once(parts.session, parts.budget)
-        evictor = Evictor(session, parts.means.discovery, once, clock)
-        return Mover(
-            (self.pods, self.nodes),
-            Binder(session, once, clock),
-            (evictor, evictor),
-            lambda: self.leading,
-            self._events.begin,
-        )
 
     async def close(self) -> None:
         """Stop following, stop leading, and let others lead."""
@@ -200,6 +206,7 @@ class KubernetesCluster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._restorer.close()
         await self._events.close()
         if self._parts.elector is not None:
             with contextlib.suppress(TimeoutError):
@@ -227,6 +234,13 @@ class KubernetesCluster:
         """Whether the Jobs of a namespace were ever read."""
         followed = self._kinds.get(JOB_KIND)
         return followed is not None and followed[0].confirmed(namespace) > 0
+
+    def waiting(self) -> tuple[Pod, ...]:
+        """The pods that wait for a node. Who asks places them, and takes up what was left when others stopped."""
+        if self._parts.acts and not self._restoring:
+            self._restoring = True
+            self._tasks.append(self._group.create_task(self._restorer.run(lambda: self.leading)))
+        return self.pods.places().pending()
 
     def disruptions(self) -> tuple[DisruptionBudget, ...] | None:
         """All PodDisruptionBudgets; None: they have not been read. Only who asks needs the right to."""
@@ -345,6 +359,8 @@ class KubernetesCluster:
         found = {kind: follower.problem for kind, follower in named.items() if follower.problem}
         if self._parts.elector is not None and self._parts.elector.fault:
             found[_LEASE] = self._parts.elector.fault
+        if self._restorer.fault:
+            found[_RECORD] = self._restorer.fault
         return found
 
     def describe(self) -> Description:

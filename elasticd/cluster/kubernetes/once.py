@@ -61,7 +61,7 @@ async def nothing(_: ApiError) -> Answer | None:
 def plainly(error: ApiError) -> Answer:
     """A refusal of a write about one pod."""
     if error.code == 404 or another(error):
-        return conflict(404, f"it is gone: {error}")
+        return conflict(404, f"it is gone: {error.message}")
     return conflict(409, error.message) if error.code == 409 else refused_by(error)
 
 
