@@ -39,8 +39,8 @@ from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.metrics import Metrics
-from elasticd.cluster.kubernetes.mover import Mover
 from elasticd.cluster.kubernetes.once import Once
+from elasticd.cluster.kubernetes.pod_actions import PodActions
 from elasticd.cluster.kubernetes.pulls import PullSink
 from elasticd.cluster.kubernetes.resize import Resizer
 from elasticd.cluster.kubernetes.restorations import Records
@@ -177,7 +177,7 @@ class KubernetesCluster:
         once, discovery = Once(session, parts.budget), means.discovery
         evictor = Evictor(session, discovery, once, clock)
         self._restorer = Restorer(session, parts.budget, clock, evictor, Records(session, parts.home))
-        self._mover = Mover(
+        self._pod_actions = PodActions(
             (self.pods, self.nodes),
             Binder(session, once, clock),
             (evictor, self._restorer),
@@ -332,7 +332,7 @@ class KubernetesCluster:
             case Announce():
                 return await self._events.announce(action)
             case Bind() | Evict() | Nominate():
-                return await self._mover.act(action)
+                return await self._pod_actions.act(action)
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Know of our own write before the watch tells of it, so that nobody decides on the count before."""

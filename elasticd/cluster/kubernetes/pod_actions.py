@@ -6,7 +6,7 @@ Knows what must still hold of a node when a pod's turn has come, and what follow
 from collections.abc import Callable
 from typing import Protocol
 
-from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
+from elasticd.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict
 from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.once import Allowed
@@ -25,7 +25,7 @@ class Evicts(Protocol):
         """Let a pod be evicted, once."""
 
 
-class Mover:
+class PodActions:
     """Binds, evicts and nominates; `leading` is asked before each write, `tell` is given what is said of it."""
 
     def __init__(
@@ -82,5 +82,6 @@ class Mover:
         answer = await evicts.evict(action, self._allowed)
         if answer.result == "done" and answer.reason == "":
             self._pods.assume(action.workload, action.uid, deleted=True)
-            self._tell(Announce(action.workload, action.uid, "Preempted", f"{action.node}: {action.reason}"))
+            reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
+            self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
         return answer
