@@ -152,6 +152,8 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """How many pods have been made to give way for a pending one, by its UID."""
     moved: Mapping[str, float] = {}
     """When the pod that a pending one stands for was evicted, by the pending one's UID."""
+    budgets_known: bool = True
+    """Where they are not, nobody is asked who gives way."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):
