@@ -18,11 +18,12 @@ from itertools import zip_longest
 import numpy as np
 
 from elasticd.cluster.kubernetes.convert import to_node, to_pod
+from elasticd.cluster.kubernetes.places import Places
 from elasticd.cluster.kubernetes.wire import Codec, WireNode, WirePod
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Node, Pod
 from elasticd_plugins.filters import Filters
-from tests.kube.client import JSON, Client, wait_until
+from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.pairs import CLASSES, ELSEWHERE, HERE, Board, boards
 
@@ -97,6 +98,14 @@ class Ground:
         elif state:
             await self.client.patch(f"{path}/status", {"status": {"phase": state}})
 
+    async def remove(self, path: str) -> None:
+        """Delete an object that may not have come to be."""
+        try:
+            await self.client.delete(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
     async def listed(self, label: str) -> list[JSON]:
         """The pods of a round."""
         pages = [
@@ -146,9 +155,9 @@ async def ground(kube: Kube, namespace: str, every: Sequence[Board]) -> AsyncIte
     finally:
         await made.clear()
         for name in CLASSES:
-            await client.delete(f"{RUNTIME_CLASSES}/fits-{name}")
-        await made.each(lambda node: client.delete(f"{NODES}/{node['metadata']['name']}"), nodes)
-        await client.delete(f"/api/v1/namespaces/{other}")
+            await made.remove(f"{RUNTIME_CLASSES}/fits-{name}")
+        await made.each(lambda node: made.remove(f"{NODES}/{node['metadata']['name']}"), nodes)
+        await made.remove(f"/api/v1/namespaces/{other}")
 
 
 async def left(client: Client) -> list[str]:
@@ -166,11 +175,7 @@ async def seen(made: Ground) -> Columns:
     codec = Codec(WireNode, to_node)
     nodes: list[Node] = [codec.one(json.dumps(one).encode())[1] for one in await made.client.list(NODES)]
     there = await made.client.list("/api/v1/pods", fieldSelector="spec.nodeName!=")
-    on: dict[str, list[Pod]] = {}
-    for pod in decoded(there):
-        if pod.phase not in ("Succeeded", "Failed"):
-            on.setdefault(pod.node, []).append(pod)
-    return Ledger().columns(tuple(sorted(nodes, key=lambda one: one.name)), on)
+    return Ledger().columns(tuple(sorted(nodes, key=lambda one: one.name)), Places(decoded(there)).on_nodes())
 
 
 def ours(view: Columns, pod: Pod) -> str:
