@@ -140,6 +140,15 @@ class Scene:
         return await self.kube.client.list(path, labelSelector="elasticd.io/restore")
 
 
+GIVEN = {
+    ("create", "pods/binding"),
+    ("create", "pods/eviction"),
+    ("patch", "pods/status"),
+    ("get", "pods"),
+    ("create", "pods"),
+    *((verb, "poddisruptionbudgets") for verb in ("list", "watch")),
+    *((verb, "configmaps") for verb in ("get", "list", "create", "delete")),
+}
 RIGHTS = ("placing-rbac.yaml", "restore-rbac.yaml")
 
 
@@ -260,8 +269,8 @@ async def test_an_eviction_keeps_disruption_budgets_and_says_so(scene: Scene) ->
         await budget(scene, name, {"app": "web"})
     found = await wait_until(lambda: len(scene.snapshot.budgets() or ()) == 2 and scene.snapshot.budgets())
     assert [(one.name, one.pods, one.allowed) for one in found or ()] == [
-        ("first", {pod.uid}, 0),
-        ("second", {pod.uid}, 0),
+        ("first", frozenset({pod.uid}), 0),
+        ("second", frozenset({pod.uid}), 0),
     ]
     answer = await scene.cluster.act(action)
     assert (answer.result, answer.reason) == ("refused", "Budgets"), answer
@@ -392,6 +401,7 @@ async def test_a_pod_of_higher_priority_has_its_room_made_and_who_gave_way_waits
             await client.delete(f"{scene.pods}/urgent")
             await scene.runs(gone[0], urgent["spec"]["nodeName"])
         assert scene.writes("eviction") == gone
+        assert {call[:2] for call in scene.calls} >= GIVEN, "every right that is given is one that is used"
     finally:
         await client.delete(f"{classes}/{high}")
 
