@@ -59,6 +59,19 @@ class PoolPast(Struct, frozen=True, eq=False):
     labelled: Mapping[str, float] = {}
 
 
+class Underway(Struct, frozen=True, gc=False):
+    """A move in flight, as it is found in the cluster: of a pod made anew under its name, or by making another first
+    (surge). `step` is how far it is, `since` when it got there, `fault` what keeps it there."""
+
+    pod: Ref
+    uid: str
+    how: Literal["anew", "surge"]
+    step: str
+    since: float
+    node: str = ""
+    fault: str = ""
+
+
 def whose(pod: Pod) -> str:
     """Whom it is remembered for that a pod was moved: what takes its place is another pod."""
     return pod.owner[2] or f"{pod.namespace}/{pod.name}"

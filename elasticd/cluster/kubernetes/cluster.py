@@ -18,6 +18,7 @@ from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
 from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.custom import CustomMetrics
 from elasticd.cluster.kubernetes.disruption import BudgetStore
 from elasticd.cluster.kubernetes.events import Events
@@ -176,7 +177,9 @@ class KubernetesCluster:
         self._resizer = Resizer(session, means.discovery, parts.budget)
         once, discovery = Once(session, parts.budget), means.discovery
         evictor = Evictor(session, discovery, once, clock)
-        self._restorer = Restorer(session, parts.budget, clock, evictor, Records(session, parts.home))
+        records, patience = Records(session, parts.home), 3 * parts.patience
+        shop = Workshop(session, parts.budget, clock, records, lambda: self.leading, parts.identity, patience)
+        self._restorer = Restorer(shop, evictor)
         self._pod_actions = PodActions(
             (self.pods, self.nodes),
             Binder(session, once, clock),
@@ -239,7 +242,7 @@ class KubernetesCluster:
         """The pods that wait for a node. Who asks places them, and takes up what was left when others stopped."""
         if self._parts.acts and not self._restoring:
             self._restoring = True
-            self._tasks.append(self._group.create_task(self._restorer.run(lambda: self.leading)))
+            self._tasks.append(self._group.create_task(self._restorer.run()))
         return self.pods.places().pending()
 
     def disruptions(self) -> tuple[DisruptionBudget, ...] | None:
