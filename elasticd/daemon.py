@@ -36,6 +36,7 @@ from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
 from elasticd.sources import Source
+from elasticd.surging import DEPLOYMENT
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
@@ -162,7 +163,9 @@ class Daemon:
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
         self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
-        self.placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
+        self.loop.also = frozenset({DEPLOYMENT}) if any(pool.moves.surge for pool in pools) else frozenset()
+        self.placer.adopt(pools)
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -313,6 +316,7 @@ async def _work(
                 asyncio.create_task(daemon.loop.run()),
                 asyncio.create_task(daemon.placer.run()),
                 asyncio.create_task(daemon.mover.run()),
+                asyncio.create_task(daemon.mover.surging.run()),
                 asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
@@ -21,7 +22,9 @@ from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
+from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.pool import Pool
+from elasticd.surging import Surging
 from elasticd.words import raised
 
 REMEMBERED = 3600.0
@@ -53,7 +56,7 @@ class MovingListener(Protocol):
 class _Memory:
     """What is remembered of one pool."""
 
-    def __init__(self, policy: object, begun: float) -> None:
+    def __init__(self, policy: PoolPolicy, begun: float) -> None:
         self.policy, self.due = policy, begun
         self.looks: deque[Look] = deque()
         self.moved: deque[Moved] = deque()
@@ -99,6 +102,7 @@ class Mover:
         listeners: Sequence[MovingListener] = (),
         planner: MovesPlanner = moves_at_once,
     ) -> None:
+        self.surging = Surging(cluster, placer.look, journal, clock, listeners)
         self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
         self._memories: dict[str, _Memory] = {}
@@ -190,7 +194,7 @@ class Mover:
             return
         begun = self._clock.now()
         try:
-            answer = await self._cluster.act(action)
+            answer = await self._carry_out(memory.policy.moves, action, decision.id)
             result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
         except asyncio.CancelledError:
             result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
@@ -221,8 +225,17 @@ class Mover:
         for listener in self._listeners:
             listener.placed(outcome)
 
+    async def _carry_out(self, moves: MovesTable, action: Evict, decision: str) -> Answer:
+        """Let the pod go, or make another first where that is wanted."""
+        if moves.surge:
+            answer = await self.surging.begin(action, moves.surge_within, decision)
+            if answer is not None:
+                return answer
+        return await self._cluster.act(action)
+
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
+        await self.surging.drain(patience)
         tasks = list(self._acting.values())
         if tasks:
             await asyncio.wait(tasks, timeout=patience)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.actions import Evict, Mark, Scale
+from elasticd.actions import Evict
 from elasticd.model import Failure, Pod, Ref
 from elasticd.placements import Column
 
@@ -101,6 +101,4 @@ class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     refusal: str = ""
     """One word for why it is left where it is."""
     action: Evict | None = None
-    surge: tuple[Mark, Scale] | None = None
-    """Where another is made first: the note on its workload, and the count that makes it."""
     failures: tuple[Failure, ...] = ()

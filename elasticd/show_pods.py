@@ -14,7 +14,7 @@ from elasticd.show import add_row, make_table, seconds
 from elasticd.words import one_line
 
 _COLOURS = {"bind": "bold green", "preempt": "bold green", "wait": "yellow", "leave": "yellow"}
-_DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node"}
+_DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
 
 
 def headline(decision: PodDecision) -> str:

@@ -7,10 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict, Scale
-from elasticd.broker import SURGE, Broker, BrokerTable
+from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
 from elasticd.clock import VirtualClock
 from elasticd.model import Node, Ref, Workload
+from elasticd.surge import SURGE
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, node, pod
 

@@ -80,7 +80,8 @@ class _Draft:
         pod, table = move.pod, self._case.policy.moves
         if why := rooted(pod) or _unfit(pod, table, self._case.observation.at):
             return why
-        if pod.owner[2] and self._siblings[pod.owner[2]] < 2 and not table.single:
+        single = table.single or (table.surge and pod.owner[0] == "ReplicaSet")  # another is made first
+        if pod.owner[2] and self._siblings[pod.owner[2]] < 2 and not single:
             return "Single", "it is the only one of its controller"
         if (move.benefit or move.disruption) and move.benefit < table.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"

@@ -149,12 +149,16 @@ class Between:
             return answer.status, await answer.read(), kept
 
     async def _break(self, request: web.Request) -> web.StreamResponse:
-        self.fired.set()
-        if self._kill is not None:
-            await self._kill()
+        self._dying = asyncio.create_task(self._die())
+        await asyncio.shield(self._dying)  # the connection, and with it this handler, ends with the process
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
+
+    async def _die(self) -> None:
+        if self._kill is not None:
+            await self._kill()
+        self.fired.set()
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         forever = aiohttp.ClientTimeout(total=None)
