@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.kube.between import RESTORED, Between
+from tests.kube.between import RESTORED, Between, Moment
 from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec
@@ -42,6 +42,8 @@ type = "least-requested"
 [[strategy]]
 type = "leave"
 """
+# So many moves in so short a time are none that a cluster should see.
+BROKER = "[broker]\nper_node = 1000\nper_namespace = 1000\ntotal = 1000\nper_controller = 1000\n"
 # Lets a process find the plugin `leave`, as it finds that of any third party.
 METADATA = {
     "METADATA": "Metadata-Version: 2.1\nName: elasticd-leave\nVersion: 1\n",
@@ -121,7 +123,7 @@ class Stage:
         folder.mkdir()
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
-            config, more = proxy.kubeconfig(USER, folder), "request_timeout = 2\n"
+            config, more = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{BROKER}"
             async with running(folder, config, self.namespace, found, cluster=more) as started:
                 yield Daemon(started, proxy)
 
@@ -160,6 +162,22 @@ class Stage:
             return pod if there and pod["metadata"]["uid"] != not_uid else None
 
         return await wait_until(found, within=90, what=f"{name} runs")
+
+    async def leader(self, *daemons: Daemon) -> Daemon:
+        """The one of them that leads."""
+
+        async def found() -> list[Daemon]:
+            return [one for one in daemons if await one.leads()]
+
+        (one,) = await wait_until(found, what="one leads")
+        return one
+
+    async def killed(self, victim: Daemon, step: str, moment: Moment, node: str, nth: int = 1) -> float:
+        """Cordon a node, and kill the daemon at this step of the move that follows; gives when that was."""
+        victim.proxy.cut(step, moment, victim.kill, nth)
+        await self.cordon(node)
+        await wait_until(victim.proxy.fired.is_set, what=f"{step} is reached")
+        return time.monotonic()
 
     async def copies(self, app: str) -> list[JSON]:
         """All pods of an application."""

@@ -44,9 +44,9 @@ async def pair(scene: Stage, first: Daemon) -> AsyncIterator[tuple[Daemon, Daemo
         yield first, other
 
 
-def at(step: str) -> dict[str, Any]:
+def at(step: str) -> tuple[str, int]:
     """The step as the proxy counts it."""
-    return {"step": "record", "nth": 2} if step == "record again" else {"step": step}
+    return ("record", 2) if step == "record again" else (step, 1)
 
 
 def cuts() -> list[Any]:
@@ -111,12 +111,9 @@ async def test_a_move_that_nobody_disturbs_takes_these_steps(scene: Stage, first
 
 async def killed(scene: Stage, victim: Daemon, step: str, moment: Moment) -> tuple[JSON, float]:
     """A pod whose move has cost its daemon its life, and when."""
-    pod = await begun(scene)
+    pod, (name, nth) = await begun(scene), at(step)
     await wait_until(victim.leads, what="it leads")
-    victim.proxy.cut(**at(step), moment=moment, kill=victim.kill)
-    await scene.cordon(pod["spec"]["nodeName"])
-    await wait_until(victim.proxy.fired.is_set, what=f"{step} is reached")
-    return pod, time.monotonic()
+    return pod, await scene.killed(victim, name, moment, pod["spec"]["nodeName"], nth)
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts())
@@ -140,7 +137,8 @@ async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
 ) -> None:
     pod = await begun(scene)
     await wait_until(first.leads, what="it leads")
-    first.proxy.cut(**at(step), moment=moment)
+    name, nth = at(step)
+    first.proxy.cut(name, moment, nth=nth)
     began = time.monotonic()
     async with scene.never_lost(pod["metadata"]["name"]):
         await scene.cordon(pod["spec"]["nodeName"])
@@ -156,10 +154,7 @@ async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
 async def test_killed_at_any_step_another_daemon_takes_over_and_exactly_one_pod_is_left(
     scene: Stage, pair: tuple[Daemon, Daemon], step: str, moment: Moment
 ) -> None:
-    async def leader() -> list[Daemon]:
-        return [one for one in pair if await one.leads()]
-
-    (victim,) = await wait_until(leader, what="one leads")
+    victim = await scene.leader(*pair)
     pod, began = await killed(scene, victim, step, moment)
     async with scene.never_lost(pod["metadata"]["name"]):
         copies = await moved(scene, pod)
