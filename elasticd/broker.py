@@ -16,6 +16,7 @@ from elasticd.calendars import Hours, standing
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Readings, Workload
+from elasticd.moves import Underway
 from elasticd.surge import SURGE, noted
 
 MEMORY = 600.0
@@ -83,6 +84,15 @@ class Broker:
         """The cluster's."""
         return self._inner.describe()
 
+    @property
+    def heeds_costs(self) -> bool:
+        """The cluster's."""
+        return self._inner.heeds_costs
+
+    def restoring(self) -> Sequence[Underway]:
+        """The cluster's."""
+        return self._inner.restoring()
+
     def heed(self, stir: Callable[[], None]) -> None:
         """As the cluster tells."""
         self._inner.heed(stir)
@@ -141,7 +151,7 @@ class Broker:
         """Why an action is not let through: one word, and a sentence."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
         entry = _disturbed(action, now)
-        if (entry is not None or shrinks) and (found := self._broken(now)):
+        if (isinstance(action, Evict) or entry is not None or shrinks) and (found := self._broken(now)):
             return "Breaker", found
         if entry is not None:
             busy = self._busy(action, now) if isinstance(action, Evict) else None
@@ -230,6 +240,8 @@ class Broker:
 
 def _disturbed(action: Action, now: float) -> _Disturbed | None:
     """Which pod an action makes go; also one that begins to be moved by making another first."""
+    if isinstance(action, Evict) and action.reason.startswith(SURGE):
+        return None  # it was counted when it began
     if isinstance(action, Evict):
         return _Disturbed(now, action.node, action.owner, action.workload.namespace, action.uid)
     note = noted(action.annotations) if isinstance(action, Mark) else None

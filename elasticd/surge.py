@@ -6,6 +6,8 @@ any daemon goes on where another has stopped:
     up      one replica more is asked for
     wait    one more is there: wait until as many as before are ready without the pod that is to go
     down    that pod is marked as the one to be spared best, and one replica fewer is asked for
+    out     where no controller heeds such marks: that pod is evicted, and then one replica fewer is asked for; what its
+            controller makes in between is not ready, and goes first
     back    it took too long, or turned out badly: one replica fewer, and the pod stays
 
 Knows these steps and when they are refused; knows nothing of why a pod is moved, and nothing of how things are done.
@@ -18,7 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Mark, Scale
+from elasticd.actions import Evict, Mark, Scale
 from elasticd.model import COST, Pod, Workload
 
 SURGE = "elasticd.io/surge"
@@ -31,7 +33,7 @@ MOVED = "BeingMoved"
 LEAST = "-2147483648"
 """The deletion cost of the pod that is to go: less than any other can be."""
 
-Phase = Literal["up", "wait", "down", "back"]
+Phase = Literal["up", "wait", "down", "out", "back"]
 
 
 class Note(Struct, frozen=True):
@@ -56,7 +58,7 @@ class Step(Struct, frozen=True):
 
     word: str
     message: str
-    action: Mark | Scale | None = None
+    action: Mark | Scale | Evict | None = None
     last: bool = False
     done: bool = False
 
@@ -91,23 +93,18 @@ def begin(
     return _note(workload, note)
 
 
-def next_step(workload: Workload, pods: Sequence[Pod], now: float) -> Step:
-    """What to do next about a workload that has the annotation; `pods` are all of it."""
+def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, heeds: bool) -> Step:
+    """What to do next about a workload that has the annotation; `pods` are all of it. `heeds`: controllers look at
+    deletion costs."""
     note = noted(workload.annotations)
     if note is None:
         return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear(workload), last=True)
     seen = _Seen(workload, pods, note, now)
     if workload.replicas not in (note.count, note.count + 1):
         return seen.leave("Overtaken", f"the count was set to {workload.replicas}")
-    match note.phase:
-        case "up":
-            return seen.up()
-        case "wait":
-            return seen.wait()
-        case "down":
-            return seen.down()
-        case "back":
-            return seen.back()
+    if note.phase == "wait":
+        return seen.wait(heeds=heeds)
+    return {"up": seen.up, "down": seen.down, "out": seen.out, "back": seen.back}[note.phase]()
 
 
 class _Seen:
@@ -128,7 +125,7 @@ class _Seen:
             return self.leave("WentByItself", f"{self._note.pod} is gone already")
         return self._scale(self._note.count + 1, "Raise", "one more is made first")
 
-    def wait(self) -> Step:
+    def wait(self, *, heeds: bool) -> Step:
         """As many as before are ready without it, and the new one not beside it."""
         note = self._note
         if not self._more:
@@ -139,8 +136,8 @@ class _Seen:
             return self._turn("back", *trouble)
         if len(self._ready) < note.count:
             return Step("Waiting", f"{len(self._ready)} of {note.count} are ready without {note.pod}")
-        if self._old.annotations.get(COST) == LEAST:
-            return self._turn("down", "Marked", f"{note.pod} is marked as the one to go")
+        if not heeds or self._old.annotations.get(COST) == LEAST:
+            return self._turn("down" if heeds else "out", "Ready", f"as many are ready without {note.pod}")
         return Step("Mark", f"{note.pod} is the one to go", self._cost(self._old, LEAST))
 
     def _trouble(self) -> tuple[str, str] | None:
@@ -158,15 +155,32 @@ class _Seen:
         note = self._note
         if self._more:
             if self._old is not None and len(self._ready) < len(self._others):
-                if self._now >= note.until:
-                    return self._turn("back", "TooLate", "others were not ready in time")
-                return Step("Waiting", f"{len(self._others) - len(self._ready)} others are not ready")
+                return self._patience(f"{len(self._others) - len(self._ready)} others are not ready")
             return self._scale(note.count, "Lower", f"{note.pod} goes")
         if self._old is None:
             return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)
         if len(self._others) >= note.count:
             return Step("Leaving", f"{note.pod} has yet to go")
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
+
+    def out(self) -> Step:
+        """It is evicted, within disruption budgets, and then one fewer is asked for."""
+        note, old = self._note, self._old
+        if old is None and not self._more:
+            return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)
+        if old is None:
+            return self._scale(note.count, "Lower", f"{note.pod} has gone")
+        if not self._more:
+            return self.leave("Overtaken", "somebody else has taken the additional replica away")
+        if len(self._ready) < note.count or self._now >= note.until:
+            return self._patience(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
+        evict = Evict(old.ref, old.uid, old.node, f"{SURGE} {note.phase}", owner=old.owner[2])
+        return Step("Evict", f"{note.pod} goes", evict)
+
+    def _patience(self, message: str) -> Step:
+        if self._now < self._note.until:
+            return Step("Waiting", message)
+        return self._turn("back", "TooLate", message)
 
     def back(self) -> Step:
         """As it was before. The mark goes first: without it what is not ready goes."""

@@ -29,6 +29,9 @@ SOON = 0.2
 REST = 2.0
 """Seconds in which a step that was done is not done again: so long it may take to be seen."""
 
+FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0
+"""Seconds before a pod of the same workload is moved again after one that did not go; they double."""
+
 
 class OutcomeListener(Protocol):
     """Someone who is told what has been written to the journal. Must not block or raise."""
@@ -53,6 +56,7 @@ class Surging:
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._last: dict[str, tuple[str, float]] = {}
         self._steps: dict[str, tuple[Step, float]] = {}
+        self._pauses: dict[str, tuple[float, float]] = {}
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod; None: it is of no ReplicaSet, and no other need be made first."""
@@ -64,6 +68,12 @@ class Surging:
         workload = _workload_of(snapshot, pod)
         if workload is None:
             return Answer("refused", message="no Deployment is seen that it belongs to", reason="NoDeployment")
+        until, pause = self._pauses.get(workload.uid, (0.0, 0.0))
+        if now < until:
+            told = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
+            return Answer("refused", message=told, reason="InVain")
+        if now > until + 2 * pause:
+            self._pauses.pop(workload.uid, None)
         mark = begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
         if isinstance(mark, tuple):
             return Answer("refused", message=mark[1], reason=mark[0])
@@ -102,7 +112,7 @@ class Surging:
         return bool(found)
 
     def _advance(self, workload: Workload, pods: Sequence[Pod], now: float) -> None:
-        step = next_step(workload, pods, now)
+        step = next_step(workload, pods, now, heeds=self._cluster.heeds_costs)
         before = self._steps.get(workload.uid)
         if before is None or before[0].word != step.word:
             self._steps[workload.uid] = step, now
@@ -124,9 +134,18 @@ class Surging:
         finally:
             del self._acting[workload.uid]
         self._last[workload.uid] = step.word, self._clock.now()
+        if step.last and answer.result == "done":
+            self._ended(workload, step)
         note = noted(workload.annotations)
         if note is not None:
             self._tell(_outcome(workload, note, step, answer, (begun, self._clock.now())))
+
+    def _ended(self, workload: Workload, step: Step) -> None:
+        """Whether it was worth it: what did not go is not tried again at once."""
+        _, pause = self._pauses.pop(workload.uid, (0.0, FIRST_PAUSE / 2))
+        if not step.done:
+            pause = min(2 * pause, LONGEST_PAUSE)
+            self._pauses[workload.uid] = self._clock.now() + pause, pause
 
     def _tell(self, outcome: PodOutcome) -> None:
         self._journal.append(outcome)

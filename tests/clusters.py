@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from elasticd.actions import Action, Answer
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 
 
@@ -97,6 +98,10 @@ class Scripted(Unasked):
     """A cluster that answers as told."""
 
     leading = True
+    heeds_costs = True
+
+    def restoring(self) -> Sequence[Underway]:
+        return ()
 
     def __init__(self) -> None:
         self.summaries: list[tuple[str, Part]] = []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.actions import Mark, Scale
+from elasticd.actions import Evict, Mark, Scale
 from elasticd.model import COST, Pod, Ref, Workload
 from elasticd.needs import Disk
 from elasticd.surge import LEAST, SURGE, Note, Step, begin, next_step, noted
@@ -40,6 +40,8 @@ def told(step: Step) -> str:
     action = step.action
     if isinstance(action, Scale):
         return f"scale {action.before} {action.after}"
+    if isinstance(action, Evict):
+        return f"evict {action.uid}"
     if action is None:
         return "wait"
     if action.pod:
@@ -59,8 +61,8 @@ STEPS = [
     pytest.param("wait", 3, [OLD, one("sibling", "a")], NOW, "Waiting", "wait", id="a sibling beside it is not new"),
     pytest.param("wait", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="the new one is not ready"),
     pytest.param("wait", 3, [OLD, SIBLING, NEW], NOW, "Mark", f"cost {LEAST}", id="it is ready: the old one is marked"),
-    pytest.param("wait", 3, [MARKED, SIBLING, NEW], NOW, "Marked", "note down", id="it is marked"),
-    pytest.param("wait", 3, [MARKED, SIBLING, NEW], LATE, "Marked", "note down", id="late, but ready"),
+    pytest.param("wait", 3, [MARKED, SIBLING, NEW], NOW, "Ready", "note down", id="it is marked"),
+    pytest.param("wait", 3, [MARKED, SIBLING, NEW], LATE, "Ready", "note down", id="late, but ready"),
     pytest.param("wait", 3, [OLD, SIBLING, UNREADY], LATE, "TooLate", "note back", id="not ready in time"),
     pytest.param("wait", 3, [OLD, SIBLING, BESIDE], NOW, "PutBack", "note back", id="the new one is on the same node"),
     pytest.param("wait", 3, [SIBLING, NEW], NOW, "WentByItself", "note back", id="it went by itself"),
@@ -75,6 +77,13 @@ STEPS = [
     pytest.param("down", 2, [SIBLING, NEW], NOW, "Moved", "clear", id="it has gone"),
     pytest.param("down", 2, [MARKED, NEW], NOW, "AnotherWent", "cost None", id="another went: the mark is taken back"),
     pytest.param("down", 2, [OLD, NEW], NOW, "AnotherWent", "clear", id="and the note"),
+    pytest.param("wait unheeded", 3, [OLD, SIBLING, NEW], NOW, "Ready", "note out", id="nobody would heed a mark"),
+    pytest.param("out", 3, [OLD, SIBLING, NEW], NOW, "Evict", "evict old", id="it is evicted"),
+    pytest.param("out", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="not while others are not ready"),
+    pytest.param("out", 3, [OLD, SIBLING, NEW], LATE, "TooLate", "note back", id="a budget did not let it go in time"),
+    pytest.param("out", 3, [SIBLING, NEW], NOW, "Lower", "scale 3 2", id="it has gone: one fewer"),
+    pytest.param("out", 2, [SIBLING, NEW], NOW, "Moved", "clear", id="it has gone, and none is too many"),
+    pytest.param("out", 2, [OLD, SIBLING], NOW, "Overtaken", "clear", id="somebody took the new one away first"),
     pytest.param("back", 3, [MARKED, SIBLING, UNREADY], NOW, "Unmark", "cost None", id="back: the mark first"),
     pytest.param("back", 3, [OLD, SIBLING, UNREADY], NOW, "TakeBack", "scale 3 2", id="back: one fewer"),
     pytest.param("back", 2, [OLD, SIBLING], NOW, "TakenBack", "clear", id="back: done"),
@@ -88,30 +97,30 @@ STEPS = [
 def test_what_is_found_says_what_comes_next(
     phase: str, count: int, pods: list[Pod], now: float, word: str, does: str
 ) -> None:
-    step = next_step(web(phase, count), pods, now)
+    step = next_step(web(phase.removesuffix(" unheeded"), count), pods, now, heeds="unheeded" not in phase)
     assert (step.word, told(step)) == (word, does)
     assert step.last == (does == "clear")
     assert step.done == (word == "Moved")
 
 
 def test_every_write_names_what_it_was_judged_on() -> None:
-    scale = next_step(web("up", 2), [OLD, SIBLING], NOW).action
+    scale = next_step(web("up", 2), [OLD, SIBLING], NOW, heeds=True).action
     assert scale == Scale(REF, "w", "7", 2, 3, "elasticd.io/surge up")
-    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW).action
+    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW, heeds=True).action
     assert mark == Mark(REF, "old", {COST: LEAST}, "old", SURGE)
-    note = next_step(web("up", 3), [OLD, SIBLING], NOW).action
+    note = next_step(web("up", 3), [OLD, SIBLING], NOW, heeds=True).action
     assert isinstance(note, Mark)
     assert (note.uid, note.version, note.reason) == ("w", "7", SURGE)
 
 
 def test_the_cost_that_a_pod_had_is_given_back() -> None:
-    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW)
+    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW, heeds=True)
     assert step.action == Mark(REF, "old", {COST: "5"}, "old", SURGE)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"pod":"x"}', "null"])
 def test_a_note_that_cannot_be_read_is_taken_away(text: str) -> None:
-    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW)
+    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, heeds=True)
     assert (step.word, told(step), step.last) == ("Unreadable", "clear", True)
 
 
@@ -150,11 +159,11 @@ def test_it_begins_with_a_note_that_says_all_that_another_daemon_must_know() -> 
 class World:
     """A Deployment as its controllers keep it: what is done to it is done at once, or after a while."""
 
-    def __init__(self, count: int, lag: int, *, ready: bool, beside: bool) -> None:
+    def __init__(self, count: int, *, ready: bool, beside: bool, heeds: bool) -> None:
         self.pods = [OLD, *[one(f"s{number}") for number in range(count - 1)]]
         self.workload = replace(WEB, replicas=count, status_replicas=count)
-        self.made, self.now, self.lag, self.least = 0, NOW, lag, count
-        self.ready, self.beside = ready, beside
+        self.made, self.now, self.least = 0, NOW, count
+        self.ready, self.beside, self.heeds = ready, beside, heeds
         self.scales: list[int] = []
 
     def do(self, step: Step) -> None:
@@ -163,6 +172,8 @@ class World:
             case Scale(after=after):
                 self.scales.append(after)
                 self.workload = replace(self.workload, replicas=after)
+            case Evict(uid=uid):
+                self.pods = [pod for pod in self.pods if pod.uid != uid]
             case Mark(pod="") as mark:
                 self.workload = replace(self.workload, annotations=mark.on(self.workload.annotations))
             case Mark() as mark:
@@ -183,13 +194,17 @@ class World:
             node = "a" if self.beside else "c"
             self.pods.append(one(f"z{self.made}", node, ready=False, created=self.now))
         while len(self.pods) > count:  # not ready first, then the lowest cost, then the youngest
-            goes = min(self.pods, key=lambda pod: (pod.ready, int(pod.annotations.get(COST, "0")), -pod.created))
+            goes = min(self.pods, key=lambda pod: (pod.ready, self._cost(pod), -pod.created))
             self.pods.remove(goes)
         self.workload = replace(self.workload, status_replicas=len(self.pods))
         self.least = min(self.least, sum(bool(pod.ready) for pod in self.pods))
 
+    def _cost(self, pod: Pod) -> int:
+        return int(pod.annotations.get(COST, "0")) if self.heeds else 0
+
 
 @given(
+    heeds=some.booleans(),
     count=some.integers(1, 5),
     lag=some.integers(0, 3),
     ready=some.booleans(),
@@ -197,17 +212,17 @@ class World:
     repeats=some.lists(some.integers(1, 3), max_size=30),
 )
 def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
-    count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
+    heeds: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
 ) -> None:
     """However late the controllers are, and however often a step is done."""
-    world = World(count, lag, ready=ready, beside=beside)
+    world = World(count, ready=ready, beside=beside, heeds=heeds)
     mark = begin(world.workload, OLD, "", NOW, 120, "d")
     assert isinstance(mark, Mark)
     world.do(Step("Begin", "", mark))
     for turn in range(200):
         if SURGE not in world.workload.annotations:
             break
-        step = next_step(world.workload, world.pods, world.now)
+        step = next_step(world.workload, world.pods, world.now, heeds=heeds)
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
             world.do(step)
         if turn % (lag + 1) == lag:

@@ -1,8 +1,9 @@
 """Pods of a Deployment are moved by making another first, on a genuine API server, by daemons that are killed at every
 step and whose answers are cut off: never fewer are ready than before, and in the end there are as many, elsewhere.
 
-A policy scales the same Deployment all the while. `pytest -m e2e -s tests/kube/test_moves_surge.py` prints the table of
-docs/moves.md.
+The controllers here are of 1.20, which heed no deletion costs, so that the pod is evicted when as many as before are
+ready without it. A policy scales the same Deployment all the while. `pytest -m e2e -s tests/kube/test_moves_surge.py`
+prints the table of docs/moves.md.
 """
 
 import asyncio
@@ -24,8 +25,8 @@ STEPS: Mapping[str, tuple[str, int]] = {
     "claim": ("claim up", 1),
     "one more": ("scale", 1),
     "wait": ("claim wait", 1),
-    "mark": ("mark", 1),
-    "turn": ("claim down", 1),
+    "turn": ("claim out", 1),
+    "evict": ("evict", 1),
     "one fewer": ("scale", 2),
     "clear": ("clear", 1),
 }
@@ -173,7 +174,7 @@ async def test_a_move_that_nobody_disturbs_takes_these_steps(scene: Stage, first
         steps = [name for name, _ in STEPS.values()] + ["bind"]
         assert sorted(set(first.proxy.passed)) == sorted(set(steps))
         assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
-        assert scene.written("pods", "eviction") == []
+        assert len(scene.written("pods", "eviction")) == 1
 
 
 def cuts(*moments: Moment) -> list[Any]:

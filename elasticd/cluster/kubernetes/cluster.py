@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.discovery import heeds_costs
 from elasticd.cluster.kubernetes.disruption import BudgetStore
 from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.evict import Evictor
@@ -52,6 +53,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 
 _POD: Kind = ("v1", "Pod")
@@ -220,6 +222,15 @@ class KubernetesCluster:
     def leading(self) -> bool:
         """Whether this daemon may act now."""
         return self._parts.elector is None or self._parts.elector.leading
+
+    @property
+    def heeds_costs(self) -> bool:
+        """Whether the server's own controllers look at deletion costs: those of Kubernetes 1.22 and later do."""
+        return heeds_costs(self._parts.version)
+
+    def restoring(self) -> list[Underway]:
+        """The pods that are being made anew."""
+        return self._restorer.underway
 
     @property
     def confirmed(self) -> float:

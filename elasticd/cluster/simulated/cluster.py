@@ -20,6 +20,7 @@ from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
 from elasticd.derived import Derived
 from elasticd.model import Node, Pod, Readings, Ref, Room, Sample, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 from elasticd.sizes import resized, unfit
 
@@ -129,6 +130,15 @@ class SimulatedCluster:
 
     def heed(self, stir: Callable[[], None]) -> None:
         """Nothing happens in it unseen: it moves when it is looked at."""
+
+    @property
+    def heeds_costs(self) -> bool:
+        """It does."""
+        return True
+
+    def restoring(self) -> Sequence[Underway]:
+        """None: they come back at once."""
+        return ()
 
     def problems(self) -> Mapping[Kind, str]:
         """None: it watches all there is."""
