@@ -110,11 +110,15 @@ class Mover:
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
 
-    def hurry(self) -> None:
-        """Look at every pool now."""
+    def hurry(self) -> str:
+        """Look at every pool now; what to say to whoever asked for it."""
+        if not self._cluster.leading:
+            return "this elasticd does not lead: another looks at the pools"
         for memory in self._memories.values():
             memory.due = -inf
         self._stirred.set()
+        pools = len(self._memories)
+        return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""

@@ -79,10 +79,14 @@ class Surging:
             return Answer("refused", message=mark[1], reason=mark[0])
         return await self._cluster.act(mark)
 
-    def underway(self, snapshot: Snapshot) -> list[Underway]:
-        """What is in flight, by what is found."""
-        found: list[Underway] = []
-        for workload in _surging(snapshot):
+    async def underway(self) -> list[Underway]:
+        """What is in flight now, by what is found in the cluster."""
+        return self.in_flight(await self._look(self._clock.now()))
+
+    def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
+        """What is in flight, of either kind."""
+        found = list(self._cluster.restoring())
+        for workload in _surging(snapshot) if snapshot else ():
             note = noted(workload.annotations)
             if note is not None:
                 ref = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
