@@ -187,7 +187,7 @@ class Placer:
         known = self.views.look(pool.policy, pool.wants, readings, now)
         nodes = pool.nodes("", snapshot.nodes())
         columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
-        self._assume(columns, snapshot)
+        self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
             at=now,
@@ -227,8 +227,13 @@ class Placer:
             pool.blocked = f"{found}; it is not called again until reload"
         return stuck(case, "PluginBlocked", pool.blocked)
 
-    def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
-        """Count those that are on their way to a node and are not seen there yet."""
+    def _assume(self, columns: Columns, snapshot: Snapshot, asked: AbstractSet[str]) -> None:
+        """Count those that are on their way to a node and are not seen there yet, and those for whom room was made and
+        who are not asked about now: or another takes it, even the one that gave way."""
+        for pod in snapshot.pending():
+            index = columns.index(pod.nominated) if pod.nominated else None
+            if index is not None and pod.uid not in asked and pod.uid not in self._acting:
+                columns.take(index, pod)
         for pod, node, _ in self._acting.values():
             index = columns.index(node)
             if index is not None and all(one.uid != pod.uid for one in snapshot.on_nodes().get(node, ())):
@@ -265,12 +270,9 @@ class Placer:
         """Carry out what was decided, in order, until one thing cannot be done."""
         try:
             for action in decision.actions:
-                outcome = await self._do(decision, action)
-                self._journal.append(outcome)
-                for listener in self._listeners:
-                    listener.placed(outcome)
-                self.views.did(pod, action, outcome)
-                if outcome.result != "done":
+                if not await self._done(decision, pod, action):
+                    if isinstance(action, Evict):  # no room is made, so none is kept free
+                        await self._done(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
         finally:
             del self._acting[pod.uid]
@@ -278,6 +280,15 @@ class Placer:
                 self._rests[pod.uid] = _Rest(self._clock.now() + FIRST_REST, FIRST_REST)
             self._journal.flush()
             self._stirred.set()
+
+    async def _done(self, decision: PodDecision, pod: Pod, action: Bind | Evict | Nominate) -> bool:
+        """Do one thing, and write down what came of it."""
+        outcome = await self._do(decision, action)
+        self._journal.append(outcome)
+        for listener in self._listeners:
+            listener.placed(outcome)
+        self.views.did(pod, action, outcome)
+        return outcome.result == "done"
 
     async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate) -> PodOutcome:
         async with self._slots:

@@ -24,7 +24,7 @@ class Board(Scripted):
         self._clock = clock
         self.nodes = {node.name: node for node in nodes}
         self.pods = {pod.name: pod for pod in pods}
-        self.limits: tuple[DisruptionBudget, ...] = ()
+        self.limits: tuple[DisruptionBudget, ...] | None = ()
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
         self.done: list[tuple[float, Action]] = []
         self.announced: list[Announce] = []
@@ -90,5 +90,5 @@ class Standing(Shown):
                 found.setdefault(pod.node, []).append(pod)
         return found
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         return self._board.limits
