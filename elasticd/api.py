@@ -4,6 +4,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
+from elasticd.bindings import BINDING, Binding, LabelRule, binding_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import needed, whole
 from elasticd.derived import Derived
@@ -54,6 +55,8 @@ from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
+    "BINDING",
+    "Binding",
     "Bounds",
     "Candidate",
     "Change",
@@ -70,6 +73,7 @@ __all__ = [
     "Hours",
     "Instant",
     "Job",
+    "LabelRule",
     "Limit",
     "MOST",
     "Mark",
@@ -122,6 +126,7 @@ __all__ = [
     "Victims",
     "Whole",
     "Workload",
+    "binding_of",
     "cool_down",
     "field",
     "format_milli",

@@ -38,19 +38,20 @@ class Expression(Struct, frozen=True, gc=False):
                 return self._compares(value)
 
     def _compares(self, value: str | None) -> bool:
-        mark = _whole(self.values[0]) if len(self.values) == 1 else None
-        found = None if value is None else _whole(value)
+        mark = whole_number(self.values[0]) if len(self.values) == 1 else None
+        found = None if value is None else whole_number(value)
         if mark is None or found is None:
             return False
         return found > mark if self.operator == "Gt" else found < mark
 
 
-def _whole(text: str) -> int | None:
-    """A label's value as Go's ParseInt reads it: decimal, signed, 64 bits."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isascii() or not digits.isdecimal():
+def whole_number(text: str) -> int | None:
+    """A label's value as Go's ParseInt reads it: decimal, signed, 64 bits; None: it is none."""
+    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    # Python refuses to read thousands of digits. No label has so many, but what it is compared with may.
+    if not digits.isascii() or not digits.isdecimal() or len(digits.lstrip("0")) > 19:
         return None
-    found = int(text)
+    found = int(sign + (digits.lstrip("0") or "0"))
     return found if -(2**63) <= found < 2**63 else None
 
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from elasticd.acting import announce
-from elasticd.actions import Announce, Bind, Evict, Nominate
+from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.columns import Columns, Ledger, report
@@ -46,6 +46,8 @@ FIRST_REST, LONGEST_REST = 1.0, 10.0
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
+_WAITING = ("wait", "leave")
+
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
 """Plans in the order of the cases; a string instead says where one got stuck."""
 
@@ -76,10 +78,21 @@ class PlacingListener(Protocol):
 
 
 class _Rest(Struct):
-    """A pod that found no place: when it is tried again, and after which pause."""
+    """A pod that found no place: when it is tried again, after which pause, and whether something that was done for it
+    failed."""
 
     until: float
     pause: float
+    failed: bool = False
+
+
+class _Acting(Struct):
+    """What is under way for a pod, and after which pause it was tried."""
+
+    pod: Pod
+    decision: PodDecision
+    pause: float
+    task: asyncio.Task[None]
 
 
 class Placer:
@@ -99,7 +112,7 @@ class Placer:
         self._listeners, self._planner = listeners, planner
         self._pools: tuple[_Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
-        self._acting: dict[str, tuple[Pod, str, asyncio.Task[None]]] = {}
+        self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
@@ -154,14 +167,15 @@ class Placer:
         if not self._pools or not self._cluster.leading:
             return
         snapshot = await self._look(now)
-        pending = [pod for pod in snapshot.pending() if pod.uid not in self._acting]
+        pending = [self._views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
         self._told = {uid: one for uid, one in self._told.items() if uid in alive}
+        self._views.forget(alive | self._acting.keys(), now)
         for pool in self._pools:
             mine = [pod for pod in pending if pool.policy.pool.has(pod)]
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
-            rested = [pod for pod in mine if pod.uid not in self._rests or self._rests[pod.uid].until <= now]
+            rested = [pod for pod in mine if self._has_rested(pod, now)]
             if rested:
                 await self._place(pool, snapshot, rested, now)
             self._count(pool)
@@ -170,11 +184,17 @@ class Placer:
     def _count(self, pool: "_Pool") -> None:
         """Tell how many wait, where that is another number than before."""
         name = pool.policy.name
-        counts = Counter(one.reason for one in self._told.values() if one.policy == name and not one.actions)
+        counts = Counter(one.reason for one in self._told.values() if one.policy == name and one.verdict in _WAITING)
         if counts != pool.waiting:
             pool.waiting = counts
             for listener in self._listeners:
                 listener.waiting(name, counts)
+
+    def _has_rested(self, pod: Pod, now: float) -> bool:
+        """Whether a pod is planned for now. One for which others gave way always is, so that their place is kept for it
+        from those that matter less, and for nobody who matters more."""
+        rest = self._rests.get(pod.uid)
+        return rest is None or rest.until <= now or (bool(pod.nominated) and not rest.failed)
 
     async def _place(self, pool: "_Pool", snapshot: Snapshot, pods: list[Pod], now: float) -> None:
         shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
@@ -188,13 +208,14 @@ class Placer:
         if len(pods) > MOST:
             pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
             self._stirred.set()
+        budgets = snapshot.budgets()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=snapshot.budgets(),
+            budgets=None if budgets is None else (*budgets, *self._views.spared()),
             confirmed=snapshot.confirmed,
-            gave_way=self._views.gave_way,
+            gave_way=dict(self._views.gave_way),
             moved=self._views.moved(pods),
         )
         case = PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
@@ -218,11 +239,18 @@ class Placer:
         return stuck(case, "PluginBlocked", pool.blocked)
 
     def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
-        """Count those that are on their way to a node and are not seen there yet."""
-        for pod, node, _ in self._acting.values():
+        """Count those that are on their way to a node and are not seen there yet, and those that have been told to
+        leave theirs."""
+        leaving = self._views.leaving()
+        for one in self._acting.values():
+            index = columns.index(one.decision.node)
+            if index is not None and all(pod.uid != one.pod.uid for pod in columns.pods(index)):
+                columns.take(index, one.pod)
+            leaving.update({action.uid: action.node for action in one.decision.actions if isinstance(action, Evict)})
+        for uid, node in leaving.items():
             index = columns.index(node)
-            if index is not None and all(one.uid != pod.uid for one in snapshot.on_nodes().get(node, ())):
-                columns.take(index, pod)
+            if index is not None:
+                columns.leave(index, uid)
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down unless it says what the last one said, and begin what it asks for."""
@@ -236,7 +264,7 @@ class Placer:
         rest = self._rests.pop(pod.uid, None)
         if decision.actions and decision.mode == "act":
             task = asyncio.create_task(self._act(decision, pod), name=decision.id)
-            self._acting[pod.uid] = pod, decision.node, task
+            self._acting[pod.uid] = _Acting(pod, decision, rest.pause if rest else 0.0, task)
         else:
             pause = min(LONGEST_REST, 2 * rest.pause) if rest else FIRST_REST
             self._rests[pod.uid] = _Rest(now + pause, pause)
@@ -253,27 +281,40 @@ class Placer:
 
     async def _act(self, decision: PodDecision, pod: Pod) -> None:
         """Carry out what was decided, in order, until one thing cannot be done."""
+        failed = True
         try:
             for action in decision.actions:
-                outcome = await self._do(decision, action)
+                outcome = await self._do(decision, action, pod)
                 self._journal.append(outcome)
                 for listener in self._listeners:
                     listener.placed(outcome)
                 self._views.did(pod, action, outcome)
                 if outcome.result != "done":
                     break
+            else:
+                failed = False
         finally:
-            del self._acting[pod.uid]
+            pause = self._acting.pop(pod.uid).pause
             if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
-                self._rests[pod.uid] = _Rest(self._clock.now() + FIRST_REST, FIRST_REST)
+                pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
+                self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
             self._journal.flush()
             self._stirred.set()
 
-    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate) -> PodOutcome:
+    async def _carry_out(self, action: Bind | Evict | Nominate, pod: Pod) -> Answer:
+        """Do it; but nobody is evicted for a pod that waits no longer."""
+        if isinstance(action, Evict):
+            snapshot = await self._look(self._clock.now())
+            if all(one.uid != pod.uid for one in snapshot.pending()):
+                text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
+                return Answer("conflict", message=text, reason="NotWanted")
+        return await self._cluster.act(action)
+
+    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate, pod: Pod) -> PodOutcome:
         async with self._slots:
             begun = self._clock.now()
             try:
-                answer = await self._cluster.act(action)
+                answer = await self._carry_out(action, pod)
                 result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
             except asyncio.CancelledError:
                 result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
@@ -308,7 +349,7 @@ class Placer:
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
-        tasks = [*[task for _, _, task in self._acting.values()], *self._announcing]
+        tasks = [*[one.task for one in self._acting.values()], *self._announcing]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:

@@ -90,7 +90,7 @@ class DryRunSnapshot:
         """The pods on each node."""
         return self.real.on_nodes()
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """All PodDisruptionBudgets."""
         return self.real.budgets()
 
