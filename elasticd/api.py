@@ -28,7 +28,7 @@ from elasticd.model import (
     Series,
     Workload,
 )
-from elasticd.needs import Disk, Expression, Needs, Operator, Port, Taint, Term, Toleration
+from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.past import timeline
 from elasticd.placements import (
     Candidate,
@@ -107,6 +107,7 @@ __all__ = [
     "Recommendation",
     "Ref",
     "Refusal",
+    "Repel",
     "Resources",
     "Room",
     "Run",

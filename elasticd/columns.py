@@ -111,7 +111,7 @@ class Columns:
         use: Mapping[str, Mapping[str, float]],
         peaks: Mapping[str, Mapping[str, float]],
     ) -> None:
-        """`pods`: those on each node, and of those the ones with ports or disks."""
+        """`pods`: those on each node, and of those the ones with ports or disks, or that repel others."""
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
         self._known = {"use": use, "peak": peaks}
         self._columns: dict[tuple[str, str], Column] = {}
@@ -179,7 +179,7 @@ class Columns:
         return self._pods[index]
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """Which nodes have a pod with ports or disks for which the test holds."""
+        """Which nodes have a pod with ports or disks, or one that repels others, for which the test holds."""
         found = self._holding.get(key)
         if found is None:
             self._tests[key] = test
@@ -268,7 +268,7 @@ def _add(column: Column, index: int, pod: Pod, series: str, sign: int) -> None:
 
 
 def _special(pod: Pod) -> bool:
-    return bool(pod.needs.ports or pod.needs.disks)
+    return bool(pod.needs.ports or pod.needs.disks or pod.needs.repels)
 
 
 def _mask(values: list[bool]) -> Mask:

@@ -4,7 +4,9 @@ Frozen records, read as Kubernetes reads them. Knows labels, taints, ports and d
 policy.
 """
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -14,8 +16,11 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Restart = Literal["Always", "OnFailure", "Never"]
 
 
+_LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
 class Expression(Struct, frozen=True, gc=False):
-    """A rule about one label. Several are ANDed by who holds them."""
+    """A rule about one label, or about a node's name. Several are ANDed by who holds them."""
 
     key: str
     operator: Operator
@@ -23,19 +28,26 @@ class Expression(Struct, frozen=True, gc=False):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels obey it. A label that is not there obeys NotIn and DoesNotExist alone; Gt and Lt compare whole
-        numbers, and what is none obeys neither."""
+        numbers, and what is none obeys neither. A rule with a value that no label can have is obeyed by none."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
-                return value is not None and value in self.values
+                return value in self.values and _possible(self.values)
             case "NotIn":
-                return value is None or value not in self.values
+                return value not in self.values and _possible(self.values)
             case "Exists":
                 return value is not None
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
                 return self._compares(value)
+
+    def names(self, name: str) -> bool:
+        """Whether a node's name obeys it: only In and NotIn are rules about names, of key metadata.name, with one
+        value."""
+        if self.key != "metadata.name" or len(self.values) != 1 or self.operator not in ("In", "NotIn"):
+            return False
+        return (name == self.values[0]) == (self.operator == "In")
 
     def _compares(self, value: str | None) -> bool:
         mark = whole_number(self.values[0]) if len(self.values) == 1 else None
@@ -45,14 +57,18 @@ class Expression(Struct, frozen=True, gc=False):
         return found > mark if self.operator == "Gt" else found < mark
 
 
+@lru_cache(maxsize=1024)
+def _possible(values: tuple[str, ...]) -> bool:
+    """Whether labels may have these values."""
+    return all(map(_LABEL.fullmatch, values))
+
+
 def whole_number(text: str) -> int | None:
-    """A label's value as Go's ParseInt reads it: decimal, signed, 64 bits; None: it is none."""
-    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    # Python refuses to read thousands of digits. No label has so many, but what it is compared with may.
-    if not digits.isascii() or not digits.isdecimal() or len(digits.lstrip("0")) > 19:
+    """A label's value as Go's ParseInt reads it: decimal, 64 bits. A sign is in no label."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 63:
         return None
-    found = int(sign + (digits.lstrip("0") or "0"))
-    return found if -(2**63) <= found < 2**63 else None
+    found = int(text)
+    return found if found < 2**63 else None
 
 
 class Term(Struct, frozen=True, gc=False):
@@ -66,8 +82,7 @@ class Term(Struct, frozen=True, gc=False):
         """Whether a node obeys all."""
         if not self.labels and not self.fields:
             return False
-        named = {"metadata.name": name}
-        return all(one.matches(labels) for one in self.labels) and all(one.matches(named) for one in self.fields)
+        return all(one.matches(labels) for one in self.labels) and all(one.names(name) for one in self.fields)
 
 
 class Taint(Struct, frozen=True, gc=False, order=True):
@@ -131,6 +146,22 @@ class Disk(Struct, frozen=True, gc=False):
         return not (self.shareable and self.read_only and other.read_only)
 
 
+class Repel(Struct, frozen=True, gc=False):
+    """Pods that a pod keeps off all nodes that have the same value of a label (`topology`) as its own node, wherever
+    those ask to go: a term of its required anti-affinity. `labels` None: it selects none; `namespaces` empty: its own,
+    None: all."""
+
+    topology: str
+    labels: tuple[Expression, ...] | None
+    namespaces: tuple[str, ...] | None = ()
+
+    def keeps_off(self, home: str, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of this namespace and these labels is one of them; `home` is the namespace of who repels."""
+        if self.labels is None or (self.namespaces is not None and namespace not in (self.namespaces or (home,))):
+            return False
+        return all(one.matches(labels) for one in self.labels)
+
+
 class Needs(Struct, frozen=True, gc=False):
     """What a pod asks for before it runs. Equal ones are one record.
 
@@ -160,6 +191,7 @@ class Needs(Struct, frozen=True, gc=False):
     """It has storage that is lost when it leaves its node."""
     claims: bool = False
     """It uses persistent volume claims."""
+    repels: tuple[Repel, ...] = ()
 
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps it off a node; None: there is none."""

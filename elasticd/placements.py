@@ -55,7 +55,8 @@ class Nodes(Protocol):
         """Those on a node, and those promised to it; also those being deleted."""
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """Which nodes have a pod for which the test holds. Only pods with ports or disks are looked at."""
+        """Which nodes have a pod for which the test holds. Only pods that have ports or disks, or that repel others,
+        are looked at."""
 
 
 class Refusal(Struct, frozen=True, eq=False):

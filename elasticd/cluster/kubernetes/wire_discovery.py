@@ -3,7 +3,7 @@
 Knows JSON shapes; knows nothing of HTTP or of what is looked for.
 """
 
-from elasticd.cluster.kubernetes.wire import Wire
+from elasticd.cluster.kubernetes.wire_template import Wire
 
 
 class ApiResource(Wire, frozen=True):
