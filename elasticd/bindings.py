@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.model import Pod
-from elasticd.needs import Expression, Operator, whole_number
+from elasticd.needs import Expression, Operator, possible, whole_number
 from elasticd.words import shown
 
 BINDING = "elasticd.io/binding"
@@ -61,10 +61,14 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
         count = len(self.values)
         if self.operator in ("in", "notIn") and not count:
             raise ValueError(f"values: must not be empty for {self.operator}, is []")
+        if impossible := [value for value in self.values if not possible((value,))]:
+            raise ValueError(
+                f"values: must be what a label can be (at most 63 of A-Z a-z 0-9 - _ .), is {shown(impossible[0])}"
+            )
         if self.operator in ("exists", "doesNotExist") and count:
             raise ValueError(f"values: must be left out for {self.operator}, is {shown(self.values[0])}")
         if self.operator in ("gt", "lt") and (count != 1 or whole_number(self.values[0]) is None):
-            given = ", ".join(shown(value) for value in self.values)
+            given = ", ".join(map(shown, self.values))
             raise ValueError(f"values: must be one whole number for {self.operator}, is [{given}]")
 
     @property
@@ -129,7 +133,7 @@ def _read(text: str) -> Binding | str:
     if not isinstance(raw, dict):
         return f"{BINDING}: must be a JSON object, is {shown(raw)}"
     try:
-        return convert(raw, _Written, BINDING)
+        return Binding(*msgspec.structs.astuple(convert(raw, _Written, BINDING)))
     except ConfigError as error:
         # What is worded for TOML, in words for JSON.
         return str(error).partition(": write [[")[0].replace("one table", "an object").replace("a table", "an object")

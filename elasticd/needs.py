@@ -32,9 +32,9 @@ class Expression(Struct, frozen=True, gc=False):
         value = labels.get(self.key)
         match self.operator:
             case "In":
-                return value in self.values and _possible(self.values)
+                return value in self.values and possible(self.values)
             case "NotIn":
-                return value not in self.values and _possible(self.values)
+                return value not in self.values and possible(self.values)
             case "Exists":
                 return value is not None
             case "DoesNotExist":
@@ -58,7 +58,7 @@ class Expression(Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=1024)
-def _possible(values: tuple[str, ...]) -> bool:
+def possible(values: tuple[str, ...]) -> bool:
     """Whether labels may have these values."""
     return all(map(_LABEL.fullmatch, values))
 

@@ -158,9 +158,11 @@ class Placer:
         await self.tick(self._clock.now())
 
     def _wake(self, now: float) -> None:
-        """Something happened: whoever rests is tried again soon, though not at once."""
+        """Something happened: whoever rests is tried again soon, though not at once; but for one for which something
+        failed, that this came to its end is what happened, as often as not."""
         for rest in self._rests.values():
-            rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
+            if not rest.failed:
+                rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""

@@ -4,6 +4,7 @@ Knows who is lesser, who is spared and how little suffices; knows nothing of how
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan, nan
 from typing import Annotated, Literal
 
 from elasticd.api import (
@@ -150,7 +151,8 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if self.mode == "product":
             below = _of(one for one in victims if one.needs.priority >= priority)
         lower = sum(one.needs.priority < priority for one in victims) if self.mode == "product" else 0
-        unknown = sum(_name(one) not in seen.use.get("cpu", {}) for one in victims)
+        use = seen.use.get("cpu", {})
+        unknown = sum(isnan(use.get(_name(one), nan)) for one in victims)
         said = [f"{lower} of lower priority"] if lower else []
         said += [f"restartPolicy {pod.needs.restart} goes before {' and '.join(below)}"] if below else []
         said += [f"of {unknown} the use of CPU is not known, so the request counts"] if unknown else []
@@ -281,7 +283,8 @@ def _memory(pod: Pod) -> float:
 
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:
     """What it uses, in cores; where that is not known, what it requests."""
-    return use.get(_name(pod), pod.counted.get("cpu", 0.0))
+    found = use.get(_name(pod))
+    return pod.counted.get("cpu", 0.0) if found is None or isnan(found) else found
 
 
 def _name(pod: Pod) -> str:

@@ -67,13 +67,13 @@ def planned(
     strategies: Sequence[Strategy],
     view: Columns,
     pending: Iterable[Pod],
-    budgets: tuple[DisruptionBudget, ...] = (),
+    budgets: tuple[DisruptionBudget, ...] | None = (),
     pool: PoolSelect | None = None,
     **more: Any,
 ) -> tuple[PodDecision, ...]:
     """The plan for these pods."""
     policy = PoolPolicy(name="pool", pool=pool or PoolSelect(), strategies=tuple(strategies), mode="act")
-    observation = PoolObservation(NOW, tuple(pending), budgets=budgets, confirmed=NOW, **more)
+    observation = PoolObservation(NOW, tuple(pending), budgets=budgets, **{"confirmed": NOW, **more})
     return plan(PoolCase(policy, observation, view, Hooks(strategies)))
 
 

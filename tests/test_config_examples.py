@@ -41,7 +41,10 @@ EXAMPLES = [
 ]
 # Those about the pods of a pool.
 POOLS = [
+    "binding-strong",
+    "binding-weak",
     "placing",
+    "preemption",
 ]
 
 
@@ -135,6 +138,18 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
     (shown,) = [one for one in table["strategies"] if one["type"] == "filters"]
     (filters,) = [one for one in policy.strategies if one.__struct_config__.tag == "filters"]
     assert missing(filters, shown) == ["priority"]
+
+
+@pytest.mark.parametrize(("example", "name"), [("binding-weak", "binding"), ("preemption", "preemption")])
+def test_an_example_of_a_strategy_for_pods_names_every_option_of_it(
+    example: str, name: str, registry: Registry
+) -> None:
+    path = CONFIG / "policies" / f"{example}.toml"
+    (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == name]
+    (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == name]
+    assert missing(strategy, table) == ["priority"]
+    if name == "binding":
+        assert missing(strategy.rules[0], table["rules"][0]) == []  # type: ignore[attr-defined]
 
 
 def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:
