@@ -11,6 +11,7 @@ import pluggy
 
 from elasticd.memory import Past
 from elasticd.model import Limit, Observation, Pod, Rank, Recommendation, Workload
+from elasticd.moves import Move, PoolPast
 from elasticd.placements import (
     Candidate,
     Nodes,
@@ -114,6 +115,20 @@ def select_victims(pod: Pod, node: int, nodes: Nodes, observation: PoolObservati
     """Which pods of a node give way so that one that fits nowhere has room there, in order; None: it may not be, or
     would not suffice; none of them: enough are leaving already. Before anybody goes, filters are asked again without
     them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
+    raise NotImplementedError
+
+
+@hookspec
+def rebind_pods(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
+    """Pods whose nodes no longer are as they ask, and what becomes of them. Asked when a node's labels have changed,
+    and each period."""
+    raise NotImplementedError
+
+
+@hookspec
+def rebalance_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
+    """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
+    each period, and when a node or pod fails."""
     raise NotImplementedError
 
 

@@ -6,6 +6,7 @@ policy is named and held, and a fresh thread goes on with the rest.
 
 import asyncio
 import contextlib
+import logging
 import queue
 import sys
 import threading
@@ -17,14 +18,19 @@ from msgspec.structs import replace
 
 from elasticd.decide import Case, decide, held
 from elasticd.model import Failure
+from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
 from elasticd.records import Decision
 from elasticd.words import raised
 
+logger = logging.getLogger(__name__)
+
 Plan = tuple[PodDecision, ...]
+MovesPlan = tuple[MoveDecision, ...]
 
 
 class _Named(Protocol):
@@ -64,6 +70,14 @@ def _planned(case: PoolCase) -> Plan:
         return plan(case)
     except BaseException as error:
         return stuck(case, "PluginFailed", raised(error))
+
+
+def _moves_planned(case: PoolCase) -> MovesPlan:
+    try:
+        return plan_moves(case)
+    except BaseException as error:
+        logger.exception("policy %s: moves cannot be planned: %s", case.policy.name, raised(error))
+        return ()
 
 
 class _Batch(Generic[C, R]):
@@ -157,6 +171,13 @@ class ThreadPlanner(ThreadWorker[PoolCase, Plan]):
 
     def __init__(self, patience: float = 30.0) -> None:
         super().__init__(_planned, patience)
+
+
+class ThreadMovesPlanner(ThreadWorker[PoolCase, MovesPlan]):
+    """Plans moves for pools."""
+
+    def __init__(self, patience: float = 30.0) -> None:
+        super().__init__(_moves_planned, patience)
 
 
 def _where(thread: threading.Thread) -> str:

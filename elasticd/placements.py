@@ -40,9 +40,16 @@ class Nodes(Protocol):
     def requested(self, resource: str) -> Whole:
         """What the pods on each request, and those promised to it; of `pods`, how many there are."""
 
+    def weighed(self, resource: str) -> Whole:
+        """What the pods on each request, where a pod that requests no cpu, or no memory, counts as one of 100m, or of
+        200 MiB: for comparing nodes, as kube-scheduler's scores have it."""
+
     def use(self, series: str) -> Column:
         """What each really uses, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
         what pods too new to be measured are thought to add. NaN: not known."""
+
+    def measured(self, series: str) -> Column:
+        """What each was last measured to use, whatever was bound or placed since. NaN: not known."""
 
     def peak(self, series: str) -> Column:
         """The most that each used within the policy's `peak_window`. NaN: not known."""
@@ -60,11 +67,13 @@ class Nodes(Protocol):
 
 
 class Refusal(Struct, frozen=True, eq=False):
-    """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it."""
+    """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it.
+    `yields`: it does not count on nodes that the pod is bound to."""
 
     reason: str
     nodes: Mask
     curable: bool = False
+    yields: bool = False
 
 
 class Selection(Struct, frozen=True, eq=False):

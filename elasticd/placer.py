@@ -17,15 +17,14 @@ from elasticd.acting import announce
 from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
-from elasticd.columns import Columns, Ledger, report
-from elasticd.derived import Derived
+from elasticd.columns import Columns, report
 from elasticd.journal import Journal
-from elasticd.model import Failure, Node, Pod
+from elasticd.model import Pod
 from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan, stuck
-from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy
+from elasticd.pool import Pool
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 from elasticd.views import Views, Wants
@@ -110,14 +109,14 @@ class Placer:
     ) -> None:
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self._planner = listeners, planner
-        self._pools: tuple[_Pool, ...] = ()
+        self.pools: tuple[Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
         self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
         self._told: dict[str, PodDecision] = {}
-        self._views = Views()
+        self.views = Views()
         self.stock: Stock[str] = Stock((), self._ready)
         cluster.heed(self._stirred.set)
 
@@ -130,7 +129,7 @@ class Placer:
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
-        self._pools = tuple(_Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
+        self.pools = tuple(Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
         self.stock.forget()
         self._rests.clear()
         self._told.clear()
@@ -147,7 +146,7 @@ class Placer:
         """Wait for something to do, and tick."""
         now = self._clock.now()
         due = min((rest.until for rest in self._rests.values()), default=inf)
-        beat = now + min((pool.policy.interval for pool in self._pools), default=LONGEST_REST)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
         until = min(max(due, now + NUDGE), beat)
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
@@ -166,15 +165,15 @@ class Placer:
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
-        if not self._pools or not self._cluster.leading:
+        if not self.pools or not self._cluster.leading:
             return
         snapshot = await self._look(now)
-        pending = [self._views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
+        pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
         self._told = {uid: one for uid, one in self._told.items() if uid in alive}
-        self._views.forget(alive | self._acting.keys(), now)
-        for pool in self._pools:
+        self.views.forget(alive | self._acting.keys(), now)
+        for pool in self.pools:
             mine = [pod for pod in pending if pool.policy.pool.has(pod)]
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
             rested = [pod for pod in mine if self._has_rested(pod, now)]
@@ -183,7 +182,7 @@ class Placer:
             self._count(pool)
         self._journal.flush()
 
-    def _count(self, pool: "_Pool") -> None:
+    def _count(self, pool: Pool) -> None:
         """Tell how many wait, where that is another number than before."""
         name = pool.policy.name
         counts = Counter(one.reason for one in self._told.values() if one.policy == name and one.verdict in _WAITING)
@@ -198,29 +197,35 @@ class Placer:
         rest = self._rests.get(pod.uid)
         return rest is None or rest.until <= now or (bool(pod.nominated) and not rest.failed)
 
-    async def _place(self, pool: "_Pool", snapshot: Snapshot, pods: list[Pod], now: float) -> None:
+    async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
+        """All that a plan for a pool depends on; None while a source is waited for."""
         shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
         readings = (await self.stock.read({pool.policy.name: shelves}, now)).get(pool.policy.name)
         if readings is None:
-            return  # the source tells when it has answered
+            return None  # the source tells when it has answered
+        known = self.views.look(pool.policy, pool.wants, readings, now)
         nodes = pool.nodes("", snapshot.nodes())
-        known = self._views.look(pool.policy, pool.wants, readings, now)
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks)
+        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
         self._assume(columns, snapshot)
-        if len(pods) > MOST:
-            pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
-            self._stirred.set()
         budgets = snapshot.budgets()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=None if budgets is None else (*budgets, *self._views.spared()),
+            budgets=None if budgets is None else (*budgets, *self.views.spared()),
             confirmed=snapshot.confirmed,
-            gave_way=dict(self._views.gave_way),
-            moved=self._views.moved(pods),
+            gave_way=dict(self.views.gave_way),
+            moved=self.views.moved(pods),
         )
-        case = PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
+        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
+
+    async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
+        if len(pods) > MOST:
+            pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
+            self._stirred.set()
+        case = await self.case(pool, snapshot, pods, now)
+        if case is None:
+            return
         begun = self._clock.now()
         decisions = await self._plan(pool, case)
         seconds = self._clock.now() - begun
@@ -231,7 +236,7 @@ class Placer:
         for listener in self._listeners:
             listener.planned(pool.policy.name, seconds)
 
-    async def _plan(self, pool: "_Pool", case: PoolCase) -> tuple[PodDecision, ...]:
+    async def _plan(self, pool: Pool, case: PoolCase) -> tuple[PodDecision, ...]:
         """What is to be done; nothing where a plugin does not come back, until reload."""
         if not pool.blocked:
             (found,) = await self._planner([case])
@@ -243,7 +248,7 @@ class Placer:
     def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
         """Count those that are on their way to a node and are not seen there yet, and those that have been told to
         leave theirs."""
-        leaving = self._views.leaving()
+        leaving = self.views.leaving()
         for one in self._acting.values():
             index = columns.index(one.decision.node)
             if index is not None and all(pod.uid != one.pod.uid for pod in columns.pods(index)):
@@ -290,7 +295,7 @@ class Placer:
                 self._journal.append(outcome)
                 for listener in self._listeners:
                     listener.placed(outcome)
-                self._views.did(pod, action, outcome)
+                self.views.did(pod, action, outcome)
                 if outcome.result != "done":
                     break
             else:
@@ -342,9 +347,9 @@ class Placer:
         now = self._clock.now()
         snapshot = await self._look(now)
         found: list[NodeReport] = []
-        for pool in self._pools:
+        for pool in self.pools:
             readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)
-            used = self._views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
+            used = self.views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
             nodes = pool.nodes("", snapshot.nodes())
             found += report(pool.policy.name, pool.ledger.columns(nodes, snapshot.on_nodes(), used))
         return found
@@ -367,37 +372,6 @@ def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate
             return "evict"
         case Nominate():
             return "nominate"
-
-
-STRIKES = 5
-"""Plans in a row in which an implementation failed, after which it is switched off until reload."""
-
-
-class _Pool:
-    """A pool policy with what is kept of it from one plan to the next: its plugins, and what is on its nodes."""
-
-    def __init__(self, policy: PoolPolicy) -> None:
-        self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), Ledger()
-        self.wants = Wants(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
-        self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
-            lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
-        )
-        self._strikes: dict[str, int] = {}
-        self.waiting: Counter[str] = Counter()
-        self.blocked = ""
-        """Where one of its plugins got stuck."""
-
-    def off(self) -> frozenset[str]:
-        """Its implementations that have failed too often."""
-        return frozenset(name for name, count in self._strikes.items() if count >= STRIKES)
-
-    def strike(self, failures: Sequence[Failure]) -> None:
-        """Count failures in a row."""
-        failed = {failure.plugin for failure in failures}
-        off = self.off()
-        self._strikes = {name: count for name, count in self._strikes.items() if name in failed or name in off}
-        for name in failed:
-            self._strikes[name] = self._strikes.get(name, 0) + 1
 
 
 def _news(decision: PodDecision) -> tuple[object, ...]:

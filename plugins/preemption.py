@@ -8,6 +8,7 @@ from math import isnan, nan
 from typing import Annotated, Literal
 
 from elasticd.api import (
+    CRITICAL,
     Derived,
     DisruptionBudget,
     Meta,
@@ -20,14 +21,12 @@ from elasticd.api import (
     field,
     hookimpl,
     needed,
+    rooted,
     whole,
 )
 
 CLASSES: Mapping[str, int] = {"Always": 2, "OnFailure": 1, "Never": 0}
 """How much a pod matters by its restartPolicy (thesis, 4.3)."""
-
-SPARED = "elasticd.io/do-not-disrupt"
-"""Annotation of a pod that never gives way, unless it says "false"."""
 
 Rank = tuple[int, int]
 
@@ -72,8 +71,8 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     )
     spare_priority: Annotated[
         int,
-        Meta(ge=-(2**31), le=2_000_000_000, description="pods of this priority or more never give way"),
-    ] = 2_000_000_000
+        Meta(ge=-(2**31), le=CRITICAL, description="pods of this priority or more never give way"),
+    ] = CRITICAL
     local_storage: Annotated[
         bool, Meta(description="whether pods may give way that have storage which is lost then, such as emptyDir")
     ] = False
@@ -179,10 +178,8 @@ _there: Derived[str, Sequence[Pod], _There] = Derived(_look)
 
 
 def _movable(pod: Pod, node: str) -> bool:
-    """Whether it is there, would come back elsewhere, and does not ask to be left alone."""
-    if pod.deleted or pod.static or pod.node != node or pod.owner[0] in ("DaemonSet", "Node"):
-        return False
-    return pod.annotations.get(SPARED, "false") == "false"
+    """Whether it is there, and neither leaves nor must stay."""
+    return not pod.deleted and pod.node == node and rooted(pod) is None
 
 
 class _Short(Struct, frozen=True, gc=False):

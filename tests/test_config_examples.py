@@ -43,8 +43,11 @@ EXAMPLES = [
 POOLS = [
     "binding-strong",
     "binding-weak",
+    "least-requested",
+    "load-balance",
     "placing",
     "preemption",
+    "static",
 ]
 
 
@@ -140,16 +143,24 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
     assert missing(filters, shown) == ["priority"]
 
 
-@pytest.mark.parametrize(("example", "name"), [("binding-weak", "binding"), ("preemption", "preemption")])
+@pytest.mark.parametrize(
+    ("example", "kind"),
+    [
+        ("binding-weak", "binding"),
+        ("least-requested", "least-requested"),
+        ("least-requested", "balanced-allocation"),
+        ("load-balance", "load-balance"),
+        ("preemption", "preemption"),
+        ("static", "static"),
+    ],
+)
 def test_an_example_of_a_strategy_for_pods_names_every_option_of_it(
-    example: str, name: str, registry: Registry
+    example: str, kind: str, registry: Registry
 ) -> None:
     path = CONFIG / "policies" / f"{example}.toml"
-    (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == name]
-    (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == name]
+    (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == kind]
+    (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == kind]
     assert missing(strategy, table) == ["priority"]
-    if name == "binding":
-        assert missing(strategy.rules[0], table["rules"][0]) == []  # type: ignore[attr-defined]
 
 
 def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.columns import Columns
@@ -85,12 +86,13 @@ class Ranked(Struct, frozen=True, eq=False):
 def look(case: PoolCase, pod: Pod) -> Found:
     """What stands against each node, and what the pod is bound to."""
     filters, selections = case.ask("filter_nodes", pod=pod), case.ask("select_nodes", pod=pod)
-    refusals = [refusal for _, said in filters.values for refusal in said]
+    bound = _narrowed([selection for _, selection in selections.values])
+    refusals = [_yielding(refusal, bound) for _, said in filters.values for refusal in said]
     size = len(case.columns.names)
     cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     for one in refusals:
         (cured if one.curable else refused).__ior__(one.nodes)
-    fits, bound = ~(cured | refused), _narrowed([selection for _, selection in selections.values])
+    fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
         refusals.append(Refusal(UNBOUND, fits & ~bound.nodes))
     return Found(fits, cured & ~refused, _counts(refusals), bound, filters.failures + selections.failures)
@@ -124,6 +126,13 @@ def _narrowed(selections: Sequence[Selection]) -> Selection | None:
     full = next((kind for kind in ("wait", "preempt", "any") if any(one.full == kind for one in selections)), "wait")
     why = "; ".join(one.why for one in selections)
     return Selection(nodes, why, wait, full, next((one.fault for one in selections if one.fault), ""))  # type: ignore[arg-type]
+
+
+def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:
+    """A refusal as it counts for a pod that is bound."""
+    if bound is None or not refusal.yields:
+        return refusal
+    return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
 
 
 def _counts(refusals: Sequence[Refusal]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from elasticd.placing.room import Budgets, Room, make_room
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     """Decisions about all pending pods, in the order in which they were made."""
-    state = _Plan(case)
+    state = Draft(case)
     pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved)
     if case.hooks.heeds("place_pods"):
         return state.together(pods)
@@ -29,17 +29,17 @@ def plan(case: PoolCase) -> tuple[PodDecision, ...]:
 
 def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
     """The plan where none could be made: every pod waits, and is told why."""
-    state = _Plan(case)
+    state = Draft(case)
     failures = (Failure("elasticd", "", message),)
     return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
 
 
-class _Plan:
+class Draft:
     """A plan that is being made: `columns` and `budgets` change with each decision."""
 
     def __init__(self, case: PoolCase) -> None:
-        self._case, self._columns = case, case.columns
-        self._budgets = Budgets(case.observation.budgets)
+        self._case, self.columns = case, case.columns
+        self.budgets = Budgets(case.observation.budgets)
         self._hopeless: set[Hashable] = set()
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
@@ -77,18 +77,18 @@ class _Plan:
         if not chosen.any():
             text = "was put nowhere when all were placed together"
             return self.decision(pod, "wait", "LeftOut", text, found, ranked)
-        best = ranked.best(chosen, self._columns)
-        node = self._columns.names[best[0]]
-        self._columns.take(best[0], pod)
+        best = ranked.best(chosen, self.columns)
+        node = self.columns.names[best[0]]
+        self.columns.take(best[0], pod)
         bind = Bind(pod.ref, pod.uid, node, "")
-        shown = tuple(ranked.shown(index, self._columns) for index in best)
+        shown = tuple(ranked.shown(index, self.columns) for index in best)
         actions = (bind,) if pod.nominated == node else (bind, *_unnoted(pod))
         return self.decision(pod, "bind", "Placed", "", found, ranked, node=node, scores=shown, actions=actions)
 
     def _chosen(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
         """The node that was made free for it, if that may take it; else all, or the one it was put on when all pods
         were placed together."""
-        nominated = self._columns.index(pod.nominated) if pod.nominated else None
+        nominated = self.columns.index(pod.nominated) if pod.nominated else None
         if nominated is not None and allowed[nominated]:
             return _only(allowed, nominated)
         together = self._case.hooks.heeds("place_pods")
@@ -96,7 +96,7 @@ class _Plan:
 
     def _no_place(self, pod: Pod, found: Found, ranked: Ranked) -> PodDecision:
         """It fits nowhere it may go: it waits for those that are leaving, others give way, or it just waits."""
-        bound, columns = found.bound, self._columns
+        bound, columns = found.bound, self.columns
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
             return self._waits(pod, "NoNodeMatches", found, ranked)
         places, forced = found.places()
@@ -133,7 +133,7 @@ class _Plan:
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
             return None, ()
-        room, failures = make_room(self._case, pod, places, ranked.total, self._budgets, forced=forced)
+        room, failures = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
         if room is None and not again:
             self._hopeless.add(like)
         return room, failures
@@ -141,24 +141,24 @@ class _Plan:
     def _waits(self, pod: Pod, reason: str, found: Found, ranked: Ranked, more: str = "") -> PodDecision:
         """It waits for better times; what was noted on it, for a place that it has not got, is taken away."""
         message = f"{found.unavailable()}; {more}" if more else found.unavailable()
-        mend = lacking(self._columns, pod, found.curable, found.bound)
+        mend = lacking(self.columns, pod, found.curable, found.bound)
         return self.decision(pod, "wait", reason, message, found, ranked, mend=mend, actions=_unnoted(pod))
 
     def _leaving(self, pod: Pod, found: Found, ranked: Ranked, node: int) -> PodDecision:
         """It waits for those that are leaving a node, and what they have left so far is not another's."""
-        self._columns.take(node, pod)
-        name = self._columns.names[node]
+        self.columns.take(node, pod)
+        name = self.columns.names[node]
         actions = Room(node, ()).actions(pod, name)
         text = f"waits until others have left {name}"
         return self.decision(pod, "wait", "Nominated", text, found, ranked, node=name, actions=actions)
 
     def _preempt(self, pod: Pod, found: Found, ranked: Ranked, room: Room) -> PodDecision:
         for victim in room.victims:
-            self._columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
-            self._budgets.spend(victim)
-        self._columns.take(room.node, pod)
-        name = self._columns.names[room.node]
-        shown = (ranked.shown(room.node, self._columns),)
+            self.columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
+            self.budgets.spend(victim)
+        self.columns.take(room.node, pod)
+        name = self.columns.names[room.node]
+        shown = (ranked.shown(room.node, self.columns),)
         actions = room.actions(pod, name)
         gone = ", ".join(f"{one.namespace}/{one.name}" for one in room.victims)
         message = f"{gone} give way on {name}" + (f": {room.why}" if room.why else "")
@@ -188,7 +188,7 @@ class _Plan:
             reason=reason,
             message=message,
             uid=pod.uid,
-            nodes=len(self._columns.names),
+            nodes=len(self.columns.names),
             refusals=found.refusals if found else {},
             binding=found.bound.why if found and found.bound else "",
             failures=(found.failures if found else ()) + (ranked.failures if ranked else ()),
