@@ -132,8 +132,8 @@ class Columns:
         pods: tuple[list[Sequence[Pod]], list[tuple[Pod, ...]]],
         known: Mapping[str, Mapping[str, Mapping[str, float]]],
     ) -> None:
-        """`pods`: those on each node, and of those the ones with ports or disks, or that repel
-        others. `known`: by kind (use, peak, measured), series and node."""
+        """`pods`: those on each node, and of those the ones with ports or disks, or that repel others.
+        `known`: by kind (use, peak, measured), series and node."""
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
         self._known = known
         self._columns: dict[tuple[str, str], Column] = {}

@@ -136,18 +136,20 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """What is known about a pool at one time, beside its nodes.
 
     `pending` are the pods to place. `use` is what pods use, by series and then by "namespace/name", of those that can
-    be trusted. `budgets` None: not known, so nobody gives way. `confirmed` is when the cluster last proved it current.
+    be trusted. `confirmed` is when the cluster last proved it current.
     """
 
     at: float
     pending: tuple[Pod, ...] = ()
     use: Mapping[str, Mapping[str, float]] = {}
-    budgets: tuple[DisruptionBudget, ...] | None = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
     confirmed: float = 0.0
     gave_way: Mapping[str, int] = {}
     """How many pods have been made to give way for a pending one, by its UID."""
     moved: Mapping[str, float] = {}
     """When the pod that a pending one stands for was evicted, by the pending one's UID."""
+    budgets_known: bool = True
+    """Where they are not, nobody is asked who gives way."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):

@@ -42,6 +42,9 @@ IN_FLIGHT = 32
 FIRST_REST, LONGEST_REST = 1.0, 10.0
 """Seconds before a pod that found no place is tried again; they double, as kube-scheduler's backoff does."""
 
+DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
+"""The hooks by which pods are made to leave: only for those must it be known what PodDisruptionBudgets allow."""
+
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
@@ -207,12 +210,13 @@ class Placer:
         nodes = pool.nodes("", snapshot.nodes())
         columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
         self._assume(columns, snapshot)
-        budgets = snapshot.budgets()
+        budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=None if budgets is None else (*budgets, *self.views.spared()),
+            budgets=(*(budgets or ()), *self.views.spared()),
+            budgets_known=budgets is not None,
             confirmed=snapshot.confirmed,
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),

@@ -250,10 +250,8 @@ def _spared_from(order: Sequence[Pod], short: _Short) -> list[Pod]:
     return chosen[::-1]
 
 
-def _within(order: Iterable[Pod], budgets: tuple[DisruptionBudget, ...] | None) -> list[Pod]:
-    """Those of them, from the first on, that budgets let go; nobody where budgets are not known."""
-    if budgets is None:
-        return []
+def _within(order: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
+    """Those of them, from the first on, that budgets let go."""
     known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
     for pod in order:
         concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]

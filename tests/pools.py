@@ -67,7 +67,7 @@ def planned(
     strategies: Sequence[Strategy],
     view: Columns,
     pending: Iterable[Pod],
-    budgets: tuple[DisruptionBudget, ...] | None = (),
+    budgets: tuple[DisruptionBudget, ...] = (),
     pool: PoolSelect | None = None,
     **more: Any,
 ) -> tuple[PodDecision, ...]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from elasticd.model import Pod
 from elasticd.needs import Expression, Repel
 from tests.pools import columns, node, pod
 
@@ -31,5 +32,10 @@ def test_pods_are_kept_off_by_namespace_and_labels(
 def test_nodes_with_a_pod_that_repels_are_found_among_thousands_without_looking_at_each_pod() -> None:
     view = columns([node("a"), node("b")], [pod("p", on="b", repels=(Repel(ZONE, WEB),)), pod("q", on="a")])
     looked: list[str] = []
-    held = view.holding("repels", lambda one: looked.append(one.name) is None and bool(one.needs.repels))
-    assert (held.tolist(), looked) == ([False, True], ["p"])
+
+    def repels(one: Pod) -> bool:
+        looked.append(one.name)
+        return bool(one.needs.repels)
+
+    assert view.holding("repels", repels).tolist() == [False, True]
+    assert looked == ["p"]

@@ -98,7 +98,7 @@ class Snapshot(Protocol):
         sequence while nothing changed."""
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets; None: they are not known."""
+        """All PodDisruptionBudgets; None: they are not known, so that no pod may be made to leave."""
 
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count, such as an HPA, in a few words; empty when none is known."""

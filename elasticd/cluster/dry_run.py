@@ -91,7 +91,7 @@ class DryRunSnapshot:
         return self.real.on_nodes()
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets."""
+        """All PodDisruptionBudgets; None: they are not known."""
         return self.real.budgets()
 
     def autoscaler(self, ref: Ref) -> str:

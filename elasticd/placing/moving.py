@@ -21,6 +21,8 @@ from elasticd.policy import MovesTable
 Why = tuple[str, str]
 """One word for counting, and a sentence."""
 
+UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+
 
 def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
@@ -84,7 +86,8 @@ class _Draft:
         if (move.benefit or move.disruption) and move.benefit < table.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         if not self._draft.budgets.bear([pod]):
-            return "Budget", "a PodDisruptionBudget forbids it"
+            known = self._draft.budgets.known
+            return ("Budget", "a PodDisruptionBudget forbids it") if known else UNKNOWN
         return ("Enough", f"{table.per_look} are moved at a time") if self._left <= 0 else None
 
     def _elsewhere(self, move: Move, index: int) -> tuple[int | None, str]:

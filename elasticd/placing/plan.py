@@ -39,7 +39,7 @@ class Draft:
 
     def __init__(self, case: PoolCase) -> None:
         self._case, self.columns = case, case.columns
-        self.budgets = Budgets(case.observation.budgets)
+        self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
         self._hopeless: set[Hashable] = set()
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
@@ -103,14 +103,14 @@ class Draft:
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and places is not None and places[node] and any(one.deleted for one in columns.pods(node)):
             return self._leaving(pod, found, ranked, node)
-        if places is None or not pod.needs.preempts or not self._case.hooks.heeds("select_victims"):
+        if places is None or not places.any() or not pod.needs.preempts or not self._case.hooks.heeds("select_victims"):
             return self._waits(pod, "Unschedulable", found, ranked)
         return self._by_force(pod, places, found, ranked, forced=forced)
 
     def _by_force(self, pod: Pod, places: Mask, found: Found, ranked: Ranked, *, forced: bool) -> PodDecision:
         """Others give way, if anybody can."""
         if why := self._blind():
-            return self._waits(pod, "Unschedulable", found, ranked, why)
+            return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
         room, failures = self._room(pod, places, ranked, forced=forced)
         if failures:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
@@ -118,14 +118,14 @@ class Draft:
             return self._waits(pod, "Unschedulable", found, ranked, "no others can give way for it")
         return self._preempt(pod, found, ranked, room) if room.victims else self._leaving(pod, found, ranked, room.node)
 
-    def _blind(self) -> str:
-        """Why nobody may be made to give way on what is known; empty: somebody may."""
+    def _blind(self) -> tuple[str, str] | None:
+        """Why nobody may be made to give way on what is known, one word and a sentence; None: somebody may."""
         seen = self._case.observation
-        if seen.budgets is None:
-            return "nobody gives way while PodDisruptionBudgets are not known"
+        if not seen.budgets_known:
+            return "BudgetsUnknown", "PodDisruptionBudgets are not known"
         if seen.at - seen.confirmed > self._case.policy.max_age:
-            return "nobody gives way while what is known of the pods is older than max_age"
-        return ""
+            return "StaleView", "what is known of the pods is older than max_age"
+        return None
 
     def _room(self, pod: Pod, places: Mask, ranked: Ranked, *, forced: bool) -> tuple[Room | None, tuple[Failure, ...]]:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""

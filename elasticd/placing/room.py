@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Evict, Nominate
+from elasticd.actions import GIVES_WAY, Evict, Nominate
 from elasticd.model import Failure, Pod
 from elasticd.placements import Column, DisruptionBudget, Mask, Victims
 from elasticd.placing.ask import PoolCase
@@ -34,7 +34,7 @@ class Room(Struct, frozen=True, eq=False):
                 victim.ref,
                 victim.uid,
                 name,
-                f"gives way for {pod.namespace}/{pod.name}",
+                f"{GIVES_WAY} {pod.namespace}/{pod.name}",
                 restore=not victim.owner[0],
                 first=victim.needs.restart == "OnFailure",
                 owner=victim.owner[2],
@@ -46,25 +46,26 @@ class Room(Struct, frozen=True, eq=False):
 
 
 class Budgets:
-    """What PodDisruptionBudgets still allow within one plan; of what is not known, nothing."""
+    """What PodDisruptionBudgets still allow within one plan; nothing where they are not known."""
 
-    def __init__(self, budgets: Iterable[DisruptionBudget] | None) -> None:
-        self._now = None if budgets is None else tuple(budgets)
-        self._by_namespace = _by_namespace(self._now or ())
+    def __init__(self, budgets: Iterable[DisruptionBudget], *, known: bool = True) -> None:
+        self.known = known
+        self._now = tuple(budgets)
+        self._by_namespace = _by_namespace(self._now)
 
-    def now(self) -> tuple[DisruptionBudget, ...] | None:
+    def now(self) -> tuple[DisruptionBudget, ...]:
         """As they are after what was planned: the same tuple until something more is."""
         return self._now
 
     def spend(self, pod: Pod) -> None:
         """A pod will go."""
-        if self._now is not None and any(pod.uid in one.pods for one in self._by_namespace.get(pod.namespace, ())):
+        if any(pod.uid in one.pods for one in self._by_namespace.get(pod.namespace, ())):
             self._now = tuple(_spent(one, pod) for one in self._now)
             self._by_namespace = _by_namespace(self._now)
 
     def bear(self, pods: Sequence[Pod]) -> bool:
         """Whether all of these may go."""
-        if self._now is None:
+        if not self.known:
             return not pods
         concerned = [one for name in {pod.namespace for pod in pods} for one in self._by_namespace.get(name, ())]
         return all(sum(pod.uid in one.pods for pod in pods) <= max(0, one.allowed) for one in concerned)

@@ -135,16 +135,23 @@ def budget(allowed: int, *pods: str) -> DisruptionBudget:
 
 
 @pytest.mark.parametrize(
-    ("budgets", "why"),
+    ("more", "reason", "why"),
     [
-        pytest.param((budget(0, "old"),), "no others can give way for it", id="a budget forbids it"),
-        pytest.param(None, "nobody gives way while PodDisruptionBudgets are not known", id="budgets are not known"),
+        pytest.param(
+            {"budgets": (budget(0, "old"),)}, "Unschedulable", "no others can give way for it", id="a budget forbids it"
+        ),
+        pytest.param(
+            {"budgets_known": False},
+            "BudgetsUnknown",
+            "nobody gives way while PodDisruptionBudgets are not known",
+            id="budgets are not known",
+        ),
     ],
 )
-def test_no_budget_is_overdrawn_whatever_a_plugin_says(budgets: tuple[DisruptionBudget, ...] | None, why: str) -> None:
-    (decision,) = preempting([OLD], [URGENT], budgets=budgets)
-    assert (decision.verdict, evicted(decision)) == ("wait", [])
-    assert decision.message.endswith(why)
+def test_no_budget_is_overdrawn_whatever_a_plugin_says(more: dict[str, Any], reason: str, why: str) -> None:
+    (decision,) = preempting([OLD], [URGENT], **more)
+    assert (decision.verdict, decision.reason, evicted(decision)) == ("wait", reason, [])
+    assert decision.message.endswith(f"; {why}")
 
 
 def test_a_budget_is_spent_by_every_decision_of_a_plan() -> None:
@@ -162,6 +169,11 @@ def test_budgets_are_known_as_they_are_after_what_was_planned() -> None:
     assert spent.now() == (budget(1, "y", "z"), DisruptionBudget("blog", "b", frozenset(), 0))
     assert spent.bear([pod("y"), pod("free")])
     assert not spent.bear([pod("y"), pod("z")])
+
+
+def test_of_budgets_that_are_not_known_nobody_may_go() -> None:
+    assert not Budgets((), known=False).bear([pod("x")])
+    assert Budgets((), known=False).bear([])
 
 
 def test_nobody_goes_on_what_is_known_too_late() -> None:

@@ -387,11 +387,10 @@ TWO = [running("x", cpu=0.5, memory=2 * GIB), running("y", cpu=0.5, memory=1 * G
         pytest.param((budget(2, "x", "y"), budget(0, "y", name="c")), 0.5, ["x"], id="the stricter of two holds"),
         pytest.param((budget(-1, "x", "y"),), 0.5, None, id="overdrawn already"),
         pytest.param((), 1.0, ["x", "y"], id="no budgets"),
-        pytest.param(None, 0.5, None, id="budgets are not known"),
     ],
 )
 def test_budgets_are_a_hard_limit(
-    budgets: tuple[DisruptionBudget, ...] | None, cpu: float, expected: list[str] | None
+    budgets: tuple[DisruptionBudget, ...], cpu: float, expected: list[str] | None
 ) -> None:
     waiting = pod("p", cpu, priority=9, restart="Always")
     assert names(chosen(decode(), waiting, TWO, budgets=budgets)) == expected

@@ -27,7 +27,8 @@ from elasticd.model import COST
 from elasticd.needs import Taint
 
 _OURS = "elasticd.io/"
-_MIRROR = "kubernetes.io/config.mirror"
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the API's picture of a pod that a kubelet runs from a file."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -100,7 +101,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         needs=shape.needs,
         owner=_owner(meta.owner_references),
         nominated=status.nominated_node_name,
-        static=meta.annotations is not None and _MIRROR in meta.annotations,
+        static=meta.annotations is not None and MIRROR in meta.annotations,
     )
 
 

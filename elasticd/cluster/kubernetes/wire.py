@@ -53,10 +53,17 @@ class WatchEvent(Wire, frozen=True):
     object: Raw
 
 
+class StatusCause(Wire, frozen=True):
+    """One cause of a failure, in a word."""
+
+    reason: str = ""
+
+
 class StatusDetails(Wire, frozen=True):
     """What a Status says beside its message."""
 
     retry_after_seconds: float | None = None
+    causes: list[StatusCause] | None = None
 
 
 class Status(Wire, frozen=True):

@@ -7,11 +7,13 @@ from elasticd.cluster.kubernetes.wire_template import Wire
 
 
 class ApiResource(Wire, frozen=True):
-    """One line of discovery."""
+    """One line of discovery. `group` and `version` are those of its body, where they are others than the list's."""
 
     name: str
     kind: str
     namespaced: bool = False
+    group: str = ""
+    version: str = ""
 
 
 class ApiResources(Wire, frozen=True):
