@@ -45,6 +45,9 @@ FIRST_REST, LONGEST_REST = 1.0, 10.0
 DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
 """The hooks by which pods are made to leave: only for those must it be known what PodDisruptionBudgets allow."""
 
+REPEAT = 60.0
+"""Seconds after which what has changed but a little about a pod that waits is told again."""
+
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
@@ -271,7 +274,7 @@ class Placer:
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down unless it says what the last one said, and begin what it asks for."""
         last = self._told.get(pod.uid)
-        if last is None or _news(last) != _news(decision):
+        if last is None or _news(last) != _news(decision) or _is_old(last, decision):
             self._told[pod.uid] = decision
             self._journal.append(decision)
             for listener in self._listeners:
@@ -389,6 +392,11 @@ def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate
             return "nominate"
 
 
+def _is_old(last: PodDecision, decision: PodDecision) -> bool:
+    """Whether it says the same in other words, and the last words are old: counts of nodes change all the time."""
+    return last.message != decision.message and decision.at - last.at >= REPEAT
+
+
 def _news(decision: PodDecision) -> tuple[object, ...]:
     """What makes it another than the one before."""
-    return (decision.policy, decision.verdict, decision.reason, decision.message, decision.node)
+    return (decision.policy, decision.verdict, decision.reason, decision.node)

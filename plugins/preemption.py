@@ -22,7 +22,6 @@ from elasticd.api import (
     hookimpl,
     needed,
     rooted,
-    whole,
 )
 
 CLASSES: Mapping[str, int] = {"Always": 2, "OnFailure": 1, "Never": 0}
@@ -192,7 +191,7 @@ class _Short(Struct, frozen=True, gc=False):
 
 def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     """None: it lacks nothing here now, so that nobody's leaving would help."""
-    amounts = {name: amount for name, amount in _need("", pod).items() if amount}
+    amounts = {name: amount for name, amount in needed(pod).items() if amount}
     short = {
         name: lack
         for name, amount in amounts.items()
@@ -207,11 +206,8 @@ def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     return _Short({name: lack for name, lack in short.items() if lack > 0}, staying)
 
 
-_need: Derived[str, Pod, dict[str, int]] = Derived(lambda _, pod: needed(pod))
-
-
 def _takes(pod: Pod, resource: str) -> int:
-    return 1 if resource == "pods" else whole(resource, pod.counted.get(resource, 0.0))
+    return needed(pod).get(resource, 0)
 
 
 def _clash(pod: Pod, other: Pod) -> bool:
@@ -237,21 +233,23 @@ def _until_it_fits(order: Iterable[Pod], short: _Short) -> list[Pod]:
 def _spared_from(order: Sequence[Pod], short: _Short) -> list[Pod]:
     """All of these but those that are not needed, of whom the most important are kept first; nobody where all of them
     would not do."""
-    over = {name: sum(_takes(pod, name) for pod in order) - lack for name, lack in short.amounts.items()}
+    taken = [needed(pod) for pod in order]
+    over = {name: sum([one.get(name, 0) for one in taken]) - lack for name, lack in short.amounts.items()}
     if any(amount < 0 for amount in over.values()) or not short.clashing <= {pod.uid for pod in order}:
         return []
     chosen: list[Pod] = []
-    for pod in reversed(order):
-        takes = {name: _takes(pod, name) for name in over}
-        if pod.uid in short.clashing or any(takes[name] > amount for name, amount in over.items()):
+    for pod, takes in zip(reversed(order), reversed(taken), strict=True):
+        if pod.uid in short.clashing or any(takes.get(name, 0) > amount for name, amount in over.items()):
             chosen.append(pod)
         else:
-            over = {name: amount - takes[name] for name, amount in over.items()}
+            over = {name: amount - takes.get(name, 0) for name, amount in over.items()}
     return chosen[::-1]
 
 
 def _within(order: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
     """Those of them, from the first on, that budgets let go."""
+    if not budgets:
+        return list(order)
     known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
     for pod in order:
         concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]
