@@ -261,7 +261,7 @@ class Columns:
     def without(self, index: int, pods: Sequence[Pod]) -> Iterator[None]:
         """For as long as this lasts these pods are not on their node."""
         kept, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
-        used = [(column, float(column[index])) for column in self._columns.values()]
+        used = {key: float(column[index]) for key, column in self._columns.items()}
         self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
         for pod in pods:
             self._change(index, pod, -1)
@@ -271,8 +271,9 @@ class Columns:
             for pod in pods:
                 self._change(index, pod, 1)
             self._pods[index], self._special[index] = kept
-            for column, value in used:  # a double less and more another is not always what it was
-                column[index] = value
+            self._columns = {key: column for key, column in self._columns.items() if key in used}
+            for key, value in used.items():  # a double less another and more it is not always what it was
+                self._columns[key][index] = value
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():

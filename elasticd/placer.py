@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from math import inf
 from typing import Literal, Protocol, runtime_checkable
 
@@ -22,6 +23,7 @@ from elasticd.journal import Journal
 from elasticd.model import Pod
 from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
 from elasticd.policy import PoolPolicy
 from elasticd.pool import Pool
@@ -35,6 +37,9 @@ MOST = 1000
 
 LOOKED_AT = ("cpu", "memory")
 """The series of nodes that people look at."""
+
+AHEAD = 100
+"""Pods that rest and are asked all the same where one behind them is."""
 
 IN_FLIGHT = 32
 """Requests that bind and evict at a time."""
@@ -184,7 +189,7 @@ class Placer:
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
             rested = [pod for pod in mine if self._has_rested(pod, now)]
             if rested:
-                await self._place(pool, snapshot, rested, now)
+                await self._place(pool, snapshot, [*rested, *self._ahead(pool, mine, rested)], now)
             self._count(pool)
         self._journal.flush()
 
@@ -202,6 +207,16 @@ class Placer:
         from those that matter less, and for nobody who matters more."""
         rest = self._rests.get(pod.uid)
         return rest is None or rest.until <= now or (bool(pod.nominated) and not rest.failed)
+
+    def _ahead(self, pool: Pool, mine: Sequence[Pod], rested: Sequence[Pod]) -> list[Pod]:
+        """The first of those that still rest and are ahead of one that does not: what it would be given is theirs."""
+        if len(rested) == len(mine):
+            return []
+        due = {pod.uid for pod in rested}
+        order = in_order(mine, pool.policy.pool.order, self.views.moved(mine))
+        last = max(index for index, pod in enumerate(order) if pod.uid in due)
+        resting = (pod for pod in order[:last] if pod.uid not in due and not self._rests[pod.uid].failed)
+        return list(islice(resting, AHEAD))
 
     async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
         """All that a plan for a pool depends on; None while a source is waited for."""
@@ -284,6 +299,8 @@ class Placer:
         if decision.actions and decision.mode == "act":
             task = asyncio.create_task(self._act(decision, pod), name=decision.id)
             self._acting[pod.uid] = _Acting(pod, decision, rest.pause if rest else 0.0, task)
+        elif rest and rest.until > now:
+            self._rests[pod.uid] = rest  # it was asked before its time
         else:
             pause = min(LONGEST_REST, 2 * rest.pause) if rest else FIRST_REST
             self._rests[pod.uid] = _Rest(now + pause, pause)
