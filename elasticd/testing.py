@@ -13,14 +13,16 @@ from msgspec.structs import replace
 from elasticd.clock import Clock, VirtualClock, WallClock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.loop import Listener, Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.past import begin
+from elasticd.placer import Placer, PlacingListener
 from elasticd.plugins import Hooks, Registry
-from elasticd.policy import Bounds, Policy, Strategy, Target
+from elasticd.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.quality import failed, grade
 from elasticd.records import Decision
 from elasticd.shelf import opened
@@ -92,24 +94,51 @@ def judge(
 
 async def simulate(
     cluster: Simulated,
-    policies: Sequence[Policy],
+    policies: Sequence[Policy | PoolPolicy],
     seconds: float,
     *,
     sources: Sequence[Source],
     listeners: Sequence[Listener] = (),
     start: float = 0.0,
 ) -> Journal:
-    """Run policies on a simulated cluster in virtual time, and give the journal of what they did."""
+    """Run policies on a simulated cluster in virtual time, and give the journal of what they did. Listeners that are
+    PlacingListeners too are told of pods."""
     clock, journal = VirtualClock(start), Journal()
+    pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
     async with AsyncExitStack() as stack:
-        loop = Loop(await stack.enter_async_context(cluster.open(clock)), journal, clock, listeners, idle=float("inf"))
-        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
-        loop.adopt(policies)
+        world = cluster.build(clock)
+        loop = Loop(world, journal, clock, listeners, idle=float("inf"))
+        shelves = await stack.enter_async_context(opened(sources, loop.site))
+        loop.furnish(shelves, wait=None)
+        loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
         await loop.tick(start)
+        if pools:
+            concerned = [one for one in listeners if isinstance(one, PlacingListener)]
+            placer = Placer(world, loop.look, journal, clock, concerned)
+            placer.furnish(shelves, wait=None)
+            placer.adopt(pools)
+            await _together(loop, placer, world, clock, start + seconds)
         while clock.now() < start + seconds:
             await loop.step()
             await loop.drain()
     return journal
+
+
+async def _together(loop: Loop, placer: Placer, world: SimulatedCluster, clock: Clock, end: float) -> None:
+    """Both, each at its times; and the cluster tells at once what happens in it, as an API server does."""
+    due = placer.due()
+    while (now := min(loop.due(), due, world.next)) < end:
+        await clock.sleep_until(now)
+        await world.observe(now, frozenset())
+        if loop.due() <= now:
+            await loop.step()
+            await loop.drain()
+        if due <= now:
+            await placer.turn()
+            await placer.drain()
+            due = placer.due()
+        due = min(due, placer.due())
+    await clock.sleep_until(end)
 
 
 def site(
