@@ -165,6 +165,19 @@ async def test_what_really_happened_is_pretended_no_longer() -> None:
     assert await dry.waiting(51) == await dry.real.waiting(51)
 
 
+async def test_when_nothing_is_pretended_any_more_all_is_as_it_really_is() -> None:
+    dry = Dry(ours(replicas=2))
+    await dry.real.bind(0, "web-000001", "n-1")
+    await dry.act(1, Evict, "web-000001", "n-1")
+    await dry.act(1, Bind, "web-000002", "n-1")
+    await dry.real.evict(2, "web-000001")
+    await dry.real.bind(2, "web-000002", "n-2")
+    seen = await dry.look(3)
+    assert seen.on_nodes() is seen.real.on_nodes()
+    assert seen.pending() is seen.real.pending()
+    assert seen.rooms() is seen.real.rooms()
+
+
 async def test_a_node_has_the_same_sequence_while_nothing_changes_there_and_older_snapshots_stay() -> None:
     dry = Dry(ours(replicas=3))
     await dry.real.bind(0, "web-000001", "n-2")

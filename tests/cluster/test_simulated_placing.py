@@ -324,6 +324,16 @@ async def test_a_budget_refuses_an_eviction_that_would_overdraw_it(least: int, r
     assert (await play.pod(5, "web-000001")).deleted == (result == "done")
 
 
+async def test_a_pod_that_is_still_stopping_is_not_ready_for_a_budget() -> None:
+    budget = {"name": "web", "selector": {"app": "web"}, "min_available": 1}
+    play = Placed(ours(replicas=2, stop_seconds=30), budgets=[budget])
+    for name in ("web-000001", "web-000002"):
+        await play.bind(0, name, "n-1")
+    assert [(await play.evict(5, name)).code for name in ("web-000001", "web-000002")] == [201, 429]
+    (found,) = (await play.look(6)).budgets()
+    assert (len(found.pods), found.allowed) == (2, 0), "the one that stays, and the one that comes"
+
+
 async def test_a_pod_with_two_budgets_cannot_be_evicted_and_one_that_is_on_no_node_always_can() -> None:
     budgets = [{"name": name, "min_available": 0} for name in ("a", "b")]
     play = Placed(bare("p", replicas=2), budgets=budgets)
