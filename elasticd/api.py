@@ -5,10 +5,11 @@ from msgspec import Meta, Struct, field
 from elasticd.actions import Mark
 from elasticd.batch import Job
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
-from elasticd.columns import needed, whole
+from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
+from elasticd.load_score import average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
     Condition,
@@ -27,7 +28,10 @@ from elasticd.model import (
     Series,
     Workload,
 )
+from elasticd.movable import CRITICAL, SPARE, rooted
+from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Taint, Term, Toleration
+from elasticd.node_scores import LoadScored, PartScored
 from elasticd.past import timeline
 from elasticd.placements import (
     Candidate,
@@ -55,6 +59,7 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
     "Bounds",
+    "CRITICAL",
     "Candidate",
     "Change",
     "Column",
@@ -71,17 +76,23 @@ __all__ = [
     "Instant",
     "Job",
     "Limit",
+    "LoadScored",
+    "Look",
     "MOST",
     "Mark",
     "Mask",
     "Measure",
     "Meta",
+    "Move",
+    "MoveDecision",
+    "Moved",
     "Needs",
     "Node",
     "Nodes",
     "Observation",
     "Operator",
     "Outcome",
+    "PartScored",
     "Past",
     "PerPod",
     "Pick",
@@ -93,6 +104,7 @@ __all__ = [
     "Policy",
     "Poll",
     "PoolObservation",
+    "PoolPast",
     "PoolPolicy",
     "PoolSelect",
     "Port",
@@ -106,6 +118,7 @@ __all__ = [
     "Resources",
     "Room",
     "Run",
+    "SPARE",
     "Sample",
     "Scores",
     "Seconds",
@@ -122,21 +135,31 @@ __all__ = [
     "Victims",
     "Whole",
     "Workload",
+    "average_score",
+    "balance_score",
     "cool_down",
+    "estimated",
     "field",
     "format_milli",
     "hookimpl",
+    "idleness",
+    "load_score",
     "milli",
     "needed",
     "parse_quantity",
     "request_of",
     "restrain",
+    "rooted",
     "serving",
     "stabilize",
     "standing",
+    "std_score",
     "steady",
+    "swiftness",
     "timeline",
     "unfit",
     "unheeded",
+    "weighed",
     "whole",
+    "whose",
 ]

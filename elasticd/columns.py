@@ -5,18 +5,22 @@ change from one plan to the next is not counted again.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import ceil, nan
+from math import ceil, isfinite, nan
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elasticd.model import Node, Pod
-from elasticd.placements import Column, Mask, Whole
+from elasticd.placements import Column, Mask, NodeReport, Whole
 from elasticd.units import milli
 
 ESTIMATE: Mapping[str, float] = {"cpu": 0.85, "memory": 0.70}
 """Of what a pod requests, how much it is thought to use before that is known (Koordinator's load-aware scheduling)."""
+
+ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
+"""What a pod that requests none of a resource counts for where nodes are compared, in thousandths of a core and bytes
+(kube-scheduler, GetNonzeroRequests). Otherwise any number of such pods would go to one node."""
 
 PODS = "pods"
 
@@ -34,6 +38,22 @@ def needed(pod: Pod) -> dict[str, int]:
     found = {resource: whole(resource, amount) for resource, amount in pod.counted.items()}
     found[PODS] = 1
     return found
+
+
+def weighed(pod: Pod, resource: str) -> int:
+    """What a pod counts for where nodes are compared: its request, or what is assumed of one that has none."""
+    if resource == PODS:
+        return 1
+    return whole(resource, pod.counted.get(resource, 0.0)) or ASSUMED.get(resource, 0)
+
+
+def estimated(pod: Pod, series: str) -> float:
+    """What a pod that is not measured yet is thought to use, in cores or bytes; 0 of a series of which nothing can be
+    said."""
+    if series not in ESTIMATE:
+        return 0.0
+    request = pod.counted.get(series, 0.0)
+    return ESTIMATE[series] * request if request else ASSUMED[series] / (1000 if series == "cpu" else 1)
 
 
 class _Frame:
@@ -70,9 +90,10 @@ class Ledger:
         pods: Mapping[str, Sequence[Pod]],
         use: Mapping[str, Mapping[str, float]] | None = None,
         peaks: Mapping[str, Mapping[str, float]] | None = None,
+        measured: Mapping[str, Mapping[str, float]] | None = None,
     ) -> "Columns":
         """These nodes with the pods on them (by node's name; the same sequence while nothing changed), and what each
-        uses, by series and node."""
+        uses, by series and node; `measured`: without estimates, if that is something else."""
         if nodes != self._frame.nodes:
             self._frame = _Frame(nodes)
             self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
@@ -82,13 +103,14 @@ class Ledger:
             if found is not self._pods[index]:
                 self._count(index, found)
         requested = {resource: column.copy() for resource, column in self._requested.items()}
-        return Columns(self._frame, requested, (list(self._pods), list(self._special)), use or {}, peaks or {})
+        known = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
+        return Columns(self._frame, requested, (list(self._pods), list(self._special)), known)
 
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
         self._pods[index], self._special[index] = pods, tuple(pod for pod in pods if _special(pod))
         sums = dict.fromkeys(self._sums[index], 0)
         for pod in pods:
-            for resource, amount in needed(pod).items():
+            for resource, amount in _taken(pod).items():
                 sums[resource] = sums.get(resource, 0) + amount
         self._sums[index] = sums
         for resource, amount in sums.items():
@@ -105,12 +127,12 @@ class Columns:
         frame: _Frame,
         requested: dict[str, Whole],
         pods: tuple[list[Sequence[Pod]], list[tuple[Pod, ...]]],
-        use: Mapping[str, Mapping[str, float]],
-        peaks: Mapping[str, Mapping[str, float]],
+        known: Mapping[str, Mapping[str, Mapping[str, float]]],
     ) -> None:
-        """`pods`: those on each node, and of those the ones with ports or disks."""
+        """`pods`: those on each node, and of those the ones with ports or disks. `known`: by kind (use, peak,
+        measured), series and node."""
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
-        self._known = {"use": use, "peak": peaks}
+        self._known = known
         self._columns: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
         self._holding: dict[Hashable, Mask] = {}
@@ -138,6 +160,11 @@ class Columns:
         """What the pods on each request."""
         return _shown(self._own(resource))
 
+    def weighed(self, resource: str) -> Whole:
+        """What the pods on each count for where nodes are compared."""
+        assumed = self._requested.get(_ASSUMED + resource)
+        return self.requested(resource) if assumed is None else _closed(self._own(resource) + assumed)
+
     def _own(self, resource: str) -> Whole:
         found = self._requested.get(resource)
         if found is None:
@@ -152,13 +179,18 @@ class Columns:
         """The most that each used of late."""
         return _shown(self._column("peak", series))
 
+    def measured(self, series: str) -> Column:
+        """What each was last measured to use."""
+        return _shown(self._column("measured", series))
+
     def _column(self, kind: str, series: str) -> Column:
         found = self._columns.get((kind, series))
         if found is None:
             known = self._known[kind].get(series, {})
             found = np.array([known.get(name, nan) for name in self.names], dtype=np.float64)
-            for index, pod in self._promised.values():
-                _add(found, index, pod, series, 1)
+            if kind != "measured":
+                for index, pod in self._promised.values():
+                    found[index] += estimated(pod, series)
             self._columns[kind, series] = found
         return found
 
@@ -196,10 +228,11 @@ class Columns:
         self._pods[index] = tuple(one for one in self._pods[index] if one.uid != pod.uid)
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
-        for resource, amount in needed(pod).items():
+        for resource, amount in _taken(pod).items():
             self._own(resource)[index] += sign * amount
-        for (_, series), column in self._columns.items():
-            _add(column, index, pod, series, sign)
+        for (kind, series), column in self._columns.items():
+            if kind != "measured":
+                column[index] += sign * estimated(pod, series)
         if _special(pod):
             left = tuple(one for one in self._special[index] if one.uid != pod.uid)
             self._special[index] = (*left, pod) if sign > 0 else left
@@ -207,13 +240,45 @@ class Columns:
                 self._holding[key][index] = any(map(test, self._special[index]))
 
 
+def report(pool: str, columns: Columns) -> list[NodeReport]:
+    """Each node, as a person looks at it."""
+    found = []
+    for index, node in enumerate(columns.nodes):
+        state = "not ready" if not node.ready else "cordoned" if node.unschedulable else "ready"
+        tainted = f", {len(node.taints)} taints" if node.taints else ""
+        requested = {
+            "cpu": int(columns.requested("cpu")[index]) / 1000,
+            "memory": float(columns.requested("memory")[index]),
+        }
+        used = {series: float(columns.use(series)[index]) for series in ("cpu", "memory")}
+        found.append(
+            NodeReport(
+                pool,
+                node.name,
+                state + tainted,
+                int(columns.requested(PODS)[index]),
+                int(columns.allocatable(PODS)[index]),
+                {name: amount for name, amount in node.allocatable.items() if name in requested},
+                requested,
+                {series: value for series, value in used.items() if isfinite(value)},
+            )
+        )
+    return found
+
+
 _KEPT = 4096
 
 
-def _add(column: Column, index: int, pod: Pod, series: str, sign: int) -> None:
-    """What a pod is thought to add to what its node uses."""
-    if series in ESTIMATE:
-        column[index] += sign * ESTIMATE[series] * pod.counted.get(series, 0.0)
+_ASSUMED = "assumed "
+
+
+def _taken(pod: Pod) -> dict[str, int]:
+    """What it takes, and apart from that what is assumed of what it does not request."""
+    found = needed(pod)
+    for resource, amount in ASSUMED.items():
+        if not found.get(resource):
+            found[_ASSUMED + resource] = amount
+    return found
 
 
 def _special(pod: Pod) -> bool:

@@ -12,6 +12,7 @@ import tomli
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from elasticd.batch import JOB_KIND
+from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
@@ -66,6 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     http: Http = Http()
     journal: JournalSettings = JournalSettings()
     outlet: Outlet | None = None
+    broker: BrokerTable = BrokerTable()
 
 
 class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,6 +79,7 @@ class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
     http: Http = field(default_factory=Http)
     journal: JournalSettings = field(default_factory=JournalSettings)
     outlet: dict[str, Any] | None = None
+    broker: BrokerTable = field(default_factory=BrokerTable)
 
 
 class _JobTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,6 +176,7 @@ def load_settings(path: Path, registry: Registry) -> Settings:
         dry_run=raw.dry_run,
         http=raw.http,
         journal=raw.journal,
+        broker=raw.broker,
         outlet=None if raw.outlet is None else convert(_anchored(raw.outlet, folder), Outlet, name, "outlet"),
     )
 

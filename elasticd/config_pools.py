@@ -12,7 +12,7 @@ from elasticd.config import policy_files, read_toml
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.plugins import Registry
-from elasticd.policy import PoolPolicy, PoolSelect, PoolTrust
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust
 from elasticd.tables import records
 
 
@@ -23,6 +23,7 @@ class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):
     interval: Annotated[float, Meta(ge=0.1, le=3600)] = 1.0
     max_age: Annotated[float, Meta(gt=0)] = 120.0
     trust: PoolTrust = field(default_factory=PoolTrust)
+    moves: MovesTable = field(default_factory=MovesTable)
 
 
 def load_pool(path: Path, registry: Registry) -> PoolPolicy:
@@ -37,6 +38,7 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
         interval=raw.interval,
         max_age=raw.max_age,
         trust=raw.trust,
+        moves=raw.moves,
     )
 
 

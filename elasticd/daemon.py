@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elasticd.advice import examine
+from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
@@ -23,11 +24,12 @@ from elasticd.config import Settings, check_sources, load_policies, load_setting
 from elasticd.config_pools import load_pools
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge
+from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
+from elasticd.mover import Mover, MovingListener
 from elasticd.outlet import Teller
-from elasticd.placer import Placer
+from elasticd.placer import Placer, PlacingListener
 from elasticd.plugins import Registry, discover
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.records import Decision, Outcome
@@ -141,18 +143,20 @@ class _PluginListener:
             self._thread.join(0.5)
 
 
+class Loops(NamedTuple):
+    """What turns: one for workloads, one for pods without a node, one for pods on the wrong node."""
+
+    loop: Loop
+    placer: Placer
+    mover: Mover
+
+
 class Daemon:
     """A running daemon: its loop, its files and its pages."""
 
-    def __init__(self, loop: Loop, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
-        self.loop, self.cluster, self.journal, self.metrics, self.clock = (
-            loop,
-            cluster,
-            journal,
-            metrics,
-            clock,
-        )
-        self.placer = Placer(cluster, loop.look, journal, clock)
+    def __init__(self, loops: Loops, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
+        (self.loop, self.placer, self.mover), self.cluster = loops, cluster
+        self.journal, self.metrics, self.clock = journal, metrics, clock
         self.outlet: Teller | None = None
 
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
@@ -196,6 +200,7 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
+            nodes=self.placer.nodes,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -224,6 +229,7 @@ async def assembled(
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
+        broker = cluster = Broker(cluster, settings.broker, clock)
         plugins = _PluginListener(registry)
         stack.callback(plugins.close)
         told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
@@ -234,10 +240,16 @@ async def assembled(
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
         shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
         loop.furnish(shelves)
-        daemon = Daemon(loop, cluster, journal, metrics, clock)
-        daemon.placer.furnish(shelves)
+        broker.series = journal.series
+        placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
+        placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
+        placer.furnish(shelves)
+        moving = [one for one in listeners if isinstance(one, MovingListener)]
+        mover = Mover(cluster, loop.look, placer, journal, clock, moving, ThreadMovesPlanner())
+        daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(loop.drain, GRACE)
-        stack.push_async_callback(daemon.placer.drain, GRACE)
+        stack.push_async_callback(placer.drain, GRACE)
+        stack.push_async_callback(mover.drain, GRACE)
         daemon.outlet = outlet
         yield daemon
 
@@ -300,6 +312,7 @@ async def _work(
             tasks = [
                 asyncio.create_task(daemon.loop.run()),
                 asyncio.create_task(daemon.placer.run()),
+                asyncio.create_task(daemon.mover.run()),
                 asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),

@@ -19,10 +19,11 @@ from elasticd import past as pasts
 from elasticd.errors import UnavailableError
 from elasticd.memory import Past
 from elasticd.model import Ref
+from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
 
-Record = Decision | Outcome | PodDecision | PodOutcome
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads."""
 
@@ -76,7 +77,7 @@ class Journal:
         self._take(record)
 
     def _take(self, record: Record) -> None:
-        if isinstance(record, PodDecision | PodOutcome):  # what is known of pods is seen at the pods
+        if isinstance(record, PodDecision | PodOutcome | MoveDecision):  # what is known of pods is seen at the pods
             return
         key = (record.policy, record.workload)
         if isinstance(record, Decision):
@@ -103,6 +104,11 @@ class Journal:
     def decisions(self) -> list[Decision]:
         """The last decision about every workload, by policy and workload."""
         return [self._latest[key] for key in sorted(self._latest)]
+
+    def series(self) -> tuple[int, int]:
+        """How many of the series in the last decisions can be trusted, and of how many."""
+        found = [one.trusted for decision in self._latest.values() for one in decision.series]
+        return sum(found), len(found)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. Its past goes only when it ended before that time: a workload that the

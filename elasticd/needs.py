@@ -4,7 +4,9 @@ Frozen records, read as Kubernetes reads them. Knows labels, taints, ports and d
 policy.
 """
 
+import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -14,8 +16,11 @@ Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Restart = Literal["Always", "OnFailure", "Never"]
 
 
+_LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
 class Expression(Struct, frozen=True, gc=False):
-    """A rule about one label. Several are ANDed by who holds them."""
+    """A rule about one label, or about a node's name. Several are ANDed by who holds them."""
 
     key: str
     operator: Operator
@@ -23,19 +28,26 @@ class Expression(Struct, frozen=True, gc=False):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels obey it. A label that is not there obeys NotIn and DoesNotExist alone; Gt and Lt compare whole
-        numbers, and what is none obeys neither."""
+        numbers, and what is none obeys neither. A rule with a value that no label can have is obeyed by none."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
-                return value is not None and value in self.values
+                return value in self.values and _possible(self.values)
             case "NotIn":
-                return value is None or value not in self.values
+                return value not in self.values and _possible(self.values)
             case "Exists":
                 return value is not None
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
                 return self._compares(value)
+
+    def names(self, name: str) -> bool:
+        """Whether a node's name obeys it: only In and NotIn are rules about names, of key metadata.name, with one
+        value."""
+        if self.key != "metadata.name" or len(self.values) != 1 or self.operator not in ("In", "NotIn"):
+            return False
+        return (name == self.values[0]) == (self.operator == "In")
 
     def _compares(self, value: str | None) -> bool:
         mark = _whole(self.values[0]) if len(self.values) == 1 else None
@@ -45,13 +57,18 @@ class Expression(Struct, frozen=True, gc=False):
         return found > mark if self.operator == "Gt" else found < mark
 
 
+@lru_cache(maxsize=1024)
+def _possible(values: tuple[str, ...]) -> bool:
+    """Whether labels may have these values."""
+    return all(map(_LABEL.fullmatch, values))
+
+
 def _whole(text: str) -> int | None:
-    """A label's value as Go's ParseInt reads it: decimal, signed, 64 bits."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isascii() or not digits.isdecimal():
+    """A label's value as Go's ParseInt reads it: decimal, 64 bits. A sign is in no label."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 63:
         return None
     found = int(text)
-    return found if -(2**63) <= found < 2**63 else None
+    return found if found < 2**63 else None
 
 
 class Term(Struct, frozen=True, gc=False):
@@ -65,8 +82,7 @@ class Term(Struct, frozen=True, gc=False):
         """Whether a node obeys all."""
         if not self.labels and not self.fields:
             return False
-        named = {"metadata.name": name}
-        return all(one.matches(labels) for one in self.labels) and all(one.matches(named) for one in self.fields)
+        return all(one.matches(labels) for one in self.labels) and all(one.names(name) for one in self.fields)
 
 
 class Taint(Struct, frozen=True, gc=False, order=True):

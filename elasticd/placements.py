@@ -40,9 +40,16 @@ class Nodes(Protocol):
     def requested(self, resource: str) -> Whole:
         """What the pods on each request, and those promised to it; of `pods`, how many there are."""
 
+    def weighed(self, resource: str) -> Whole:
+        """What the pods on each request, where a pod that requests no cpu, or no memory, counts as one of 100m, or of
+        200 MiB: for comparing nodes, as kube-scheduler's scores have it."""
+
     def use(self, series: str) -> Column:
         """What each really uses, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
         what pods too new to be measured are thought to add. NaN: not known."""
+
+    def measured(self, series: str) -> Column:
+        """What each was last measured to use, whatever was bound or placed since. NaN: not known."""
 
     def peak(self, series: str) -> Column:
         """The most that each used within the policy's `peak_window`. NaN: not known."""
@@ -59,11 +66,13 @@ class Nodes(Protocol):
 
 
 class Refusal(Struct, frozen=True, eq=False):
-    """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it."""
+    """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it.
+    `yields`: it does not count on nodes that the pod is bound to."""
 
     reason: str
     nodes: Mask
     curable: bool = False
+    yields: bool = False
 
 
 class Selection(Struct, frozen=True, eq=False):
@@ -140,11 +149,12 @@ class PoolObservation(Struct, frozen=True, gc=False):
 
 
 class NodeScore(Struct, frozen=True, gc=False):
-    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name."""
+    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name; None: not
+    known."""
 
     node: str
-    total: float
-    parts: dict[str, float] = {}
+    total: float | None
+    parts: dict[str, float | None] = {}
 
 
 PodVerdict = Literal["bind", "preempt", "wait", "leave"]
@@ -171,6 +181,8 @@ class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
     nodes: int = 0
     refusals: dict[str, int] = {}
     binding: str = ""
+    mend: str = ""
+    """What would have to change for it to find a place."""
     scores: tuple[NodeScore, ...] = ()
     actions: tuple[Bind | Evict | Nominate, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -191,3 +203,25 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     message: str = ""
     reason: str = ""
     seconds: float = 0.0
+
+
+class NodeReport(Struct, frozen=True, gc=False):
+    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
+    not known is left out. `score` is that of the pool's strategies, where they give one whatever the pod."""
+
+    pool: str
+    node: str
+    state: str
+    pods: int
+    most_pods: int
+    allocatable: dict[str, float] = {}
+    requested: dict[str, float] = {}
+    used: dict[str, float] = {}
+    score: float | None = None
+
+    @property
+    def load(self) -> float:
+        """The greatest part of it that is used, or, where that is not known, requested."""
+        known = {**self.requested, **self.used}
+        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
+        return max(parts, default=0.0)

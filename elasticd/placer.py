@@ -5,7 +5,9 @@ Loop, whose workloads it has nothing to do with; the two share cluster, journal 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import inf
 from typing import Literal, Protocol, runtime_checkable
 
@@ -15,15 +17,14 @@ from elasticd.acting import announce
 from elasticd.actions import Announce, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
-from elasticd.columns import Columns, Ledger
-from elasticd.derived import Derived
+from elasticd.columns import Columns, report
 from elasticd.journal import Journal
-from elasticd.model import Failure, Node, Pod
-from elasticd.placements import PodDecision, PodOutcome, PoolObservation
+from elasticd.model import Pod
+from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import plan
-from elasticd.plugins import Hooks
+from elasticd.placing.plan import plan, stuck
 from elasticd.policy import PoolPolicy
+from elasticd.pool import Pool
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 from elasticd.views import Views, Wants
@@ -31,6 +32,9 @@ from elasticd.words import raised
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
+
+LOOKED_AT = ("cpu", "memory")
+"""The series of nodes that people look at."""
 
 IN_FLIGHT = 32
 """Requests that bind and evict at a time."""
@@ -41,12 +45,13 @@ FIRST_REST, LONGEST_REST = 1.0, 10.0
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
-Plan = Callable[[PoolCase], Awaitable[tuple[PodDecision, ...]]]
+Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
+"""Plans in the order of the cases; a string instead says where one got stuck."""
 
 
-async def at_once(case: PoolCase) -> tuple[PodDecision, ...]:
-    """Plan here and now."""
-    return plan(case)
+async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
+    """Plan here and now: for virtual time, where nothing else waits."""
+    return [plan(case) for case in cases]
 
 
 @runtime_checkable
@@ -58,6 +63,15 @@ class PlacingListener(Protocol):
 
     def placed(self, outcome: PodOutcome) -> None:
         """Something was done for it, or not."""
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """A plan was made, in this time."""
+
+    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
+        """So many pods of the pool wait now, by reason."""
+
+    def pools(self, names: AbstractSet[str]) -> None:
+        """From now on these policies are in force, and no others."""
 
 
 class _Rest(Struct):
@@ -78,18 +92,18 @@ class Placer:
         journal: Journal,
         clock: Clock,
         listeners: Sequence[PlacingListener] = (),
-        planner: Plan = at_once,
+        planner: Planner = at_once,
     ) -> None:
         self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self._planner = listeners, planner
-        self._pools: tuple[_Pool, ...] = ()
+        self.pools: tuple[Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
         self._acting: dict[str, tuple[Pod, str, asyncio.Task[None]]] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
         self._told: dict[str, PodDecision] = {}
-        self._views = Views()
+        self.views = Views()
         self.stock: Stock[str] = Stock((), self._ready)
         cluster.heed(self._stirred.set)
 
@@ -102,11 +116,13 @@ class Placer:
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
-        self._pools = tuple(_Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
+        self.pools = tuple(Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
         self.stock.forget()
         self._rests.clear()
         self._told.clear()
         self._stirred.set()
+        for listener in self._listeners:
+            listener.pools({policy.name for policy in policies})
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""
@@ -127,7 +143,7 @@ class Placer:
         something has happened."""
         now = self._clock.now()
         rested = min((rest.until for rest in self._rests.values()), default=inf)
-        beat = now + min((pool.policy.interval for pool in self._pools), default=LONGEST_REST)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
         return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
 
     async def turn(self) -> None:
@@ -144,47 +160,77 @@ class Placer:
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
-        if not self._pools or not self._cluster.leading:
+        if not self.pools or not self._cluster.leading:
             return
         snapshot = await self._look(now)
         pending = [pod for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
         self._told = {uid: one for uid, one in self._told.items() if uid in alive}
-        for pool in self._pools:
+        for pool in self.pools:
             mine = [pod for pod in pending if pool.policy.pool.has(pod)]
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
             rested = [pod for pod in mine if pod.uid not in self._rests or self._rests[pod.uid].until <= now]
             if rested:
                 await self._place(pool, snapshot, rested, now)
+            self._count(pool)
         self._journal.flush()
 
-    async def _place(self, pool: "_Pool", snapshot: Snapshot, pods: list[Pod], now: float) -> None:
+    def _count(self, pool: Pool) -> None:
+        """Tell how many wait, where that is another number than before."""
+        name = pool.policy.name
+        counts = Counter(one.reason for one in self._told.values() if one.policy == name and not one.actions)
+        if counts != pool.waiting:
+            pool.waiting = counts
+            for listener in self._listeners:
+                listener.waiting(name, counts)
+
+    async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
+        """All that a plan for a pool depends on; None while a source is waited for."""
         shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
         readings = (await self.stock.read({pool.policy.name: shelves}, now)).get(pool.policy.name)
         if readings is None:
-            return  # the source tells when it has answered
+            return None  # the source tells when it has answered
+        known = self.views.look(pool.policy, pool.wants, readings, now)
         nodes = pool.nodes("", snapshot.nodes())
-        known = self._views.look(pool.policy, pool.wants, readings, now)
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks)
+        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
         self._assume(columns, snapshot)
-        if len(pods) > MOST:
-            pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
-            self._stirred.set()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
             budgets=snapshot.budgets(),
             confirmed=snapshot.confirmed,
-            gave_way=self._views.gave_way,
-            moved=self._views.moved(pods),
+            gave_way=self.views.gave_way,
+            moved=self.views.moved(pods),
         )
-        decisions = await self._planner(PoolCase(pool.policy, observation, columns, pool.hooks, pool.off()))
+        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
+
+    async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
+        if len(pods) > MOST:
+            pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
+            self._stirred.set()
+        case = await self.case(pool, snapshot, pods, now)
+        if case is None:
+            return
+        begun = self._clock.now()
+        decisions = await self._plan(pool, case)
+        seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
+        pool.strike([failure for decision in decisions for failure in decision.failures])
         for decision in decisions:
-            pool.strike(decision.failures)
             self._settle(decision, by_uid[decision.uid], now)
+        for listener in self._listeners:
+            listener.planned(pool.policy.name, seconds)
+
+    async def _plan(self, pool: Pool, case: PoolCase) -> tuple[PodDecision, ...]:
+        """What is to be done; nothing where a plugin does not come back, until reload."""
+        if not pool.blocked:
+            (found,) = await self._planner([case])
+            if not isinstance(found, str):
+                return found
+            pool.blocked = f"{found}; it is not called again until reload"
+        return stuck(case, "PluginBlocked", pool.blocked)
 
     def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
         """Count those that are on their way to a node and are not seen there yet."""
@@ -228,7 +274,7 @@ class Placer:
                 self._journal.append(outcome)
                 for listener in self._listeners:
                     listener.placed(outcome)
-                self._views.did(pod, action, outcome)
+                self.views.did(pod, action, outcome)
                 if outcome.result != "done":
                     break
         finally:
@@ -263,6 +309,18 @@ class Placer:
             seconds=self._clock.now() - begun,
         )
 
+    async def nodes(self) -> list[NodeReport]:
+        """Every node of every pool, as a person looks at it."""
+        now = self._clock.now()
+        snapshot = await self._look(now)
+        found: list[NodeReport] = []
+        for pool in self.pools:
+            readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)
+            used = self.views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
+            nodes = pool.nodes("", snapshot.nodes())
+            found += report(pool.policy.name, pool.ledger.columns(nodes, snapshot.on_nodes(), used))
+        return found
+
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
         tasks = [*[task for _, _, task in self._acting.values()], *self._announcing]
@@ -281,34 +339,6 @@ def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate
             return "evict"
         case Nominate():
             return "nominate"
-
-
-STRIKES = 5
-"""Plans in a row in which an implementation failed, after which it is switched off until reload."""
-
-
-class _Pool:
-    """A pool policy with what is kept of it from one plan to the next: its plugins, and what is on its nodes."""
-
-    def __init__(self, policy: PoolPolicy) -> None:
-        self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), Ledger()
-        self.wants = Wants(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
-        self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
-            lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
-        )
-        self._strikes: dict[str, int] = {}
-
-    def off(self) -> frozenset[str]:
-        """Its implementations that have failed too often."""
-        return frozenset(name for name, count in self._strikes.items() if count >= STRIKES)
-
-    def strike(self, failures: Sequence[Failure]) -> None:
-        """Count failures in a row."""
-        failed = {failure.plugin for failure in failures}
-        off = self.off()
-        self._strikes = {name: count for name, count in self._strikes.items() if name in failed or name in off}
-        for name in failed:
-            self._strikes[name] = self._strikes.get(name, 0) + 1
 
 
 def _news(decision: PodDecision) -> tuple[object, ...]:

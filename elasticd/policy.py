@@ -50,6 +50,10 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
         return inf
 
+    def looks_back(self) -> int:
+        """How many looks at the nodes of a pool it wants in `past.looks`."""
+        return 0
+
     def check(self, policy: "Policy") -> str | None:
         """What is wrong with it under this policy, as "option: must ..., is ..."; None: nothing.
 
@@ -254,6 +258,25 @@ class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
         return all(node.labels.get(key) == value for key, value in self.nodes.items())
 
 
+class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pods of a pool may be moved, how many at a time, and how."""
+
+    every: Annotated[float, Meta(ge=1, le=3600, description="seconds between looks")] = 30.0
+    per_look: Annotated[int, Meta(ge=1, le=1000, description="pods at most")] = 5
+    surge: Annotated[bool, Meta(description="make another pod of a Deployment first, then let the old one go")] = False
+    local_storage: Annotated[bool, Meta(description="also pods with emptyDir or hostPath volumes")] = False
+    claims: Annotated[bool, Meta(description="also pods with persistent volume claims")] = False
+    single: Annotated[bool, Meta(description="also the only pod of its controller")] = False
+    bare: Annotated[bool, Meta(description="also pods without a controller: they are made anew under their name")] = (
+        True
+    )
+    spared: Annotated[tuple[str, ...], Meta(description="namespaces whose pods stay")] = ("kube-system",)
+    min_age: Annotated[float, Meta(ge=0, description="seconds that a pod must have run")] = 60.0
+    worth: Annotated[
+        float, Meta(ge=0, description="a move must bring at least so many times what it costs; see each strategy")
+    ] = 1.0
+
+
 class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a pool policy takes what it knows from."""
 
@@ -272,6 +295,7 @@ class PoolPolicy(Struct, frozen=True, kw_only=True):
     interval: float = 1.0
     max_age: float = 120.0
     trust: PoolTrust = PoolTrust()
+    moves: MovesTable = MovesTable()
 
 
 def unheeded(policy: Policy) -> str | None:

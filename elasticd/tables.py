@@ -12,7 +12,17 @@ from elasticd.plugins import Installed, Registry, implemented
 from elasticd.policy import Strategy
 from elasticd.words import raised, shown
 
-PLACING = frozenset({"filter_nodes", "select_nodes", "score_nodes", "place_pods", "select_victims"})
+PLACING = frozenset(
+    {
+        "filter_nodes",
+        "select_nodes",
+        "score_nodes",
+        "place_pods",
+        "select_victims",
+        "rebind_pods",
+        "rebalance_nodes",
+    }
+)
 """The hooks that are about the pods of a pool."""
 
 

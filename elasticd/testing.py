@@ -19,14 +19,17 @@ from elasticd.journal import Journal
 from elasticd.loop import Listener, Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
+from elasticd.mover import Mover, MovingListener, moves
 from elasticd.past import begin
 from elasticd.placer import Placer, PlacingListener
-from elasticd.plugins import Hooks, Registry
+from elasticd.plugins import Hooks, Registry, implemented
 from elasticd.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.quality import failed, grade
 from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources import Site, Source, Subject
+from elasticd.tables import PLACING
+from elasticd.trials import faults
 from elasticd.zero import ZERO
 
 NOW = 1_700_000_000.0
@@ -102,42 +105,50 @@ async def simulate(
     start: float = 0.0,
 ) -> Journal:
     """Run policies on a simulated cluster in virtual time, and give the journal of what they did. Listeners that are
-    PlacingListeners too are told of pods."""
-    clock, journal = VirtualClock(start), Journal()
-    pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
+    PlacingListeners or MovingListeners too are told of pods."""
+    clock, journal, end = VirtualClock(start), Journal(), start + seconds
     async with AsyncExitStack() as stack:
         world = cluster.build(clock)
         loop = Loop(world, journal, clock, listeners, idle=float("inf"))
         shelves = await stack.enter_async_context(opened(sources, loop.site))
         loop.furnish(shelves, wait=None)
         loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
+        placing = [one for one in listeners if isinstance(one, PlacingListener)]
+        placer = Placer(world, loop.look, journal, clock, placing)
+        placer.furnish(shelves, wait=None)
+        placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        moving = [one for one in listeners if isinstance(one, MovingListener)]
+        mover = Mover(world, loop.look, placer, journal, clock, moving)
         await loop.tick(start)
-        if pools:
-            concerned = [one for one in listeners if isinstance(one, PlacingListener)]
-            placer = Placer(world, loop.look, journal, clock, concerned)
-            placer.furnish(shelves, wait=None)
-            placer.adopt(pools)
-            await _together(loop, placer, world, clock, start + seconds)
-        while clock.now() < start + seconds:
+        if placer.pools:
+            beside: list[Placer | Mover] = [placer]
+            if any(map(moves, placer.pools)):
+                beside.append(mover)
+            await _together(loop, beside, world, clock, end)
+        while clock.now() < end:
             await loop.step()
             await loop.drain()
     return journal
 
 
-async def _together(loop: Loop, placer: Placer, world: SimulatedCluster, clock: Clock, end: float) -> None:
-    """Both, each at its times; and the cluster tells at once what happens in it, as an API server does."""
-    due = placer.due()
-    while (now := min(loop.due(), due, world.next)) < end:
+async def _together(
+    loop: Loop, beside: Sequence[Placer | Mover], world: SimulatedCluster, clock: Clock, end: float
+) -> None:
+    """All loops, each at its times; and the cluster tells at once what happens in it, as an API server does."""
+    due = [one.due() for one in beside]
+    while (now := min(loop.due(), world.next, *due)) < end:
         await clock.sleep_until(now)
         await world.observe(now, frozenset())
         if loop.due() <= now:
             await loop.step()
             await loop.drain()
-        if due <= now:
-            await placer.turn()
-            await placer.drain()
-            due = placer.due()
-        due = min(due, placer.due())
+        for index, one in enumerate(beside):
+            if due[index] <= now:
+                await one.turn()
+                await one.drain()
+                due[index] = one.due()
+        # What was done may have stirred the others; who waits for a time of its own does not wait anew.
+        due = [min(known, one.due()) for known, one in zip(due, beside, strict=True)]
     await clock.sleep_until(end)
 
 
@@ -156,7 +167,10 @@ def site(
 
 def check_strategy(strategy: Strategy) -> list[str]:
     """What a strategy does that no strategy may, a line each: fail or answer nonsense where data are missing,
-    wish for less on what it cannot know, change what it is shown, or answer twice differently."""
+    wish for less on what it cannot know, change what it is shown, or answer twice differently. One for the pods of a
+    pool is tried on pools instead."""
+    if implemented(type(strategy)) & PLACING:
+        return faults(strategy)
     problems = []
     for name, trial in _trials().items():
         seen = _completed(trial, strategy.reads())

@@ -11,7 +11,7 @@ from math import isfinite
 from msgspec import Struct
 
 from elasticd.actions import Bind, Evict, Nominate
-from elasticd.columns import ESTIMATE
+from elasticd.columns import ESTIMATE, estimated
 from elasticd.model import Pod, Readings, Sample
 from elasticd.placements import PodOutcome
 from elasticd.policy import PoolPolicy
@@ -27,12 +27,13 @@ By = Mapping[str, Mapping[str, float]]
 
 
 class Known(Struct, frozen=True, eq=False):
-    """What nodes use (measured, with what new pods are thought to add), the most they used of late, and what pods use;
-    each by series."""
+    """What nodes use (measured, with what new pods are thought to add), the most they used of late, what pods use, and
+    what nodes were measured to use and nothing else; each by series."""
 
     use: By
     peaks: By
     pods: By
+    measured: By
 
 
 class Wants(Struct, frozen=True):
@@ -57,17 +58,24 @@ class Views:
         at = {name: _trusted([said.nodes.get(name, {}) for said in readings], oldest, now) for name in wants.nodes}
         self._bound = {uid: one for uid, one in self._bound.items() if now - one[2] <= NEW + policy.max_age}
         peaks = {name: self._peak(policy, name, found, now) for name, found in at.items()}
-        use = {name: {node: value for node, (value, _) in found.items()} for name, found in at.items()}
-        for name in use.keys() & ESTIMATE.keys():
-            self._estimate(name, use[name], at[name])
+        measured = {name: {node: value for node, (value, _) in found.items()} for name, found in at.items()}
+        use = {name: self._estimate(name, measured[name], found) for name, found in at.items()}
         pods = {name: _trusted([said.pods.get(name, {}) for said in readings], oldest, now) for name in wants.pods}
-        return Known(use, peaks, {name: {pod: one[0] for pod, one in found.items()} for name, found in pods.items()})
+        used = {name: {pod: one[0] for pod, one in found.items()} for name, found in pods.items()}
+        return Known(use, peaks, used, measured)
 
-    def _estimate(self, series: str, use: dict[str, float], at: Mapping[str, tuple[float, float]]) -> None:
+    def _estimate(
+        self, series: str, measured: dict[str, float], at: Mapping[str, tuple[float, float]]
+    ) -> Mapping[str, float]:
+        """What is measured, with what those add that were bound too late to be in it."""
+        if series not in ESTIMATE or not self._bound:
+            return measured
+        use = dict(measured)
         for pod, node, bound in self._bound.values():
             found = at.get(node)
             if found is not None and found[1] < bound + NEW:
-                use[node] += ESTIMATE[series] * pod.counted.get(series, 0.0)
+                use[node] += estimated(pod, series)
+        return use
 
     def _peak(
         self, policy: PoolPolicy, series: str, found: Mapping[str, tuple[float, float]], now: float

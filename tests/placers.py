@@ -3,7 +3,8 @@
 Knows what makes a pod fit and who is less important; knows no strategy that is shipped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,23 @@ class Heard(Told):
         super().__init__()
         self.placings: list[PodDecision] = []
         self.placeds: list[PodOutcome] = []
+        self.counts: dict[str, dict[str, int]] = {}
+        self.names: set[str] = set()
 
     def placing(self, decision: PodDecision) -> None:
         self.placings.append(decision)
 
     def placed(self, outcome: PodOutcome) -> None:
         self.placeds.append(outcome)
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """How long plans take is nobody's business here."""
+
+    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
+        self.counts[policy] = dict(counts)
+
+    def pools(self, names: AbstractSet[str]) -> None:
+        self.names = set(names)
 
     def did(self, action: str) -> list[tuple[float, str, str]]:
         """When an action was done, about which pod, and on which node."""

@@ -4,9 +4,16 @@ Knows the model and how a plan is asked for; knows no strategy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
+
+from elasticd import testing
 from elasticd.columns import Columns, Ledger
+from elasticd.config_pools import load_pool
+from elasticd.errors import ConfigError
 from elasticd.model import Container, Node, Pod
 from elasticd.needs import Needs
 from elasticd.placements import DisruptionBudget, PodDecision, PoolObservation
@@ -68,3 +75,13 @@ def planned(
     policy = PoolPolicy(name="pool", pool=pool or PoolSelect(), strategies=tuple(strategies), mode="act")
     observation = PoolObservation(NOW, tuple(pending), budgets=budgets, confirmed=NOW, **more)
     return plan(PoolCase(policy, observation, view, Hooks(strategies)))
+
+
+def refused(folder: Path, plugin: ModuleType, table: str) -> str:
+    """The one line by which a pool policy with this strategy is refused, without the file's name."""
+    path = folder / "pool.toml"
+    path.write_text(f"[pool]\n[[strategy]]\n{table}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_pool(path, testing.registry(plugin))
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")

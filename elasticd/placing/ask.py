@@ -12,6 +12,7 @@ from msgspec import Struct
 from elasticd.asking import Asks, Heard
 from elasticd.columns import Columns
 from elasticd.model import Failure
+from elasticd.moves import Move, PoolPast
 from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Victims
 from elasticd.policy import PoolPolicy
 from elasticd.words import one_line, shown
@@ -25,10 +26,12 @@ class PoolCase(Struct, frozen=True, eq=False):
     columns: Columns
     hooks: Asks
     off: frozenset[str] = frozenset()
+    past: PoolPast = PoolPast()
 
     def ask(self, hook: str, **more: Any) -> Heard:
         """The answers of one hook; nonsense becomes a failure."""
-        arguments = {"policy": self.policy, "nodes": self.columns, "observation": self.observation, **more}
+        seen = {"nodes": self.columns, "observation": self.observation, "past": self.past}
+        arguments = {"policy": self.policy, **seen, **more}
         said, read, size = self.hooks.ask(hook, arguments, self.off), _READ[hook], len(self.columns.names)
         good: list[tuple[str, Any]] = []
         bad: list[Failure] = list(said.failures)
@@ -84,10 +87,19 @@ def _victims(value: Any, _: int) -> None:
         raise TypeError("must be Victims")
 
 
+def _moves(value: Any, _: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(one, Move) for one in value):
+        raise TypeError("must be a sequence of Moves")
+    if not all(np.isfinite(one.benefit) and np.isfinite(one.disruption) for one in value):
+        raise ValueError("benefit and disruption must be finite")
+
+
 _READ: Mapping[str, Callable[[Any, int], None]] = {
     "filter_nodes": _refusals,
     "select_nodes": _selection,
     "score_nodes": _scores,
     "place_pods": _placements,
     "select_victims": _victims,
+    "rebind_pods": _moves,
+    "rebalance_nodes": _moves,
 }

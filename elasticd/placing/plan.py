@@ -4,7 +4,6 @@ Pure. Each pod sees those before it in place. Knows the order of the questions; 
 """
 
 from collections.abc import Sequence
-from math import nan
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +24,7 @@ from elasticd.placements import (
     Selection,
 )
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.lack import lacking
 from elasticd.placing.order import in_order
 from elasticd.placing.room import Budgets, Room, make_room
 
@@ -53,26 +53,33 @@ class Ranked(Struct, frozen=True, eq=False):
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     """Decisions about all pending pods, in the order in which they were made."""
-    state = _Plan(case)
+    state = Draft(case)
     pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved)
     if case.hooks.heeds("place_pods"):
         return state.together(pods)
     return tuple([state.one(pod) for pod in pods])
 
 
-class _Plan:
+def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
+    """The plan where none could be made: every pod waits, and is told why."""
+    state = Draft(case)
+    failures = (Failure("elasticd", "", message),)
+    return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
+
+
+class Draft:
     """A plan that is being made: `columns` and `budgets` change with each decision."""
 
     def __init__(self, case: PoolCase) -> None:
-        self._case, self._columns = case, case.columns
-        self._budgets = Budgets(case.observation.budgets)
+        self._case, self.columns = case, case.columns
+        self.budgets = Budgets(case.observation.budgets)
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Ask about all at once, and then check each where it was put. One that was put nowhere waits, or has others
         give way."""
-        found = {pod.uid: self._look(pod) for pod in pods if not _left(pod)}
+        found = {pod.uid: self.look(pod) for pod in pods if not _left(pod)}
         open_ = [pod for pod in pods if pod.uid in found]
-        candidates = [Candidate(pod, self._allowed(found[pod.uid])) for pod in open_]
+        candidates = [Candidate(pod, self.allowed(found[pod.uid])) for pod in open_]
         heard = self._case.ask("place_pods", pods=candidates)
         places: dict[str, Placement] = {}
         for _, placements in heard.values:
@@ -84,36 +91,36 @@ class _Plan:
     def one(self, pod: Pod, place: Placement | None = None, failures: tuple[Failure, ...] = ()) -> PodDecision:
         """The decision about a pod, as things stand after those before it."""
         if why := _left(pod):
-            return self._decision(pod, "wait" if pod.needs.gated else "leave", *why)
-        found = self._look(pod)
+            return self.decision(pod, "wait" if pod.needs.gated else "leave", *why)
+        found = self.look(pod)
         failures += found.failures
         if failures:
-            return self._decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
+            return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
         if found.bound is not None and found.bound.fault:
-            return self._decision(pod, "wait", "InvalidBinding", found.bound.fault, found)
-        allowed = self._allowed(found)
+            return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found)
+        allowed = self.allowed(found)
         if self._case.hooks.heeds("place_pods"):
             allowed = _only(allowed, place)
-        ranked = self._rank(pod)
+        ranked = self.rank(pod)
         if ranked.failures:
-            return self._decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
+            return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
         if allowed.any():
             return self._bind(pod, allowed, found, ranked)
         return self._no_place(pod, found, ranked)
 
-    def _look(self, pod: Pod) -> Found:
+    def look(self, pod: Pod) -> Found:
         """What stands against each node, and what the pod is bound to."""
         filters, selections = self._case.ask("filter_nodes", pod=pod), self._case.ask("select_nodes", pod=pod)
-        refusals = [refusal for _, said in filters.values for refusal in said]
-        size = len(self._columns.names)
+        bound = _narrowed([selection for _, selection in selections.values])
+        refusals = [_yielding(refusal, bound) for _, said in filters.values for refusal in said]
+        size = len(self.columns.names)
         cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
         for one in refusals:
             (cured if one.curable else refused).__ior__(one.nodes)
-        bound = _narrowed([selection for _, selection in selections.values])
         failures = filters.failures + selections.failures
         return Found(~(cured | refused), cured & ~refused, _counts(refusals), bound, failures)
 
-    def _allowed(self, found: Found) -> Mask:
+    def allowed(self, found: Found) -> Mask:
         """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
         bound = found.bound
         if bound is None or (bound.unmatched == "any" and not bound.nodes.any()):
@@ -121,23 +128,24 @@ class _Plan:
         within = found.fits & bound.nodes
         return found.fits if bound.full == "any" and bound.nodes.any() and not within.any() else within
 
-    def _rank(self, pod: Pod) -> Ranked:
+    def rank(self, pod: Pod) -> Ranked:
+        """The scores of all nodes for a pod."""
         heard = self._case.ask("score_nodes", pod=pod)
-        total = np.zeros(len(self._columns.names), dtype=np.float64)
+        total = np.zeros(len(self.columns.names), dtype=np.float64)
         parts = {name: scores.weight * scores.values for name, scores in heard.values}
         for part in parts.values():
             total += part
         return Ranked(total, parts, heard.failures)
 
     def _bind(self, pod: Pod, allowed: Mask, found: Found, ranked: Ranked) -> PodDecision:
-        best = self._best(allowed, ranked.total)
-        node = self._columns.names[best[0]]
-        self._columns.take(best[0], pod)
+        best = self.best(allowed, ranked.total)
+        node = self.columns.names[best[0]]
+        self.columns.take(best[0], pod)
         bind = Bind(pod.ref, pod.uid, node, "")
-        shown = tuple(_shown(index, self._columns, ranked) for index in best)
-        return self._decision(pod, "bind", "Placed", "", found, ranked, node=node, scores=shown, actions=(bind,))
+        shown = tuple(_shown(index, self.columns, ranked) for index in best)
+        return self.decision(pod, "bind", "Placed", "", found, ranked, node=node, scores=shown, actions=(bind,))
 
-    def _best(self, allowed: Mask, total: Column) -> list[int]:
+    def best(self, allowed: Mask, total: Column) -> list[int]:
         """The best nodes, best first. Where the score is not known it is the worst; equal ones go by the room left, as
         a part of what there is, then by name."""
         places = np.flatnonzero(allowed)
@@ -154,45 +162,47 @@ class _Plan:
         for more."""
         left = np.zeros(len(places), dtype=np.float64)
         for resource, unit in (("cpu", 1000.0), ("memory", 2.0**30)):
-            columns = self._columns
+            columns = self.columns
             left += (columns.allocatable(resource)[places] - columns.requested(resource)[places]) / unit
         return left
 
     def _no_place(self, pod: Pod, found: Found, ranked: Ranked) -> PodDecision:
         """It fits nowhere it may go: others give way, or it waits."""
-        bound, columns = found.bound, self._columns
-        message = _unavailable(len(columns.names), found)
+        bound, columns = found.bound, self.columns
+        message = unavailable(len(columns.names), found)
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
-            return self._decision(pod, "wait", "NoNodeMatches", f"{message}; {bound.why}", found, ranked)
+            mend = lacking(columns, pod, found.curable, bound)
+            return self.decision(pod, "wait", "NoNodeMatches", message, found, ranked, mend=mend)
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and any(one.deleted for one in columns.pods(node)):
             columns.take(node, pod)  # what has been freed so far is not another's
             text = f"waits until others have left {pod.nominated}"
-            return self._decision(pod, "wait", "Nominated", text, found, ranked, node=pod.nominated)
+            return self.decision(pod, "wait", "Nominated", text, found, ranked, node=pod.nominated)
         places, forced = _places(found)
         if places is not None and pod.needs.preempts and self._case.hooks.heeds("select_victims"):
-            room, failures = make_room(self._case, pod, places, ranked.total, self._budgets, forced=forced)
+            room, failures = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
             if room is not None:
                 return self._preempt(pod, found, ranked, room)
             if failures:
-                return self._decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
-        return self._decision(pod, "wait", "Unschedulable", message, found, ranked)
+                return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
+        mend = lacking(columns, pod, found.curable, bound)
+        return self.decision(pod, "wait", "Unschedulable", message, found, ranked, mend=mend)
 
     def _preempt(self, pod: Pod, found: Found, ranked: Ranked, room: Room) -> PodDecision:
         for victim in room.victims:
-            self._columns.release(room.node, victim)
-            self._budgets.spend(victim)
-        self._columns.take(room.node, pod)
-        name = self._columns.names[room.node]
-        shown = (_shown(room.node, self._columns, ranked),)
+            self.columns.release(room.node, victim)
+            self.budgets.spend(victim)
+        self.columns.take(room.node, pod)
+        name = self.columns.names[room.node]
+        shown = (_shown(room.node, self.columns, ranked),)
         actions = room.actions(pod, name)
         gone = ", ".join(f"{one.namespace}/{one.name}" for one in room.victims)
         message = f"{gone} give way on {name}" + (f": {room.why}" if room.why else "")
-        return self._decision(
+        return self.decision(
             pod, "preempt", "Preempts", message, found, ranked, node=name, scores=shown, actions=actions
         )
 
-    def _decision(
+    def decision(
         self,
         pod: Pod,
         verdict: PodVerdict,
@@ -202,6 +212,7 @@ class _Plan:
         ranked: Ranked | None = None,
         **more: object,
     ) -> PodDecision:
+        """A record of what was found."""
         policy, at = self._case.policy, self._case.observation.at
         decision = PodDecision(
             id=f"{policy.name}:{pod.ref}@{at:.3f}",
@@ -213,7 +224,7 @@ class _Plan:
             reason=reason,
             message=message,
             uid=pod.uid,
-            nodes=len(self._columns.names),
+            nodes=len(self.columns.names),
             refusals=found.refusals if found else {},
             binding=found.bound.why if found and found.bound else "",
             failures=(found.failures if found else ()) + (ranked.failures if ranked else ()),
@@ -242,6 +253,13 @@ def _narrowed(selections: Sequence[Selection]) -> Selection | None:
     return Selection(nodes, why, wait, full, next((one.fault for one in selections if one.fault), ""))  # type: ignore[arg-type]
 
 
+def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:
+    """A refusal as it counts for a pod that is bound."""
+    if bound is None or not refusal.yields:
+        return refusal
+    return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
+
+
 def _places(found: Found) -> tuple[Mask | None, bool]:
     """Where others may give way for a pod, None for nowhere; and whether its binding asks for it."""
     bound = found.bound
@@ -266,16 +284,19 @@ def _only(allowed: Mask, place: Placement | None) -> Mask:
 
 
 def _shown(index: int, columns: Columns, ranked: Ranked) -> NodeScore:
-    def known(value: float) -> float:
-        return nan if np.isnan(value) else float(value)
+    def known(value: float) -> float | None:
+        return None if np.isnan(value) else float(value)
 
     parts = {name: known(part[index]) for name, part in ranked.parts.items()}
     return NodeScore(columns.names[index], known(ranked.total[index]), parts)
 
 
-def _unavailable(nodes: int, found: Found) -> str:
+def unavailable(nodes: int, found: Found) -> str:
     """As kube-scheduler says it: the most frequent reason is not first, but the first by name."""
     reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in found.refusals.items()))
     fits = int(np.count_nonzero(found.fits))
-    told = f"0/{nodes} nodes are available" if found.bound is None else f"{fits}/{nodes} nodes would take it"
+    bound = found.bound
+    if bound is not None and fits:
+        return f"{fits}/{nodes} nodes would take it, none that matches {bound.why}"
+    told = f"0/{nodes} nodes are available"
     return f"{told}: {reasons}" if reasons else told

@@ -105,6 +105,7 @@ def test_a_pod_without_room_is_bound_when_another_has_ended() -> None:
     heard = play(bare("first", cpu="1", run_seconds=50), bare("second", cpu="1", at=5), nodes=nodes)
     assert [(round(at), name) for at, name, _ in heard.did("bind")] == [(0, "first"), (52, "second")]
     waits = [one for one in heard.placings if one.verdict == "wait"]
+    assert (heard.names, heard.counts) == ({"pool"}, {"pool": {}})
     assert {(one.pod.name, one.message) for one in waits} == {("second", "0/1 nodes are available: 1 Insufficient cpu")}
 
 

@@ -1,6 +1,6 @@
 """What happens between a plan and what it asks for, on a simulated cluster that answers as a real one does."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -33,11 +33,12 @@ class Race(Heard):
     async def _look(self, now: float) -> Snapshot:
         return await self.play.cluster.observe(now, frozenset({("apps/v1", "Deployment")}))
 
-    async def _plan(self, case: PoolCase) -> tuple[PodDecision, ...]:
-        decisions = plan(case)
-        if any(one.actions for one in decisions) and self._meanwhile:
+    async def _plan(self, cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
+        plans: list[tuple[PodDecision, ...] | str] = [plan(case) for case in cases]
+        acts = any(one.actions for decisions in plans for one in decisions if isinstance(one, PodDecision))
+        if acts and self._meanwhile:
             await self._meanwhile.pop()(self.play)
-        return decisions
+        return plans
 
     async def to(self, t: float) -> "Race":
         while self.play.clock.now() < START + t:
