@@ -118,7 +118,7 @@ async def simulate(
         placer.furnish(shelves, wait=None)
         placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
         moving = [one for one in listeners if isinstance(one, MovingListener)]
-        mover = Mover(world, loop.look, placer, journal, clock, moving)
+        mover = Mover(world, placer, journal, clock, moving)
         await loop.tick(start)
         if placer.pools:
             beside: list[Placer | Mover] = [placer]

@@ -43,7 +43,7 @@ class Lesser(Strategy, tag="lesser", frozen=True):
 
     @hookimpl
     def select_victims(self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation) -> Victims | None:
-        spent = frozenset[str]().union(*[one.pods for one in observation.budgets if one.allowed < 1])
+        spent = frozenset[str]().union(*[one.pods for one in observation.budgets or () if one.allowed < 1])
         lesser = [one for one in nodes.pods(node) if one.needs.priority < pod.needs.priority and not one.deleted]
         going: list[Pod] = []
         for one in sorted(lesser, key=lambda one: (one.needs.priority, one.name)):

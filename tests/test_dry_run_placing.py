@@ -6,12 +6,15 @@ import pytest
 
 from elasticd.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.cluster.dry_run import DryRun, DryRunSnapshot
+from elasticd.cluster.pretended import Pretence, PretendedPods
 from elasticd.journal import Journal
 from elasticd.model import Pod, Ref
 from elasticd.placer import Placer
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import SMALL, Placed, bare, ours
+from tests.clusters import Shown
 from tests.placers import Heard, pool
+from tests.pools import pod
 
 NODE = {"name": "n", "count": 2, "cpu": "1", "memory": "4Gi"}
 
@@ -88,12 +91,28 @@ async def test_what_a_budget_allows_is_spent_in_a_dry_run_too() -> None:
     dry = Dry(ours(replicas=2), budgets=[budget])
     for name in ("web-000001", "web-000002"):
         await dry.real.bind(0, name, "n-1")
-    assert [one.allowed for one in (await dry.look(5)).budgets()] == [1]
+    assert [one.allowed for one in (await dry.look(5)).budgets() or ()] == [1]
     assert (await dry.act(5, Evict, "web-000001", "n-1")).result == "done"
     answer = await dry.act(5, Evict, "web-000002", "n-1")
     assert (answer.result, answer.reason) == ("refused", "Budget")
-    (left,) = (await dry.look(6)).budgets()
+    (left,) = (await dry.look(6)).budgets() or ()
     assert (len(left.pods), left.allowed) == (1, 0)
+
+
+async def test_where_budgets_are_not_known_nobody_would_have_been_evicted() -> None:
+    class Blind(Shown):
+        def on_nodes(self) -> dict[str, tuple[Pod, ...]]:
+            return {"n": (lesser,)}
+
+        def budgets(self) -> None:
+            return None
+
+    lesser = pod("lesser", on="n")
+    pods = PretendedPods(Blind(), Pretence(), {})
+    answer = pods.after(Evict(lesser.ref, lesser.uid, "n"))
+    assert isinstance(answer, Answer)
+    assert (answer.result, answer.reason) == ("refused", "Budget")
+    assert pods.budgets() is None
 
 
 async def test_a_pod_that_would_have_been_bound_and_then_evicted_waits_again() -> None:

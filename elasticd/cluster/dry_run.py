@@ -93,7 +93,7 @@ class DryRunSnapshot:
         """The pods that would be on each node."""
         return self._placed.on_nodes()
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """All PodDisruptionBudgets, less what would have been evicted."""
         return self._placed.budgets()
 

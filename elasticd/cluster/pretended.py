@@ -89,8 +89,8 @@ class PretendedPods:
             )
         return self._rooms
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """What budgets would still allow."""
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
+        """What budgets would still allow; None: they are not known."""
         found, gone = self._real.budgets(), self.pretence.gone
         if not found or not gone:
             return found
@@ -132,8 +132,10 @@ class PretendedPods:
             return _conflict(f"{evict.workload} of uid {evict.uid} is not on {evict.node}")
         if evict.uid in told.gone or pod.deleted:
             return told
-        spent = [one.name for one in self.budgets() or () if evict.uid in one.pods and one.allowed < 1]
-        if spent:
+        budgets = self.budgets()
+        if budgets is None:
+            return Answer("refused", 0, "dry run: budgets are not known", "Budget")
+        if spent := [one.name for one in budgets if evict.uid in one.pods and one.allowed < 1]:
             return Answer("refused", 0, f"dry run: budget {spent[0]} allows none", "Budget")
         return replace(told, gone={**told.gone, evict.uid: pod})
 

@@ -102,7 +102,9 @@ print(day.did("bind"))
 
 def test_a_pod_without_room_is_bound_when_another_has_ended() -> None:
     nodes = [{"name": "n", "cpu": "1", "memory": "8Gi"}]
-    heard = play(bare("first", cpu="1", run_seconds=50), bare("second", cpu="1", at=5), nodes=nodes)
+    heard = play(
+        bare("first", cpu="1", run_seconds=50), bare("second", cpu="1", at=5), policies=[pool(Fits())], nodes=nodes
+    )
     assert [(round(at), name) for at, name, _ in heard.did("bind")] == [(0, "first"), (52, "second")]
     waits = [one for one in heard.placings if one.verdict == "wait"]
     assert (heard.names, heard.counts) == ({"pool"}, {"pool": {}})
