@@ -155,14 +155,24 @@ class Placer:
 
     async def step(self) -> None:
         """Wait for something to do, and tick."""
-        now = self._clock.now()
-        due = min((rest.until for rest in self._rests.values()), default=inf)
-        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
-        until = min(max(due, now + NUDGE), beat)
+        until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + NUDGE))
+        await self.turn()
+
+    def due(self) -> float:
+        """When it looks next, from now on: as often as a policy says, or when a pod has rested, or soon after
+        something has happened."""
+        now = self._clock.now()
+        rested = min((rest.until for rest in self._rests.values()), default=inf)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
+        return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
+
+    async def turn(self) -> None:
+        """Tick now, for what has happened meanwhile too."""
+        if self._stirred.is_set():
             self._stirred.clear()
             self._wake(self._clock.now())
         await self.tick(self._clock.now())
