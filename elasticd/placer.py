@@ -8,14 +8,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import islice
 from math import inf
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from elasticd.acting import announce
-from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
+from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.columns import Columns, report
@@ -25,12 +26,12 @@ from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObserva
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
+from elasticd.pod_acting import PodAction, carry_out
 from elasticd.policy import PoolPolicy
 from elasticd.pool import Pool
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 from elasticd.views import Views, Wants
-from elasticd.words import raised
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
@@ -55,6 +56,8 @@ REPEAT = 60.0
 
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
+
+NOT_WANTED = "NotWanted"
 
 _WAITING = ("wait", "leave")
 
@@ -330,9 +333,10 @@ class Placer:
         failed = True
         try:
             for action in decision.actions:
-                if not await self._done(decision, pod, action):
-                    if isinstance(action, Evict):  # no room is made, so none is kept free
-                        await self._done(decision, pod, Nominate(pod.ref, pod.uid, ""))
+                outcome = await self._do(decision, pod, action)
+                if outcome.result != "done":
+                    if isinstance(action, Evict) and outcome.reason != NOT_WANTED:  # no room is made, so none is kept
+                        await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
             else:
                 failed = False
@@ -344,48 +348,24 @@ class Placer:
             self._journal.flush()
             self._stirred.set()
 
-    async def _done(self, decision: PodDecision, pod: Pod, action: Bind | Evict | Nominate) -> bool:
+    async def _do(self, decision: PodDecision, pod: Pod, action: PodAction) -> PodOutcome:
         """Do one thing, and write down what came of it."""
-        outcome = await self._do(decision, action, pod)
+        async with self._slots:
+            outcome = await carry_out(self._clock, decision, action, partial(self._ask_for, action, pod))
         self._journal.append(outcome)
         for listener in self._listeners:
             listener.placed(outcome)
         self.views.did(pod, action, outcome)
-        return outcome.result == "done"
+        return outcome
 
-    async def _carry_out(self, action: Bind | Evict | Nominate, pod: Pod) -> Answer:
-        """Do it; but nobody is evicted for a pod that waits no longer."""
+    async def _ask_for(self, action: PodAction, pod: Pod) -> Answer:
+        """Let it be done; but nobody is evicted for a pod that waits no longer."""
         if isinstance(action, Evict):
             snapshot = await self.look(self._clock.now())
             if all(one.uid != pod.uid for one in snapshot.pending()):
                 text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
-                return Answer("conflict", message=text, reason="NotWanted")
+                return Answer("conflict", message=text, reason=NOT_WANTED)
         return await self._cluster.act(action)
-
-    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate, pod: Pod) -> PodOutcome:
-        async with self._slots:
-            begun = self._clock.now()
-            try:
-                answer = await self._carry_out(action, pod)
-                result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
-            except asyncio.CancelledError:
-                result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
-            except Exception as error:
-                result, code, message, reason = "failed", 0, raised(error), type(error).__name__
-        return PodOutcome(
-            decision=decision.id,
-            at=self._clock.now(),
-            policy=decision.policy,
-            pod=decision.pod,
-            about=action.workload,
-            action=_word(action),
-            node=action.node,
-            result=result,
-            code=code,
-            message=message,
-            reason=reason,
-            seconds=self._clock.now() - begun,
-        )
 
     async def nodes(self) -> list[NodeReport]:
         """Every node of every pool, as a person looks at it."""
@@ -407,16 +387,6 @@ class Placer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate"]:
-    match action:
-        case Bind():
-            return "bind"
-        case Evict():
-            return "evict"
-        case Nominate():
-            return "nominate"
 
 
 def _is_old(last: PodDecision, decision: PodDecision) -> bool:
