@@ -4,7 +4,7 @@ Knows nodes, the pods on them and what they are promised within one plan; knows 
 change from one plan to the next is not counted again.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil, isfinite, nan
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.model import Node, Pod
+from elasticd.needs import Repel
 from elasticd.placements import Column, Mask, NodeReport, Whole
 from elasticd.units import milli
 
@@ -140,6 +141,7 @@ class Columns:
         self._promised: dict[str, tuple[int, Pod]] = {}
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
+        self._repels: set[tuple[str, Repel]] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,6 +220,12 @@ class Columns:
             found = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
         return _shown(found)
 
+    def repels(self) -> Collection[tuple[str, Repel]]:
+        """By which rules pods keep others off."""
+        if self._repels is None:
+            self._repels = {found for pods in self._special for pod in pods for found in _rules(pod)}
+        return self._repels
+
     def take(self, index: int, pod: Pod) -> None:
         """Promise a node to a pod."""
         self._promised[pod.uid] = index, pod
@@ -268,6 +276,8 @@ class Columns:
         if _special(pod):
             left = tuple(one for one in self._special[index] if one.uid != pod.uid)
             self._special[index] = (*left, pod) if sign > 0 else left
+            if sign > 0 and self._repels is not None:
+                self._repels.update(_rules(pod))
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
 
@@ -315,6 +325,10 @@ def _taken(pod: Pod) -> dict[str, int]:
 
 def _special(pod: Pod) -> bool:
     return bool(pod.needs.ports or pod.needs.disks or pod.needs.repels)
+
+
+def _rules(pod: Pod) -> list[tuple[str, Repel]]:
+    return [(pod.namespace, rule) for rule in pod.needs.repels]
 
 
 def _mask(values: list[bool]) -> Mask:

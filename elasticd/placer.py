@@ -115,7 +115,7 @@ class Placer:
         listeners: Sequence[PlacingListener] = (),
         planner: Planner = at_once,
     ) -> None:
-        self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
+        self._cluster, self.look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self._planner = listeners, planner
         self.pools: tuple[Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
@@ -175,7 +175,7 @@ class Placer:
         """Plan for every pool that has pods to place, and begin what was decided."""
         if not self.pools or not self._cluster.leading:
             return
-        snapshot = await self._look(now)
+        snapshot = await self.look(now)
         pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
@@ -332,7 +332,7 @@ class Placer:
     async def _carry_out(self, action: Bind | Evict | Nominate, pod: Pod) -> Answer:
         """Do it; but nobody is evicted for a pod that waits no longer."""
         if isinstance(action, Evict):
-            snapshot = await self._look(self._clock.now())
+            snapshot = await self.look(self._clock.now())
             if all(one.uid != pod.uid for one in snapshot.pending()):
                 text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
                 return Answer("conflict", message=text, reason="NotWanted")
@@ -366,7 +366,7 @@ class Placer:
     async def nodes(self) -> list[NodeReport]:
         """Every node of every pool, as a person looks at it."""
         now = self._clock.now()
-        snapshot = await self._look(now)
+        snapshot = await self.look(now)
         found: list[NodeReport] = []
         for pool in self.pools:
             readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)

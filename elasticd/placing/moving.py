@@ -128,19 +128,16 @@ class _Draft:
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     """Why a pod may not be moved under these settings."""
-    if pod.deleted:
-        return "Leaving", "it is being deleted"
-    if pod.namespace in table.spared:
-        return "Spared", f"pods of {pod.namespace} stay"
-    if pod.needs.local and not table.local_storage:
-        return "LocalStorage", "what it has stored on its node would be lost"
-    if pod.needs.claims and not table.claims:
-        return "Claims", "it uses persistent volume claims"
-    if not pod.owner[0] and not table.bare:
-        return "Bare", "it has no controller"
-    if pod.started is None or at - pod.started < table.min_age:
-        return "Young", f"it has not run for {table.min_age:g} s"
-    return None
+    young = pod.started is None or at - pod.started < table.min_age
+    reasons = (
+        (pod.deleted, "Leaving", "it is being deleted"),
+        (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
+        (pod.needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
+        (pod.needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),
+        (not pod.owner[0] and not table.bare, "Bare", "it has no controller"),
+        (young, "Young", f"it has not run for {table.min_age:g} s"),
+    )
+    return next(((word, why) for holds, word, why in reasons if holds), None)
 
 
 def _siblings(case: PoolCase) -> Counter[str]:
