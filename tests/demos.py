@@ -10,6 +10,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.config_pools import load_pools
 from elasticd.plugins import discover
+from elasticd.policy import Policy, PoolPolicy
 from elasticd.records import Decision, Outcome
 from elasticd.testing import simulate
 from tests.placers import Heard
@@ -30,7 +31,8 @@ def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_b
     pools, more = load_pools(settings.policies, registry)
     assert errors + more == []
     assert isinstance(settings.cluster, Simulated)
-    chosen = [policy for policy in (*policies, *pools) if only in ("", policy.name)]
+    whole: list[Policy | PoolPolicy] = [*policies, *pools]
+    chosen = [policy for policy in whole if only in ("", policy.name)]
     sources = [source for source in settings.sources if told_by_others or not source.pushes]
     asyncio.run(simulate(settings.cluster, chosen, seconds, sources=sources, listeners=[told], start=start))
     return told
