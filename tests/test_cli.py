@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
 
 def words(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_what_only_an_api_server_or_a_fit_needs_is_not_imported_at_start() -> None:
+    heavy = {"kubernetes_asyncio", "numpy", "pyarrow", "scipy"}
+    code = f"import sys; from elasticd import cli, plugins; plugins.discover(); print({heavy!r} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_explain_says_each_item_of_the_decision(capsys: pytest.CaptureFixture[str], state: Path) -> None:

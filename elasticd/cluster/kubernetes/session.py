@@ -7,14 +7,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.credentials import Credentials
 from elasticd.cluster.kubernetes.wire import Status
+
+if TYPE_CHECKING:
+    from elasticd.cluster.kubernetes.credentials import Credentials
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -69,7 +71,7 @@ class Request(Struct, frozen=True, kw_only=True):
 class Session:
     """A pool of connections to one API server. `async with Session(...)` opens and closes it."""
 
-    def __init__(self, credentials: Credentials, timeout: float, calls: Calls | None = None) -> None:
+    def __init__(self, credentials: "Credentials", timeout: float, calls: Calls | None = None) -> None:
         self._credentials = credentials
         self._timeout = timeout
         self._calls = calls
