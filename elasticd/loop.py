@@ -76,7 +76,8 @@ class Loop:
         self.stock: Stock[Key] = Stock((), self._ready)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
-        self._stirred = asyncio.Event()
+        self._stirred = False
+        self._pausing: asyncio.Task[None] | None = None
         self._roll = Roll(())
         self._schedule: Schedule[Key] = Schedule()
         self._seen: dict[Key, Seen] = {}
@@ -94,7 +95,7 @@ class Loop:
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""
         self._news[subject, key] = None
-        self._stirred.set()
+        self._stir()
 
     @property
     def site(self) -> Site:
@@ -129,27 +130,33 @@ class Loop:
         latest = self._clock.now() + self._idle
         due = self._schedule.next() if self._cluster.leading else None
         until = latest if due is None else min(due, latest)
-        if not self._stirred.is_set():
+        if not self._stirred:
             await self._pause(until)
-        if self._stirred.is_set():
+        if self._stirred:
             await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
 
     async def _pause(self, until: float) -> None:
         """Wait for that time, or for news."""
-        waits = [asyncio.ensure_future(self._clock.sleep_until(until)), asyncio.ensure_future(self._stirred.wait())]
+        self._pausing = pausing = asyncio.ensure_future(self._clock.sleep_until(until))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([pausing])
         finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            self._pausing = None
+            if pausing.cancel():
+                await asyncio.gather(pausing, return_exceptions=True)
+
+    def _stir(self) -> None:
+        """There is news: end the pause."""
+        self._stirred = True
+        if self._pausing is not None:
+            self._pausing.cancel()
 
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
         news, self._news = self._news, {}
-        self._stirred.clear()
+        self._stirred = False
         for subject, key in news:
             for concerned in self._roll.about(subject, key):
                 if concerned in self._acting:
@@ -162,7 +169,7 @@ class Loop:
         now = self._clock.now()
         for key in keys:
             self._schedule.advance(key, now)
-        self._stirred.set()
+        self._stir()
 
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""
@@ -392,8 +399,9 @@ class Loop:
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds; an action that then has no answer is told so."""
         tasks = [*self._acting.values(), *self._announcing]
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+        if not tasks:
+            return
+        await asyncio.wait(tasks, timeout=patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,5 +6,5 @@
 from hypothesis import settings
 
 settings.register_profile("quick", deadline=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.register_profile("thorough", deadline=None, max_examples=150)
 settings.load_profile("quick")
