@@ -3,8 +3,15 @@
 `quick` is what a person waits for; .ci/run asks for `thorough`, by --hypothesis-profile.
 """
 
+import gc
+
 from hypothesis import settings
 
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=150)
 settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are collected and stay: looking for cycles among them again and again finds none."""
+    gc.freeze()
