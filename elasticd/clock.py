@@ -54,3 +54,30 @@ class VirtualClock:
         """Let the time be that time."""
         self._now = max(self._now, when)
         await asyncio.sleep(0)
+
+
+class Bell:
+    """Ends somebody's wait for a time. It has rung until that is set back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: asyncio.Task[None] | None = None
+        self.rung = False
+
+    def ring(self) -> None:
+        """End the wait, or the next one before it begins."""
+        self.rung = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def wait(self, until: float) -> None:
+        """Return at that time, or when it rings."""
+        if self.rung:
+            return
+        self._waiting = waiting = asyncio.ensure_future(self._clock.sleep_until(until))
+        try:
+            await asyncio.wait([waiting])
+        finally:
+            self._waiting = None
+            if waiting.cancel():
+                await asyncio.gather(waiting, return_exceptions=True)

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out_all
-from elasticd.clock import Clock
+from elasticd.clock import Bell, Clock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
@@ -76,8 +76,7 @@ class Loop:
         self.stock: Stock[Key] = Stock((), self._ready)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
-        self._stirred = False
-        self._pausing: asyncio.Task[None] | None = None
+        self._bell = Bell(clock)
         self._roll = Roll(())
         self._schedule: Schedule[Key] = Schedule()
         self._seen: dict[Key, Seen] = {}
@@ -95,7 +94,7 @@ class Loop:
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""
         self._news[subject, key] = None
-        self._stir()
+        self._bell.ring()
 
     @property
     def site(self) -> Site:
@@ -130,33 +129,16 @@ class Loop:
         latest = self._clock.now() + self._idle
         due = self._schedule.next() if self._cluster.leading else None
         until = latest if due is None else min(due, latest)
-        if not self._stirred:
-            await self._pause(until)
-        if self._stirred:
+        await self._bell.wait(until)
+        if self._bell.rung:
             await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
 
-    async def _pause(self, until: float) -> None:
-        """Wait for that time, or for news."""
-        self._pausing = pausing = asyncio.ensure_future(self._clock.sleep_until(until))
-        try:
-            await asyncio.wait([pausing])
-        finally:
-            self._pausing = None
-            if pausing.cancel():
-                await asyncio.gather(pausing, return_exceptions=True)
-
-    def _stir(self) -> None:
-        """There is news: end the pause."""
-        self._stirred = True
-        if self._pausing is not None:
-            self._pausing.cancel()
-
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
         news, self._news = self._news, {}
-        self._stirred = False
+        self._bell.rung = False
         for subject, key in news:
             for concerned in self._roll.about(subject, key):
                 if concerned in self._acting:
@@ -169,7 +151,7 @@ class Loop:
         now = self._clock.now()
         for key in keys:
             self._schedule.advance(key, now)
-        self._stir()
+        self._bell.ring()
 
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""

@@ -1,6 +1,6 @@
 """What all tests share: properties are about what holds, not about how long it took on a busy machine.
 
-`quick` is what a person waits for; .ci/run asks for `thorough`, by --hypothesis-profile.
+`quick` is what a person waits for; .ci/run asks for `thorough` (make test HYPOTHESIS=thorough).
 """
 
 import gc
