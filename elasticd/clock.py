@@ -56,28 +56,12 @@ class VirtualClock:
         await asyncio.sleep(0)
 
 
-class Bell:
-    """Ends somebody's wait for a time. It has rung until that is set back."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._waiting: asyncio.Task[None] | None = None
-        self.rung = False
-
-    def ring(self) -> None:
-        """End the wait, or the next one before it begins."""
-        self.rung = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    async def wait(self, until: float) -> None:
-        """Return at that time, or when it rings."""
-        if self.rung:
-            return
-        self._waiting = waiting = asyncio.ensure_future(self._clock.sleep_until(until))
-        try:
-            await asyncio.wait([waiting])
-        finally:
-            self._waiting = None
-            if waiting.cancel():
-                await asyncio.gather(waiting, return_exceptions=True)
+async def pause(clock: Clock, until: float, news: asyncio.Event) -> None:
+    """Wait for that time, or for news."""
+    waits = [asyncio.ensure_future(clock.sleep_until(until)), asyncio.ensure_future(news.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

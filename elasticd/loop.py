@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out_all
-from elasticd.clock import Bell, Clock
+from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
@@ -76,7 +76,7 @@ class Loop:
         self.stock: Stock[Key] = Stock((), self._ready)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
-        self._bell = Bell(clock)
+        self._stirred = asyncio.Event()
         self._roll = Roll(())
         self._schedule: Schedule[Key] = Schedule()
         self._seen: dict[Key, Seen] = {}
@@ -94,7 +94,7 @@ class Loop:
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""
         self._news[subject, key] = None
-        self._bell.ring()
+        self._stirred.set()
 
     @property
     def site(self) -> Site:
@@ -129,8 +129,9 @@ class Loop:
         latest = self._clock.now() + self._idle
         due = self._schedule.next() if self._cluster.leading else None
         until = latest if due is None else min(due, latest)
-        await self._bell.wait(until)
-        if self._bell.rung:
+        if not self._stirred.is_set():
+            await pause(self._clock, until, self._stirred)
+        if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
@@ -138,7 +139,7 @@ class Loop:
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
         news, self._news = self._news, {}
-        self._bell.rung = False
+        self._stirred.clear()
         for subject, key in news:
             for concerned in self._roll.about(subject, key):
                 if concerned in self._acting:
@@ -151,13 +152,17 @@ class Loop:
         now = self._clock.now()
         for key in keys:
             self._schedule.advance(key, now)
-        self._bell.ring()
+        self._stirred.set()
+
+    async def look(self, now: float) -> Snapshot:
+        """The cluster as it is, with the kinds that policies are about."""
+        return await self._cluster.observe(now, self._roll.kinds)
 
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""
         self.last_tick = now
         roll = self._roll
-        self.snapshot = await self._cluster.observe(now, roll.kinds)
+        self.snapshot = await self.look(now)
         if roll is not self._roll:  # adopted meanwhile: these kinds may not be all
             return
         if roll.enrol(self.snapshot):
@@ -381,9 +386,8 @@ class Loop:
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds; an action that then has no answer is told so."""
         tasks = [*self._acting.values(), *self._announcing]
-        if not tasks:
-            return
-        await asyncio.wait(tasks, timeout=patience)
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

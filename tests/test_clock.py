@@ -1,12 +1,11 @@
 """Time: the wall clock follows no one who sets it, the virtual one only those who wait."""
 
-import asyncio
 import time
 
 import pytest
 
 from elasticd import clock
-from elasticd.clock import Bell, VirtualClock, WallClock
+from elasticd.clock import VirtualClock, WallClock
 
 
 async def test_virtual_time_passes_only_by_waiting() -> None:
@@ -54,47 +53,3 @@ def test_the_time_that_a_machine_was_suspended_counts(monkeypatch: pytest.Monkey
     before = wall.now()
     elapsed[time.CLOCK_BOOTTIME] += 600.0
     assert wall.now() - before == pytest.approx(600.0)
-
-
-class Frozen(VirtualClock):
-    """A clock whose times never come."""
-
-    async def sleep_until(self, when: float) -> None:
-        await asyncio.Event().wait()
-
-
-async def test_a_bell_ends_the_wait_it_finds() -> None:
-    bell = Bell(Frozen())
-    waiting = asyncio.create_task(bell.wait(60.0))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    bell.ring()
-    await waiting
-    assert bell.rung
-
-
-async def test_a_bell_that_has_rung_ends_every_wait_until_it_is_set_back() -> None:
-    bell = Bell(Frozen())
-    bell.ring()
-    await bell.wait(60.0)
-    await bell.wait(60.0)
-    bell.rung = False
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0):
-            await bell.wait(60.0)
-
-
-async def test_a_wait_that_no_bell_ends_ends_at_its_time() -> None:
-    clock = VirtualClock(100.0)
-    bell = Bell(clock)
-    await bell.wait(160.0)
-    assert (clock.now(), bell.rung) == (160.0, False)
-
-
-async def test_who_is_cancelled_while_it_waits_leaves_no_task() -> None:
-    waiting = asyncio.create_task(Bell(Frozen()).wait(60.0))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert asyncio.all_tasks() == {asyncio.current_task()}
