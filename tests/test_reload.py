@@ -33,6 +33,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with daemon(tmp_path_factory.mktemp("shared"), web=policy(3)) as running:
         running.replicas(3)
         yield running
+        assert running.stop() == 0
+        assert "Traceback" not in running.log
 
 
 @pytest.fixture
@@ -138,6 +140,7 @@ def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None
         put(alone, policy(4))
         alone.replicas(4)
         assert len(alone.logged("INFO 1 policy in force\n")) == 1
+        assert alone.stop() == 0
 
 
 def test_a_changed_elasticd_toml_is_not_applied_and_that_is_told(running: Daemon) -> None:
