@@ -302,16 +302,16 @@ def flapping(fault: Fault) -> Any:
 
 @pytest.mark.parametrize("fault", **table(UNKNOWN, NONSENSE, PARTLY))
 @pytest.mark.parametrize("paced", [False, True], ids=["every 15 s", "with a cadence"])
-async def test_a_source_that_flaps_for_an_hour_scales_nothing(
+async def test_a_source_that_flaps_for_half_an_hour_scales_nothing(
     fault: Fault, paced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
         governing = policy(hpa(), *([Cadence()] if paced else []))
-        run = await play(cluster(), governing, Faulty(fault=flapping(fault)), seconds=3600)
+        run = await play(cluster(), governing, Faulty(fault=flapping(fault)), seconds=1800)
     assert run.told.scaled == []
     verdicts = [(one.verdict, one.reason) for one in run.told.made]
     changes = sum(one != other for one, other in pairwise(verdicts))
-    assert (changes > 100) is (fault not in PARTLY.values())  # one of eight pods alone changes no verdict here
+    assert (changes > 50) is (fault not in PARTLY.values())  # one of eight pods alone changes no verdict here
     assert len(caplog.records) <= changes
     assert len(run.announced) <= changes // 2 + 1
 
