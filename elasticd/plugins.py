@@ -173,16 +173,21 @@ def implemented(record: type[Any]) -> frozenset[str]:
     return frozenset(str(marked.get("specname") or name) for name, marked in marks if marked is not None)
 
 
-def _own_first(point: EntryPoint) -> tuple[bool, str, str]:
-    """Bundled plugins before others, so that a name that is taken twice stays theirs."""
-    return (point.dist is None or point.dist.name != "elasticd", point.name, point.value)
+def _in_order(found: Iterable[EntryPoint]) -> list[tuple[EntryPoint, str]]:
+    """Each with the name and version of who brought it, which are read once of each; bundled plugins before others, so
+    that a name that is taken twice stays theirs."""
+    points = list(found)
+    brought = {id(point.dist): point.dist for point in points}
+    names = {key: f"{dist.name} {dist.version}" if dist else "" for key, dist in brought.items()}
+    named = [(point, names[id(point.dist)]) for point in points]
+    return sorted(named, key=lambda one: (not one[1].startswith("elasticd "), one[0].name, one[0].value))
 
 
 def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     """All plugins in entry point group `elasticd`. One that cannot be imported is named, and the rest go on."""
     registry = Registry()
     found = entry_points(group=GROUP) if points is None else points
-    for point in sorted(found, key=_own_first):
+    for point, distribution in _in_order(found):
         try:
             module = point.load()
         except KeyboardInterrupt:
@@ -190,7 +195,6 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
         except BaseException as error:  # a plugin that calls sys.exit on import must not end the daemon
             registry.problems.append(f"plugin {point.name} ({point.value}): {raised(error)}")
             continue
-        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else ""
         registry.add(point.name, module, distribution)
     return registry
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -90,7 +90,6 @@ def test_the_last_decision_is_at_hand(tmp_path: Path) -> None:
     journal.close()
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=30))
 def test_the_past_after_a_restart_is_the_past_before(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int | None, bool]]

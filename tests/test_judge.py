@@ -71,7 +71,8 @@ class Blocks(Strategy, tag="blocks", frozen=True):
         elif self.how == "deeper":
             self.deeper()
         else:
-            while not GATE.wait(BLOCKED.setdefault(threading.current_thread(), 0.001)):  # loops
+            pause = BLOCKED.setdefault(threading.current_thread(), 0.001)  # once: the next test begins with none
+            while not GATE.wait(pause):  # loops
                 continue
         return Recommendation(1, "Late")
 
