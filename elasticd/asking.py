@@ -17,7 +17,6 @@ from elasticd.memory import Past
 from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
 from elasticd.policy import MOST, Policy
 from elasticd.resources import Resources
-from elasticd.words import one_line, shown
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 """Seconds; a plugin that asks for less, or more, is talking nonsense."""
@@ -49,15 +48,10 @@ class Asks(Protocol):
     def heeds(self, hook: str) -> bool:
         """Whether any of them implements a hook."""
 
-    def ask(self, hook: str, arguments: dict[str, Any], off: frozenset[str]) -> Answers:
-        """Call all implementations that are not switched off."""
-
-
-class Heard(Struct, frozen=True, gc=False):
-    """Answers that make sense, and a failure for each that does not."""
-
-    values: tuple[tuple[str, Any], ...]
-    failures: tuple[Failure, ...]
+    def ask(
+        self, hook: str, arguments: dict[str, Any], off: frozenset[str], read: Callable[[Any, str], Any]
+    ) -> Answers:
+        """Call all implementations that are not switched off; what `read` refuses of their answers is a failure."""
 
 
 class Case(Struct, frozen=True, gc=False):
@@ -69,26 +63,11 @@ class Case(Struct, frozen=True, gc=False):
     hooks: Asks
     off: frozenset[str] = frozenset()
 
-    def ask(self, hook: str, **more: Any) -> Heard:
-        """The answers of one hook; nonsense becomes a failure."""
+    def ask(self, hook: str, **more: Any) -> Answers:
+        """The answers of one hook that make sense; nonsense is a failure."""
         seen = self.observation
         arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
-        said, read = self.hooks.ask(hook, arguments, self.off), _READ[hook]
-        try:
-            return Heard(tuple([(name, read(value, name)) for name, value in said.values]), said.failures)
-        except Exception:  # whatever a stranger's object does when it is looked at
-            return _one_by_one(hook, said)
-
-
-def _one_by_one(hook: str, said: Answers) -> Heard:
-    """The same where not every answer makes sense: each is looked at alone, to name those that do not."""
-    read, good, bad = _READ[hook], [], []
-    for name, value in said.values:
-        try:
-            good.append((name, read(value, name)))
-        except Exception as error:
-            bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-    return Heard(tuple(good), (*said.failures, *bad))
+        return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
 
 _encode = msgspec.json.Encoder().encode

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from elasticd import asking
 from elasticd.decide import Case, decide, held
 from elasticd.model import Failure
 from elasticd.plugins import Hooks
@@ -127,6 +128,7 @@ def _where(thread: threading.Thread) -> str:
     while frames[-1].f_back is not None:
         frames.append(frames[-1].f_back)
     called = [frame for frame in frames if frame.f_back and frame.f_back.f_code is Hooks.ask.__code__]
-    files = {frame.f_code.co_filename for frame in called} or {frames[0].f_code.co_filename}
+    # Where an answer is read, it is the answer that is stuck.
+    files = {frame.f_code.co_filename for frame in called} - {asking.__file__} or {frames[0].f_code.co_filename}
     at = next(frame for frame in frames if frame.f_code.co_filename in files)
     return f"stuck in {Path(at.f_code.co_filename).name}:{at.f_lineno} {at.f_code.co_name}"

@@ -5,11 +5,16 @@ All amounts are integers in thousandths of cores, bytes or ones. Knows pods and 
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import ceil
 
 from elasticd.api import Derived, Pod, Ref, Sample, Struct, milli
 
 EXACT = 1e12
 """Below this a thousandfold double still has more digits than a quantity."""
+
+
+_NEAR = 1e-5
+"""Of a thousandth: more than rounding to its sixth decimal moves anything."""
 
 
 class MetricError(Exception):
@@ -57,7 +62,18 @@ def thousandths(value: float) -> int:
     whole = int(product)
     if product == whole:
         return whole
-    return whole + 1 if product - whole > 1e-5 else milli(value)
+    return whole + 1 if product - whole > _NEAR else milli(value)
+
+
+def total_thousandths(values: Sequence[float]) -> int:
+    """The sum of the thousandths() of each. Where none is within _NEAR above a whole one, rounding to the sixth decimal
+    changes nothing."""
+    if min(values) >= 0.0 and sum(values) < EXACT:
+        products = [value * 1000.0 for value in values]
+        total = sum(map(ceil, products))
+        if total == sum(map(ceil, [product - _NEAR for product in products])):
+            return total
+    return sum(map(thousandths, values))
 
 
 _request_milli = lru_cache(maxsize=1024)(milli)
@@ -143,7 +159,7 @@ def total_at_a_glance(
         return None
     if not measured or (startup is not None and not steady.believes(samples, startup)):
         return None
-    return sum([thousandths(sample.value) for sample in samples])
+    return total_thousandths([sample.value for sample in samples])
 
 
 class Requests(Struct, frozen=True, gc=False):

@@ -16,6 +16,7 @@ from elasticd_plugins.hpa.grouping import (
     requests_of,
     thousandths,
     total_at_a_glance,
+    total_thousandths,
     usage_by_pod,
 )
 from tests.plugins.builders import NOW, OLD, REF, pod, sample
@@ -197,6 +198,20 @@ def test_a_missing_request_fails_the_metric(asked: Pod, container: str, message:
         requests_by_pod([asked], "cpu", container, old=False)
 
 
-@given(some.floats(0, 1e15) | some.decimals(0, 10_000, places=6).map(float) | some.integers(0, 10**9).map(float))
+VALUES = some.floats(0, 1e15) | some.decimals(0, 10_000, places=6).map(float) | some.integers(0, 10**9).map(float)
+
+
+@given(VALUES)
 def test_the_quick_thousandths_are_the_exact_ones(value: float) -> None:
     assert thousandths(value) == milli(value)
+
+
+@given(some.lists(VALUES | some.floats(-10, 10) | some.floats(0, 2e-5), min_size=1, max_size=12))
+def test_a_sum_of_thousandths_is_of_each_rounded_up(values: list[float]) -> None:
+    assert total_thousandths(values) == sum(milli(value) for value in values)
+
+
+@pytest.mark.parametrize("worst", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_has_no_thousandths(worst: float) -> None:
+    with pytest.raises(ValueError, match="must be finite"):
+        total_thousandths([0.5, worst])
