@@ -70,6 +70,9 @@ class Case(Struct, frozen=True, gc=False):
         return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
 
+_MOST = 4096
+"""Answers that are kept."""
+
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
@@ -84,7 +87,7 @@ def _read_recommendation(value: Any, _: str) -> Recommendation:
     return _checked_recommendation(_encode(value))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST)
 def _checked_recommendation(written: bytes) -> Recommendation:
     """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
     read = _recommendation(written)
@@ -95,13 +98,25 @@ def _checked_recommendation(written: bytes) -> Recommendation:
     return read
 
 
+_read_before: dict[int, tuple[Limit, str, Limit]] = {}
+"""By identity: a limit that is kept by who gives it, as those that depend on little are, who gave it, and what was read
+of it. The limit is held, so that its identity cannot pass to another object."""
+
+
 def _read_limit(value: Any, name: str) -> Limit:
+    before = _read_before.get(id(value))
+    if before is not None and before[0] is value and before[1] == name:
+        return before[2]
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
-    return _signed_limit(_encode(value), name)
+    if len(_read_before) >= _MOST:
+        _read_before.clear()
+    read = _signed_limit(_encode(value), name)
+    _read_before[id(value)] = (value, name, read)
+    return read
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST)
 def _signed_limit(written: bytes, name: str) -> Limit:
     """Kept, as limits are mostly those of the look before, and then are the same objects for whoever compares them."""
     read = _limit(written)

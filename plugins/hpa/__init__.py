@@ -13,15 +13,17 @@ from elasticd.api import (
     Meta,
     Observation,
     Past,
+    Rates,
     Recommendation,
     Seconds,
     Strategy,
     Workload,
     hookimpl,
+    restrain,
 )
 
 from .grouping import MetricError
-from .normalize import back_off, limit_behavior, limit_legacy, stabilize_behavior, stabilize_legacy
+from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy
 from .options import Behavior, Metric, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose
 
@@ -145,7 +147,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             return limit_legacy(observation)
         if self.rules == "1.20" and (delay := self._stabilize(wish, observation, past)):
             wish = delay.clamp(wish)  # which may have turned round, and the rates explain what is left of it
-        return limit_behavior(wish, observation, past, self.behavior, old=self.rules == "1.20")
+        return restrain(wish, observation, past, *self._rates)
+
+    @cached_property
+    def _rates(self) -> tuple[Rates | None, Rates | None]:
+        return (None, None) if self.behavior is None else rates_of(self.behavior, old=self.rules == "1.20")
 
     @hookimpl
     def poll_interval(self) -> float | None:
