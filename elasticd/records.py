@@ -69,7 +69,8 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
             return None
         asked = self.wish
         for limit in self.limits:
-            asked = limit.clamp(asked) if limit.of_wish else asked
+            if limit.of_wish:
+                asked = limit.clamp(asked)
         return asked
 
 
