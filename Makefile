@@ -32,10 +32,12 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	PYTHONPATH=. $(BIN)/python tests/bench.py
 	PYTHONPATH=. $(BIN)/python tests/bench_decide.py
+	PYTHONPATH=. $(BIN)/python tests/bench_placing.py
 	PYTHONPATH=. $(BIN)/python tests/bench_forecast.py
 	PYTHONPATH=. $(BIN)/python tests/bench_prometheus.py
 	PYTHONPATH=. $(BIN)/python tests/bench_mqtt.py $(or $(SECONDS),60)
 	PYTHONPATH=. $(BIN)/python tests/bench_latency.py
+	PYTHONPATH=. $(BIN)/python tests/bench_bind.py
 
 lint: .venv/dev ## check style, types, the direction of imports and the house's budgets
 	$(BIN)/ruff check .

@@ -99,7 +99,41 @@ class Resize(Struct, frozen=True, gc=False, tag="resize"):
     reason: str = ""
 
 
-Action = Scale | Create | Remove | Announce | Mark | Resize
+class Bind(Struct, frozen=True, gc=False, tag="bind"):
+    """Put a pod (a Ref of kind Pod) on a node, if it still is the one that was judged and is on none."""
+
+    workload: Ref
+    uid: str
+    node: str
+    reason: str = ""
+
+
+class Evict(Struct, frozen=True, gc=False, tag="evict"):
+    """Let a pod be evicted, as the eviction API does it, if it still is the one that was judged.
+
+    With `restore` it has no controller that would make another: it is made anew under its own name, with what made it
+    written down first, and waits for a node. `first` is where it then waits: before all others of its priority.
+    """
+
+    workload: Ref
+    uid: str
+    node: str
+    reason: str = ""
+    restore: bool = False
+    first: bool = False
+    owner: str = ""
+    """The UID of its controller."""
+
+
+class Nominate(Struct, frozen=True, gc=False, tag="nominate"):
+    """Note on a pod the node that is being made free for it; an empty one takes the note away."""
+
+    workload: Ref
+    uid: str
+    node: str
+
+
+Action = Scale | Create | Remove | Announce | Mark | Resize | Bind | Evict | Nominate
 
 
 Result = Literal["done", "refused", "conflict", "failed", "observed"]

@@ -1,4 +1,4 @@
-"""The command line: run, check, explain, status, sources, query, record, plugins.
+"""The command line: run, check, explain, status, sources, query, nodes, record, plugins.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """
@@ -7,36 +7,32 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from elasticd import daemon, remote, show
+from elasticd import daemon, remote, show, show_pods
 from elasticd.advice import advise, examine
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import load_settings
 from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
-from elasticd.journal import read_back
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
+from elasticd.policy import Policy
+from elasticd.printer import Printer
+from elasticd.recent import latest, latest_of_all, latest_of_pod, pods
 from elasticd.record import moment, prometheus_of, seconds, write_recording
-from elasticd.records import Decision, Outcome
 from elasticd.secrets import CredentialError
 from elasticd.sources import Source
 from elasticd.sources.prometheus.history import Steps
-
-PIPE = 100_000
-"""Characters: no row is longer."""
+from elasticd.terminal import Terminal
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 
@@ -63,21 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code)
 
 
-class _Console(Console):
-    """A terminal, or a pipe, where lines are as long as they are and have no colours. Square brackets and colons are
-    what they are."""
-
-    def __init__(self) -> None:
-        if sys.stdout.isatty():
-            super().__init__(highlight=False, markup=False, emoji=False)
-        else:
-            super().__init__(highlight=False, markup=False, emoji=False, width=PIPE, color_system=None)
-
-    def on_broken_pipe(self) -> None:
-        """Leave it to `main`."""
-        raise BrokenPipeError
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="elasticd", description="Keeps a Kubernetes cluster elastic.")
     parser.add_argument("--version", action="version", version=f"elasticd {version('elasticd')}")
@@ -94,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     check = command("check", _check, "Check policies: one line for the first mistake of each file, exit code 78.")
     check.add_argument("folder", type=Path, metavar="DIR", help="a folder of policies, or one with an elasticd.toml")
     explain = command("explain", _explain, "Explain the latest decision about a workload.")
-    explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME")
+    explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help="or: pod NAMESPACE/NAME")
     explain.add_argument("--policy", help="of this policy, where several look at the workload")
     explain.add_argument("--json", action="store_true", help="the whole record, for a machine")
     status = command("status", _status, "Show the latest decision about every workload.")
@@ -105,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("series", metavar="SERIES")
     query.add_argument("workload", metavar="NAMESPACE/KIND/NAME")
     query.add_argument("--json", action="store_true", help="for a machine")
-    for asker in (sources, query):
+    nodes = command("nodes", _nodes, "Show the nodes of a running daemon's pools: what is asked of them and used.")
+    nodes.add_argument("--json", action="store_true", help="for a machine")
+    for asker in (sources, query, nodes):
         _takes_config(asker)
     plugins = command("plugins", _plugins, "List what is installed, by whom, with options and defaults.")
     plugins.add_argument("--json", action="store_true", help="for a machine")
@@ -156,48 +139,9 @@ def _joined(words: Sequence[str]) -> list[str]:
     return found
 
 
-class _Printer:
-    """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last: dict[tuple[str, object], tuple[object, ...]] = {}
-
-    def decided(self, decision: Decision) -> None:
-        """Print it, if it is news: that a count is still right is none."""
-        key = (decision.policy, decision.workload)
-        reason = decision.reason if decision.verdict == "hold" else ""
-        news = (reason, decision.interval)
-        if decision.verdict == "scale" or self._last.get(key, ("", None)) != news:
-            poll = f"every {decision.interval:g} s"
-            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {show.headline(decision)}")
-        self._last[key] = news
-        for change in decision.sizing.resizes:
-            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {show.resize(change)}")
-
-    def acted(self, outcome: Outcome) -> None:
-        """Print what came of it, unless it simply worked."""
-        if outcome.result != "done":
-            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {show.answer(outcome)}")
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Nothing to print."""
-
-    def governed(self, keys: object) -> None:
-        """Nothing to print."""
-
-    def _line(self, at: float, workload: str, text: str) -> None:
-        clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
-        try:
-            self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)
-        except BrokenPipeError:  # a listener must not raise; and nobody is left to run for
-            self._console.quiet = True
-            signal.raise_signal(signal.SIGTERM)
-
-
 def _run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
-    listeners = [_Printer(_Console())] if arguments.decisions else []
+    listeners = [Printer(Terminal())] if arguments.decisions else []
     asyncio.run(daemon.run(arguments.config, listeners))
     return 0
 
@@ -225,7 +169,10 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"{folder}: must hold policies (NAME.toml), has none")
     if registry.problems or errors or mistakes or not policies:
         return EXIT_CONFIG
-    for line in (*unfit, *(advise(policies, found or ()) if advice else ())):
+    for line in (
+        *unfit,
+        *(advise([one for one in policies if isinstance(one, Policy)], found or ()) if advice else ()),
+    ):
         print(line)
     print("1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine")
     return 0
@@ -239,54 +186,54 @@ def _state(arguments: argparse.Namespace) -> Path:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
+    if arguments.workload[0].lower() in ("pod", "pods"):
+        return _explain_pod(arguments)
+    if len(arguments.workload) > 1:
+        problem = f'must be NAMESPACE/KIND/NAME, or pod NAMESPACE/NAME, is "{" ".join(arguments.workload)}"'
+        raise ConfigError("", "WORKLOAD", problem)
+    (arguments.workload,) = arguments.workload
     parts = _parts(arguments.workload)
     folder = _state(arguments)
-    decision, outcome = _latest(folder, parts, arguments.policy)
+    decision, outcome = latest(folder, parts, arguments.policy)
     if decision is None:
         raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, arguments)}")
     if arguments.json:
         print(msgspec.json.encode({"decision": decision, "outcome": outcome}).decode())
     else:
-        _Console().print(show.explain(decision, outcome, time.time()))
+        Terminal().print(show.explain(decision, outcome, time.time()))
+    return 0
+
+
+def _explain_pod(arguments: argparse.Namespace) -> int:
+    named = arguments.workload[1] if len(arguments.workload) == 2 else ""
+    if named.count("/") != 1:
+        raise ConfigError("", "POD", f'must be NAMESPACE/NAME, is "{" ".join(arguments.workload[1:])}"')
+    folder = _state(arguments)
+    decision, outcomes = latest_of_pod(folder, named, arguments.policy)
+    if decision is None:
+        raise UnavailableError(f"{folder}: the journal has no decision about pod {named}{nearest(named, pods(folder))}")
+    if arguments.json:
+        print(msgspec.json.encode({"decision": decision, "outcomes": outcomes}).decode())
+    else:
+        Terminal().print(show_pods.explain(decision, outcomes, time.time()))
     return 0
 
 
 def _about(folder: Path, arguments: argparse.Namespace) -> str:
     """Which decision there is none of, and the nearest that there is."""
-    known = _latest_of_all(folder)
+    known = latest_of_all(folder)
     policies = {one.policy for one in known if str(one.workload) == arguments.workload}
     if arguments.policy is not None and policies:
         return f'of policy "{arguments.policy}" about {arguments.workload}{nearest(arguments.policy, policies)}'
     return f"about {arguments.workload}{nearest(arguments.workload, {str(one.workload) for one in known})}"
 
 
-def _latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision | None, Outcome | None]:
-    """The newest decision about a workload, and the outcome of its action if there is one already."""
-    outcomes: dict[str, Outcome] = {}
-    for record in read_back(folder, containing=msgspec.json.encode(parts[2])):
-        ref = record.workload
-        if [ref.namespace, ref.kind, ref.name] != parts or policy not in (None, record.policy):
-            continue
-        if isinstance(record, Decision):
-            return record, outcomes.get(record.id)
-        outcomes[record.decision] = record
-    return None, None
-
-
-def _latest_of_all(folder: Path) -> list[Decision]:
-    found: dict[tuple[str, object], Decision] = {}
-    for record in read_back(folder, containing=b'"type":"decision"'):
-        if isinstance(record, Decision):
-            found.setdefault((record.policy, record.workload), record)
-    return [found[key] for key in sorted(found, key=str)]
-
-
 def _status(arguments: argparse.Namespace) -> int:
-    decisions = _latest_of_all(_state(arguments))
+    decisions = latest_of_all(_state(arguments))
     if arguments.json:
         print(msgspec.json.encode(decisions).decode())
     else:
-        _Console().print(show.status(decisions, time.time()))
+        Terminal().print(show.status(decisions, time.time()))
     return 0
 
 
@@ -295,7 +242,18 @@ def _sources(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(msgspec.json.encode(found).decode())
     else:
-        _Console().print(show.sources(found))
+        Terminal().print(show.sources(found))
+    return 0
+
+
+def _nodes(arguments: argparse.Namespace) -> int:
+    found = remote.nodes(load_settings(arguments.config, discover()).http)
+    if arguments.json:
+        print(msgspec.json.encode(found).decode())
+    elif found:
+        Terminal().print(show_pods.nodes(found))
+    else:
+        print("no policy in force has a table [pool]")
     return 0
 
 
@@ -309,7 +267,7 @@ def _query(arguments: argparse.Namespace) -> int:
         print(msgspec.json.encode(said.found).decode())
         return 0
     for policy, series in said.found:
-        _Console().print(show.query(policy, series, time.time()))
+        Terminal().print(show.query(policy, series, time.time()))
     return 0
 
 
@@ -339,7 +297,7 @@ def _plugins(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(msgspec.json.encode([_described(one) for one in _all(registry)]).decode())
         return 0
-    console = _Console()
+    console = Terminal()
     for one in _all(registry):
         said = _described(one)
         summary = said["summary"]

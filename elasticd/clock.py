@@ -54,3 +54,14 @@ class VirtualClock:
         """Let the time be that time."""
         self._now = max(self._now, when)
         await asyncio.sleep(0)
+
+
+async def pause(clock: Clock, until: float, news: asyncio.Event) -> None:
+    """Wait for that time, or for news."""
+    waits = [asyncio.ensure_future(clock.sleep_until(until)), asyncio.ensure_future(news.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

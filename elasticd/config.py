@@ -4,7 +4,7 @@ Knows files and the types they decode to; knows nothing of what is done with the
 """
 
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,18 +12,32 @@ import tomli
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from elasticd.batch import JOB_KIND
+from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
-from elasticd.errors import ConfigError, nearest
+from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.model import Ref
 from elasticd.outlet import Outlet
-from elasticd.plugins import Installed, Registry, implemented
-from elasticd.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
+from elasticd.plugins import Registry
+from elasticd.policy import (
+    Bounds,
+    Combine,
+    Foreign,
+    Freeze,
+    JobSet,
+    Policy,
+    PoolPolicy,
+    Select,
+    Strategy,
+    Target,
+    Trust,
+)
 from elasticd.secrets import CREDENTIAL
 from elasticd.sources import JOURNAL, Source
-from elasticd.words import one_line, raised, shown
+from elasticd.tables import no_such, records, typed
+from elasticd.words import one_line, raised
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
 
@@ -53,6 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     http: Http = Http()
     journal: JournalSettings = JournalSettings()
     outlet: Outlet | None = None
+    broker: BrokerTable = BrokerTable()
 
 
 class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,6 +79,7 @@ class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
     http: Http = field(default_factory=Http)
     journal: JournalSettings = field(default_factory=JournalSettings)
     outlet: dict[str, Any] | None = None
+    broker: BrokerTable = field(default_factory=BrokerTable)
 
 
 class _JobTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,11 +161,11 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     raw = convert(file, _SettingsFile, name)
     kind = raw.cluster.get("type", "kubernetes")
     if not isinstance(kind, str) or kind not in CLUSTERS:
-        raise ConfigError(name, "cluster.type", _no_such(kind, CLUSTERS))
+        raise ConfigError(name, "cluster.type", no_such(kind, CLUSTERS))
     cluster = convert(_anchored({"type": kind, **raw.cluster}, folder), CLUSTERS[kind], name, "cluster")
     tables = raw.source if "source" in file else [{"type": "resource-metrics"}]
     tables = [_anchored(table, folder) for table in tables]
-    sources = [_typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
+    sources = [typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
     _check_labels(sources, name)
     _check_derived(sources, name)
     return Settings(
@@ -160,6 +176,7 @@ def load_settings(path: Path, registry: Registry) -> Settings:
         dry_run=raw.dry_run,
         http=raw.http,
         journal=raw.journal,
+        broker=raw.broker,
         outlet=None if raw.outlet is None else convert(_anchored(raw.outlet, folder), Outlet, name, "outlet"),
     )
 
@@ -207,7 +224,7 @@ def _check_derived(sources: Sequence[Source], file: str) -> None:
         ):
             if label is not None and label not in known:
                 dumb = f", {lacks}" if label in labels else ""
-                raise ConfigError(file, f"source[{index}].of", f"{_no_such(label, known)}{dumb}")
+                raise ConfigError(file, f"source[{index}].of", f"{no_such(label, known)}{dumb}")
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:
@@ -218,8 +235,8 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
     raw = convert(file, _PolicyFile, name)
     job = None if raw.job is UNSET else _job_set(raw.job, path)
-    strategies = _records(raw.strategy, registry, name, "strategy")
-    limits = _records(raw.limit, registry, name, "limit")
+    strategies = records(raw.strategy, registry, name, "strategy")
+    limits = records(raw.limit, registry, name, "limit")
     policy = Policy(
         name=path.stem,
         replicas=raw.replicas,
@@ -237,8 +254,8 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         freeze=raw.freeze,
         foreign=raw.foreign,
     )
-    for key, records in (("strategy", strategies), ("limit", limits)):
-        for index, record in enumerate(records):
+    for key, decoded in (("strategy", strategies), ("limit", limits)):
+        for index, record in enumerate(decoded):
             _check_under(policy, record, name, f"{key}[{index}]")
     return policy
 
@@ -277,58 +294,6 @@ def _job_set(table: _JobTable, path: Path) -> JobSet:
     )
 
 
-def _records(tables: list[dict[str, Any]], registry: Registry, file: str, key: str) -> tuple[Strategy, ...]:
-    found: list[Strategy] = []
-    for index, table in enumerate(tables):
-        where = f"{key}[{index}]"
-        record = _typed(table, registry.strategies, registry, file, where)
-        if problem := _misplaced(implemented(type(record)), key):
-            raise ConfigError(file, f"{where}.type", f'{problem} "{table["type"]}"')
-        if key == "limit" and record.priority:
-            raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
-        if record in found:
-            raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
-        _check_reads(record, file, where)
-        found.append(record)
-    return tuple(found)
-
-
-def _misplaced(hooks: frozenset[str], key: str) -> str:
-    """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
-    if key == "limit" and ("limit" not in hooks or hooks & {"recommend_replicas", "recommend_resources"}):
-        return "must be a limit, is the strategy"
-    if key == "strategy" and not hooks & {"recommend_replicas", "recommend_resources", "poll_interval", "rank_pods"}:
-        return "must be a strategy, is the limit"
-    return ""
-
-
-def _check_reads(record: Strategy, file: str, key: str) -> None:
-    """Refuse a strategy that cannot say which series it reads, because then none of them could be fetched."""
-    problem = "reads() must give names of series, or None"
-    try:
-        names: object = record.reads()
-    except Exception as error:
-        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
-    if names is not None and not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
-        raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
-
-
-def _typed(table: dict[str, Any], known: Mapping[str, Installed], registry: Registry, file: str, key: str) -> Any:
-    """A record of the type its table names."""
-    if "type" not in table:
-        raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(known))}), is missing")
-    kind = table["type"]
-    if not isinstance(kind, str) or kind not in known:
-        broken = "".join(f"; {line}" for line in registry.problems)
-        raise ConfigError(file, f"{key}.type", _no_such(kind, known) + broken)
-    return convert(table, known[kind].type, file, key)
-
-
-def _no_such(name: object, known: Collection[str]) -> str:
-    near = nearest(name[:60], known) if isinstance(name, str) else ""
-    return f"must be one of {', '.join(sorted(known))}, is {shown(name)}{near}"
-
-
 def policy_files(folder: Path) -> list[Path]:
     """The policy files of a folder, by name. A folder that is missing or unreadable raises ConfigError."""
     try:
@@ -345,11 +310,14 @@ def template_files(folder: Path) -> list[Path]:
 
 
 def load_policies(folder: Path, registry: Registry) -> tuple[list[Policy], list[ConfigError]]:
-    """Every policy of a folder, and a ConfigError for every file that is wrong or clashes with another."""
+    """Every policy of a folder that is about workloads, and a ConfigError for every file that is wrong or clashes with
+    another."""
     policies: list[Policy] = []
     errors: list[ConfigError] = []
     for path in policy_files(folder):
         try:
+            if "pool" in read_toml(path):
+                continue
             policies.append(load_policy(path, registry))
         except ConfigError as error:
             errors.append(error)
@@ -378,10 +346,10 @@ def _clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
     return errors
 
 
-def check_sources(folder: Path, policies: Sequence[Policy], labels: Sequence[str]) -> list[ConfigError]:
+def check_sources(folder: Path, policies: Sequence[Policy | PoolPolicy], labels: Sequence[str]) -> list[ConfigError]:
     """A ConfigError for every source that a policy names and elasticd.toml does not have."""
     return [
-        ConfigError(str(folder / f"{policy.name}.toml"), f"trust.sources[{index}]", _no_such(label, labels))
+        ConfigError(str(folder / f"{policy.name}.toml"), f"trust.sources[{index}]", no_such(label, labels))
         for policy in policies
         for index, label in enumerate(policy.trust.sources)
         if label not in labels

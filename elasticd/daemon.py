@@ -16,18 +16,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elasticd.advice import examine
+from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, check_sources, load_policies, load_settings, policy_files, template_files
+from elasticd.config_pools import load_pools
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge
+from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
+from elasticd.mover import Mover, MovingListener
 from elasticd.outlet import Teller
+from elasticd.placer import Placer, PlacingListener
 from elasticd.plugins import Registry, discover
-from elasticd.policy import Policy
+from elasticd.policy import Policy, PoolPolicy
 from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
@@ -54,14 +58,17 @@ BACKLOG = 10_000
 
 def read_policies(
     folder: Path, registry: Registry, sources: Sequence[Source] | None = None
-) -> tuple[list[Policy], list[ConfigError]]:
+) -> tuple[list[Policy | PoolPolicy], list[ConfigError]]:
     """The policies of a folder, and every mistake in them; whatever a plugin does while its options are decoded is
     one. With `sources`, those that policies name must be among them."""
     try:
         policies, errors = load_policies(folder, registry)
+        pools, more = load_pools(folder, registry)
+        found: list[Policy | PoolPolicy] = [*policies, *pools]
+        errors += more
         if sources is not None:
-            errors += check_sources(folder, policies, [source.label for source in sources])
-        return policies, errors
+            errors += check_sources(folder, found, [source.label for source in sources])
+        return found, errors
     except ConfigError as error:
         return [], [error]
     except KeyboardInterrupt:
@@ -136,18 +143,26 @@ class _PluginListener:
             self._thread.join(0.5)
 
 
+class Loops(NamedTuple):
+    """What turns: one for workloads, one for pods without a node, one for pods on the wrong node."""
+
+    loop: Loop
+    placer: Placer
+    mover: Mover
+
+
 class Daemon:
     """A running daemon: its loop, its files and its pages."""
 
-    def __init__(self, loop: Loop, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
-        self.loop, self.cluster, self.journal, self.metrics, self.clock = (
-            loop,
-            cluster,
-            journal,
-            metrics,
-            clock,
-        )
+    def __init__(self, loops: Loops, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
+        (self.loop, self.placer, self.mover), self.cluster = loops, cluster
+        self.journal, self.metrics, self.clock = journal, metrics, clock
         self.outlet: Teller | None = None
+
+    def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
+        """Govern by these policies from now on, and no others."""
+        self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
+        self.placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -185,6 +200,7 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
+            nodes=self.placer.nodes,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -213,6 +229,7 @@ async def assembled(
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
+        broker = cluster = Broker(cluster, settings.broker, clock)
         plugins = _PluginListener(registry)
         stack.callback(plugins.close)
         told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
@@ -221,9 +238,18 @@ async def assembled(
             outlet = await stack.enter_async_context(settings.outlet.open())
             told.append(outlet)
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
-        loop.furnish(await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read)))
+        shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
+        loop.furnish(shelves)
+        broker.series = journal.series
+        placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
+        placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
+        placer.furnish(shelves)
+        moving = [one for one in listeners if isinstance(one, MovingListener)]
+        mover = Mover(cluster, loop.look, placer, journal, clock, moving, ThreadMovesPlanner())
+        daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(loop.drain, GRACE)
-        daemon = Daemon(loop, cluster, journal, metrics, clock)
+        stack.push_async_callback(placer.drain, GRACE)
+        stack.push_async_callback(mover.drain, GRACE)
         daemon.outlet = outlet
         yield daemon
 
@@ -268,12 +294,16 @@ class _Wires(NamedTuple):
 
 
 async def _work(
-    settings: Settings, policies: list[Policy], registry: Registry, listeners: Sequence[Listener], wires: _Wires
+    settings: Settings,
+    policies: list[Policy | PoolPolicy],
+    registry: Registry,
+    listeners: Sequence[Listener],
+    wires: _Wires,
 ) -> None:
     """Everything between start and stop, until cancelled."""
     metrics, notifier = Metrics(), wires.notifier
     async with assembled(settings, registry, metrics, listeners) as daemon:
-        daemon.loop.adopt(policies)
+        daemon.adopt(policies)
         metrics.reloaded(len(policies), ok=True)
         async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
             status = f"{_count(policies)} in force, pages at {address}"
@@ -281,6 +311,8 @@ async def _work(
             notifier.ready(status)
             tasks = [
                 asyncio.create_task(daemon.loop.run()),
+                asyncio.create_task(daemon.placer.run()),
+                asyncio.create_task(daemon.mover.run()),
                 asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),
@@ -293,7 +325,7 @@ async def _work(
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _count(policies: Sequence[Policy]) -> str:
+def _count(policies: Sequence[Policy | PoolPolicy]) -> str:
     return f"{len(policies)} {'policy' if len(policies) == 1 else 'policies'}"
 
 
@@ -340,7 +372,7 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
             log.error("the policies in force are kept as they were")
             status = f"kept the old policies: {errors[0]}"
         else:
-            daemon.loop.adopt(policies)
+            daemon.adopt(policies)
             status = f"{_count(policies)} in force"
             log.log(logging.INFO if policies else logging.WARNING, "%s", status)
         for line in await asyncio.to_thread(_unapplied, wires.path, settings, registry):

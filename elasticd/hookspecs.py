@@ -10,7 +10,18 @@ from typing import Any
 import pluggy
 
 from elasticd.memory import Past
-from elasticd.model import Limit, Observation, Rank, Recommendation, Workload
+from elasticd.model import Limit, Observation, Pod, Rank, Recommendation, Workload
+from elasticd.moves import Move, PoolPast
+from elasticd.placements import (
+    Candidate,
+    Nodes,
+    Placement,
+    PoolObservation,
+    Refusal,
+    Scores,
+    Selection,
+    Victims,
+)
 from elasticd.policy import Policy, Strategy
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
@@ -69,6 +80,54 @@ def recommend_resources(workload: Workload, observation: Observation, past: Past
     Of several opinions the largest counts, by pod, container and resource. No pod is changed that may not be: see
     `unfit`. None: no opinion.
     """
+    raise NotImplementedError
+
+
+@hookspec
+def filter_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal] | None:
+    """Which nodes of a pool cannot take a pending pod, by reason. What any of them refuses is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def select_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Selection | None:
+    """The nodes that a pod is bound to, and what is done where they cannot take it. Of several, only nodes in all;
+    None: it is bound to none."""
+    raise NotImplementedError
+
+
+@hookspec
+def score_nodes(pod: Pod, nodes: Nodes, observation: PoolObservation) -> Scores | None:
+    """How good each node is for a pod. All scores are added by their weights; the highest sum wins, of equal ones the
+    node with the most room left, and then the first by name."""
+    raise NotImplementedError
+
+
+@hookspec
+def place_pods(pods: Sequence[Candidate], nodes: Nodes, observation: PoolObservation) -> Sequence[Placement] | None:
+    """Where pending pods should go, looked at together. Each is checked again with those before it in place, and one
+    that does not fit, or is left out, waits for the next look. Where this is implemented, scores only break ties."""
+    raise NotImplementedError
+
+
+@hookspec
+def select_victims(pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool) -> Victims | None:
+    """Which pods of a node give way so that one that fits nowhere has room there, in order; None: it may not be, or
+    would not suffice. `forced`: the pod's own binding asks for it."""
+    raise NotImplementedError
+
+
+@hookspec
+def rebind_pods(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
+    """Pods whose nodes no longer are as they ask, and what becomes of them. Asked when a node's labels have changed,
+    and each period."""
+    raise NotImplementedError
+
+
+@hookspec
+def rebalance_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
+    """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
+    each period, and when a node or pod fails."""
     raise NotImplementedError
 
 

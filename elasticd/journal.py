@@ -19,14 +19,16 @@ from elasticd import past as pasts
 from elasticd.errors import UnavailableError
 from elasticd.memory import Past
 from elasticd.model import Ref
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
 
-Record = Decision | Outcome
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads."""
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Decision | Outcome)
+_decoder = msgspec.json.Decoder(Record)
 
 
 class Journal:
@@ -75,6 +77,8 @@ class Journal:
         self._take(record)
 
     def _take(self, record: Record) -> None:
+        if isinstance(record, PodDecision | PodOutcome | MoveDecision):  # what is known of pods is seen at the pods
+            return
         key = (record.policy, record.workload)
         if isinstance(record, Decision):
             self._latest[key] = record
@@ -100,6 +104,11 @@ class Journal:
     def decisions(self) -> list[Decision]:
         """The last decision about every workload, by policy and workload."""
         return [self._latest[key] for key in sorted(self._latest)]
+
+    def series(self) -> tuple[int, int]:
+        """How many of the series in the last decisions can be trusted, and of how many."""
+        found = [one.trusted for decision in self._latest.values() for one in decision.series]
+        return sum(found), len(found)
 
     def forget(self, keep: AbstractSet[Key], before: float) -> None:
         """Drop from memory what is not governed. Its past goes only when it ended before that time: a workload that the

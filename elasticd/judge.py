@@ -6,20 +6,46 @@ policy is named and held, and a fresh thread goes on with the rest.
 
 import asyncio
 import contextlib
+import logging
 import queue
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from elasticd import asking
 from elasticd.decide import Case, decide, held
 from elasticd.model import Failure
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.moving import plan_moves
+from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
 from elasticd.records import Decision
 from elasticd.words import raised
+
+logger = logging.getLogger(__name__)
+
+Plan = tuple[PodDecision, ...]
+MovesPlan = tuple[MoveDecision, ...]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Governed(Protocol):
+    @property
+    def policy(self) -> _Named: ...
+
+
+C = TypeVar("C", bound=_Governed)
+R = TypeVar("R")
 
 Judge = Callable[[Sequence[Case]], Awaitable[list["Decision | str"]]]
 """Decisions in the order of the cases; a string instead says where the case got stuck."""
@@ -40,18 +66,33 @@ def _decided(case: Case) -> Decision:
         return replace(decision, uid=workload.uid, failures=(Failure("elasticd", "", message),))
 
 
-class _Batch:
+def _planned(case: PoolCase) -> Plan:
+    try:
+        return plan(case)
+    except BaseException as error:
+        return stuck(case, "PluginFailed", raised(error))
+
+
+def _moves_planned(case: PoolCase) -> MovesPlan:
+    try:
+        return plan_moves(case)
+    except BaseException as error:
+        logger.exception("policy %s: moves cannot be planned: %s", case.policy.name, raised(error))
+        return ()
+
+
+class _Batch(Generic[C, R]):
     """Cases on their way through a thread, and how far it has come."""
 
-    def __init__(self, cases: Sequence[Case], loop: asyncio.AbstractEventLoop) -> None:
-        self._cases, self._loop = cases, loop
-        self.decisions: list[Decision] = []
+    def __init__(self, work: Callable[[C], R], cases: Sequence[C], loop: asyncio.AbstractEventLoop) -> None:
+        self._work, self._cases, self._loop = work, cases, loop
+        self.decisions: list[R] = []
         self.done = asyncio.Event()
         self.abandoned = False
 
     def run(self) -> None:
         for case in self._cases:
-            decision = _decided(case)
+            decision = self._work(case)
             if self.abandoned:
                 return
             self.decisions.append(decision)
@@ -59,16 +100,16 @@ class _Batch:
             self._loop.call_soon_threadsafe(self.done.set)
 
 
-class ThreadJudge:
-    """One worker thread at a time; `patience` is the seconds that one case may take."""
+class ThreadWorker(Generic[C, R]):
+    """One worker thread at a time; `patience` is the seconds that one case may take. `work` must not raise."""
 
-    def __init__(self, patience: float = 2.0) -> None:
-        self._patience = patience
+    def __init__(self, work: Callable[[C], R], patience: float) -> None:
+        self._work, self._patience = work, patience
         self._inbox, self._thread = self._hire()
 
     @staticmethod
-    def _hire() -> tuple["queue.SimpleQueue[_Batch | None]", threading.Thread]:
-        inbox: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+    def _hire() -> tuple["queue.SimpleQueue[_Batch[C, R] | None]", threading.Thread]:
+        inbox: queue.SimpleQueue[_Batch[C, R] | None] = queue.SimpleQueue()
 
         def work() -> None:
             while (batch := inbox.get()) is not None:
@@ -78,12 +119,12 @@ class ThreadJudge:
         thread.start()
         return inbox, thread
 
-    async def __call__(self, cases: Sequence[Case]) -> list[Decision | str]:
+    async def __call__(self, cases: Sequence[C]) -> list[R | str]:
         """Decide all cases; for one that does not come back, and what else its policy has, where it is stuck."""
-        found: dict[int, Decision | str] = {}
+        found: dict[int, R | str] = {}
         waiting = list(range(len(cases)))
         while waiting:
-            batch = _Batch([cases[index] for index in waiting], asyncio.get_running_loop())
+            batch = _Batch(self._work, [cases[index] for index in waiting], asyncio.get_running_loop())
             self._inbox.put(batch)
             at = await self._came_to(batch)
             where = self._leave(batch) if at < len(waiting) else ""
@@ -96,7 +137,7 @@ class ThreadJudge:
                 waiting = [index for index in waiting if index not in found]
         return [found[index] for index in range(len(cases))]
 
-    async def _came_to(self, batch: _Batch) -> int:
+    async def _came_to(self, batch: _Batch[C, R]) -> int:
         """Wait as long as it comes on; how many cases it has decided. Two waits in a row must pass without any, since
         the first is over at once where the whole process had been stopped."""
         quiet = before = 0
@@ -110,13 +151,34 @@ class ThreadJudge:
                 quiet, before = quiet + 1 if now == before else 0, now
         return before
 
-    def _leave(self, batch: _Batch) -> str:
+    def _leave(self, batch: _Batch[C, R]) -> str:
         """Go on with a fresh thread; the old one ends as soon as it comes back. Gives where it is stuck."""
         batch.abandoned = True
         where = _where(self._thread)
         self._inbox.put(None)
         self._inbox, self._thread = self._hire()
         return where
+
+
+class ThreadJudge(ThreadWorker[Case, Decision]):
+    """Decides about workloads."""
+
+    def __init__(self, patience: float = 2.0) -> None:
+        super().__init__(_decided, patience)
+
+
+class ThreadPlanner(ThreadWorker[PoolCase, Plan]):
+    """Plans for pools. A search may take its time."""
+
+    def __init__(self, patience: float = 30.0) -> None:
+        super().__init__(_planned, patience)
+
+
+class ThreadMovesPlanner(ThreadWorker[PoolCase, MovesPlan]):
+    """Plans moves for pools."""
+
+    def __init__(self, patience: float = 30.0) -> None:
+        super().__init__(_moves_planned, patience)
 
 
 def _where(thread: threading.Thread) -> str:

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out_all
-from elasticd.clock import Clock
+from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
@@ -130,21 +130,11 @@ class Loop:
         due = self._schedule.next() if self._cluster.leading else None
         until = latest if due is None else min(due, latest)
         if not self._stirred.is_set():
-            await self._pause(until)
+            await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
-
-    async def _pause(self, until: float) -> None:
-        """Wait for that time, or for news."""
-        waits = [asyncio.ensure_future(self._clock.sleep_until(until)), asyncio.ensure_future(self._stirred.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
 
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
@@ -164,11 +154,15 @@ class Loop:
             self._schedule.advance(key, now)
         self._stirred.set()
 
+    async def look(self, now: float) -> Snapshot:
+        """The cluster as it is, with the kinds that policies are about."""
+        return await self._cluster.observe(now, self._roll.kinds)
+
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""
         self.last_tick = now
         roll = self._roll
-        self.snapshot = await self._cluster.observe(now, roll.kinds)
+        self.snapshot = await self.look(now)
         if roll is not self._roll:  # adopted meanwhile: these kinds may not be all
             return
         if roll.enrol(self.snapshot):

@@ -20,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
+from elasticd.metrics_pods import PodMetrics
 from elasticd.model import Ref
 from elasticd.records import Decision, Outcome
 from elasticd.shelf import SourceReport
@@ -213,6 +214,7 @@ class Metrics:
         self._journal = make(Counter, "journal_write_failures_total", "Records that could not be written to disk.")
         self._reloads = make(Counter, "config_reloads_total", "Reloads of the policies.", ("result",))
         self._policies = make(Gauge, "policies", "Policies in force.")
+        self.pods = PodMetrics(registry)
 
     def decided(self, decision: Decision) -> None:
         """Count a decision, and show what it saw."""

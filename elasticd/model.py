@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from elasticd.batch import Job
 from elasticd.foreseen import Forecast
+from elasticd.needs import Needs, Taint
 
 
 class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):
@@ -123,6 +124,24 @@ class Pod(Struct, frozen=True, gc=False):
     """Since when the scheduler finds no node for it; None: it has one, or has not been tried."""
     resize: str = ""
     killed: dict[str, float] = {}
+    created: float = 0.0
+    needs: Needs = Needs()
+    owner: tuple[str, str, str] = ("", "", "")
+    """Kind, name and UID of its controller; empty where it has none."""
+    nominated: str = ""
+    """The node where others were made to give way for it."""
+    static: bool = False
+    """A kubelet runs it from a file; the API only mirrors it."""
+
+    @property
+    def ref(self) -> Ref:
+        """The same as a reference."""
+        return Ref(self.namespace, "Pod", self.name, "v1")
+
+    @property
+    def counted(self) -> dict[str, float]:
+        """What it takes of its node, as a scheduler counts."""
+        return self.needs.requests or self.requested()
 
     def requested(self) -> dict[str, float]:
         """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
@@ -149,6 +168,9 @@ class Node(Struct, frozen=True, gc=False):
     unschedulable: bool = False
     labels: dict[str, str] = {}
     allocatable: dict[str, float] = {}
+    taints: tuple[Taint, ...] = ()
+    annotations: dict[str, str] = {}
+    """elasticd's own."""
 
 
 class Room(Struct, frozen=True, gc=False):

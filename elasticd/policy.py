@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from elasticd.batch import JOB_KIND
-from elasticd.model import HEEDING, Ref, Workload
+from elasticd.model import HEEDING, Node, Pod, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]
@@ -50,6 +50,10 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         """The next time at which its answer may be another though nothing has moved but the clock, in seconds since the
         epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
         return inf
+
+    def looks_back(self) -> int:
+        """How many looks at the nodes of a pool it wants in `past.looks`."""
+        return 0
 
     def check(self, policy: "Policy") -> str | None:
         """What is wrong with it under this policy, as "option: must ..., is ..."; None: nothing.
@@ -225,6 +229,74 @@ class Policy(Struct, frozen=True, kw_only=True):
         if self.workload is not None:
             return workload.ref == self.workload.ref
         return self.select is not None and self.select.matches(workload)
+
+
+class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pods a pool policy places, on which nodes, and in which order it asks about them."""
+
+    scheduler: Annotated[str, Meta(min_length=1, description="the pods' spec.schedulerName")] = "elasticd"
+    namespaces: Annotated[tuple[str, ...], Meta(min_length=1, description='of the pods; "*" is any')] = ("*",)
+    labels: Annotated[dict[str, str], Meta(description="of the pods: all of them")] = {}
+    nodes: Annotated[dict[str, str], Meta(description="labels of the nodes: all of them; none: every node")] = {}
+    order: Annotated[
+        Literal["priority", "fifo"],
+        Meta(description="which pending pod goes first: the one of the highest priority, or the oldest"),
+    ] = "priority"
+    peak_window: Annotated[
+        float, Meta(ge=0, le=604800, description="seconds over which the peak use of a node is remembered")
+    ] = 3600.0
+
+    def has(self, pod: Pod) -> bool:
+        """Whether the pod is one of them."""
+        if pod.needs.scheduler != self.scheduler:
+            return False
+        if pod.namespace not in self.namespaces and "*" not in self.namespaces:
+            return False
+        return all(pod.labels.get(key) == value for key, value in self.labels.items())
+
+    def holds(self, node: Node) -> bool:
+        """Whether the node is one of them."""
+        return all(node.labels.get(key) == value for key, value in self.nodes.items())
+
+
+class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pods of a pool may be moved, how many at a time, and how."""
+
+    every: Annotated[float, Meta(ge=1, le=3600, description="seconds between looks")] = 30.0
+    per_look: Annotated[int, Meta(ge=1, le=1000, description="pods at most")] = 5
+    surge: Annotated[bool, Meta(description="make another pod of a Deployment first, then let the old one go")] = False
+    local_storage: Annotated[bool, Meta(description="also pods with emptyDir or hostPath volumes")] = False
+    claims: Annotated[bool, Meta(description="also pods with persistent volume claims")] = False
+    single: Annotated[bool, Meta(description="also the only pod of its controller")] = False
+    bare: Annotated[bool, Meta(description="also pods without a controller: they are made anew under their name")] = (
+        True
+    )
+    spared: Annotated[tuple[str, ...], Meta(description="namespaces whose pods stay")] = ("kube-system",)
+    min_age: Annotated[float, Meta(ge=0, description="seconds that a pod must have run")] = 60.0
+    worth: Annotated[
+        float, Meta(ge=0, description="a move must bring at least so many times what it costs; see each strategy")
+    ] = 1.0
+
+
+class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a pool policy takes what it knows from."""
+
+    sources: Annotated[
+        tuple[str, ...], Meta(description="asked for each series in this order; none: all, in elasticd.toml's")
+    ] = ()
+
+
+class PoolPolicy(Struct, frozen=True, kw_only=True):
+    """One file: which pods are placed on which nodes, and by which strategies."""
+
+    name: str
+    pool: PoolSelect
+    strategies: tuple[Strategy, ...]
+    mode: Literal["act", "observe"] = "observe"
+    interval: float = 1.0
+    max_age: float = 120.0
+    trust: PoolTrust = PoolTrust()
+    moves: MovesTable = MovesTable()
 
 
 def unheeded(policy: Policy) -> str | None:

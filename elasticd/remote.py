@@ -15,6 +15,7 @@ from msgspec import Struct
 from elasticd.config import Http
 from elasticd.errors import UnavailableError
 from elasticd.model import Series
+from elasticd.placements import NodeReport
 from elasticd.shelf import SourceReport
 
 T = TypeVar("T")
@@ -40,6 +41,11 @@ def sources(http: Http) -> list[SourceReport]:
 def query(http: Http, series: str, workload: str) -> Found:
     """What the daemon's policies would see of a series now. Raises UnavailableError when no daemon answers."""
     return _get(http, "/query", {"series": series, "workload": workload}, Found)
+
+
+def nodes(http: Http) -> list[NodeReport]:
+    """The nodes of the daemon's pools. Raises UnavailableError when no daemon answers."""
+    return _get(http, "/nodes", {}, list[NodeReport])
 
 
 def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:

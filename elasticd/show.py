@@ -29,14 +29,15 @@ def seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.0f} h"
 
 
-def _table(*columns: str) -> Table:
+def make_table(*columns: str) -> Table:
+    """A table as all commands print them."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _row(table: Table, *cells: str | Text) -> None:
+def add_row(table: Table, *cells: str | Text) -> None:
     """Add a row. Names and messages come from strangers: no line break or escape of theirs reaches the terminal."""
     table.add_row(*(one_line(cell) if isinstance(cell, str) else cell for cell in cells))
 
@@ -87,7 +88,7 @@ def headline(decision: Decision) -> str:
 
 
 def _samples(series: Iterable[Series], at: float) -> Table:
-    table = _table("series", "source", "quality", "samples", "total", "age", "window")
+    table = make_table("series", "source", "quality", "samples", "total", "age", "window")
     for one in series:
         total, age, window = "-", "-", "-"
         if one.samples:
@@ -95,7 +96,7 @@ def _samples(series: Iterable[Series], at: float) -> Table:
             age = seconds(max(0.0, at - one.measured))
             window = seconds(max(sample.window for sample in one.samples))
         quality = Text(one.quality.value, style="default" if one.trusted else "yellow")
-        _row(table, one.name, one.source or "-", quality, str(len(one.samples)), total, age, window)
+        add_row(table, one.name, one.source or "-", quality, str(len(one.samples)), total, age, window)
     return table
 
 
@@ -111,17 +112,17 @@ def _remarks(series: Iterable[Series], at: float) -> Iterator[Text]:
 
 def sources(reports: Iterable[SourceReport]) -> Table:
     """A row for each source of a running daemon, and one below for what it has to say of itself."""
-    table = _table("source", "type", "health", "renewed", "age", "reads", "failed", "takes", "subjects", "series")
+    table = make_table("source", "type", "health", "renewed", "age", "reads", "failed", "takes", "subjects", "series")
     for one in reports:
         renewed = "-" if one.resolution is None else f"every {seconds(one.resolution)}"
         age = "-" if one.age is None else seconds(one.age)
         takes = f"{one.seconds * 1000:.0f} ms" if one.reads else "-"
         health = Text(one_line(one.health), style="default" if one.health == "ok" else "yellow")
         counts = (str(one.reads), str(one.failures), takes, str(one.samples))
-        _row(table, one.name, one.type, health, renewed, age, *counts, ", ".join(one.series))
+        add_row(table, one.name, one.type, health, renewed, age, *counts, ", ".join(one.series))
         if isinstance(one.details, dict):
             told = ", ".join(f"{key} {value}" for key, value in one.details.items() if value and key != "since")
-            _row(table, "", "", Text(one_line(told), style="dim"), *[""] * 7)
+            add_row(table, "", "", Text(one_line(told), style="dim"), *[""] * 7)
     return table
 
 
@@ -130,10 +131,10 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
     worth = series.quality.value if series.trusted else f"{series.quality.value}, not trusted"
     source = f" from {series.source}" if series.source else ""
     head = f"{series.name} for policy {policy}: {worth}{source}"
-    table = _table("pod", "container", "value", "age", "received", "window")
+    table = make_table("pod", "container", "value", "age", "received", "window")
     for one in series.samples:
         ages = (seconds(now - one.measured), f"{seconds(now - one.received)} ago", seconds(one.window))
-        _row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
+        add_row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
     said = "" if series.forecast and series.trusted else series.message  # what is below says the same
     told = [Text(f"  {one_line(said)}", style="dim")] if said else []
     told += [Text(f"  {one_line(line)}") for line in _foreseen(series.forecast, now)] if series.forecast else []
@@ -166,7 +167,7 @@ def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
 
 def _wanted(decision: Decision) -> Table:
     """What each strategy said, and below it what of. The one that was followed has a mark."""
-    table = _table("", "strategy", "replicas", "why")
+    table = make_table("", "strategy", "replicas", "why")
     followed = _followed(decision)
     for said in decision.recommendations:
         mark, style = (">", "bold") if said is followed else ("", "default")
@@ -177,9 +178,9 @@ def _wanted(decision: Decision) -> Table:
             style = "yellow"
         elif _expired(said, decision.at):
             why, style = f"expired {seconds(decision.at - (said.expires or 0.0))} ago: {why}", "yellow"
-        _row(table, *(Text(one_line(cell), style=style) for cell in (mark, said.strategy, count, why)))
+        add_row(table, *(Text(one_line(cell), style=style) for cell in (mark, said.strategy, count, why)))
         for measure in said.measures:
-            _row(table, "", "", _count(measure.replicas), _measured(measure))
+            add_row(table, "", "", _count(measure.replicas), _measured(measure))
     return table
 
 
@@ -210,14 +211,14 @@ def _why(reason: str, message: str) -> str:
 
 
 def _resources(sizing: Sizing) -> Table:
-    table = _table("container", "resource", "requests", "should", "why")
+    table = make_table("container", "resource", "requests", "should", "why")
     for one in sizing.resources:
         why = f"{one.reason}: {one.message}" if one.message else one.reason
         for name in sorted({*one.present, *one.requests}) or ["-"]:
             present, wanted = (requests.get(name) for requests in (one.present, one.requests))
-            _row(table, one.container, name, amount(name, present), amount(name, wanted), why)
+            add_row(table, one.container, name, amount(name, present), amount(name, wanted), why)
     if sizing.unresized:
-        _row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
+        add_row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
     return table
 
 
@@ -241,26 +242,26 @@ def resize(change: Resize) -> str:
 
 
 def _limits(limits: Iterable[Limit]) -> Table:
-    table = _table("limit", "allows", "binds", "why")
+    table = make_table("limit", "allows", "binds", "why")
     for limit in limits:
         low = "0" if limit.lowest is None else str(limit.lowest)
         high = "any" if limit.highest is None else str(limit.highest)
         binds = Text("yes", style="yellow") if limit.bound else Text("no", style="dim")
-        _row(table, limit.name, f"{low} to {high}", binds, _why(limit.reason, limit.message))
+        add_row(table, limit.name, f"{low} to {high}", binds, _why(limit.reason, limit.message))
     return table
 
 
 def _conditions(decision: Decision) -> Table:
-    table = _table("condition", "status", "why")
+    table = make_table("condition", "status", "why")
     for condition in decision.conditions:
-        _row(table, condition.type, str(condition.status), _why(condition.reason, condition.message))
+        add_row(table, condition.type, str(condition.status), _why(condition.reason, condition.message))
     return table
 
 
 def _failures(decision: Decision) -> Table:
-    table = _table("plugin", "hook", "")
+    table = make_table("plugin", "hook", "")
     for failure in decision.failures:
-        _row(table, failure.plugin, failure.hook, failure.message)
+        add_row(table, failure.plugin, failure.hook, failure.message)
     return table
 
 
@@ -295,12 +296,12 @@ def _count(replicas: int | None) -> str:
 
 def status(decisions: Iterable[Decision], now: float) -> Table:
     """A row for each governed workload: its last decision."""
-    table = _table("policy", "mode", "workload", "replicas", "wanted", "verdict", "why", "poll", "judged")
+    table = make_table("policy", "mode", "workload", "replicas", "wanted", "verdict", "why", "poll", "judged")
     for one in decisions:
         verdict = Text(one.verdict, style=_COLOURS[one.verdict])
         wanted = str(one.wish) if one.wish is not None else "-"
         ago = f"{seconds(max(0.0, now - one.at))} ago"
         poll = f"{one.interval:g} s"
         count = str(one.current) if one.current == one.replicas else f"{one.current} -> {one.replicas}"
-        _row(table, one.policy, one.mode, str(one.workload), count, wanted, verdict, one.reason, poll, ago)
+        add_row(table, one.policy, one.mode, str(one.workload), count, wanted, verdict, one.reason, poll, ago)
     return table

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from elasticd.model import Readings
-from elasticd.policy import Policy
+from elasticd.policy import Policy, PoolPolicy
 from elasticd.shelf import PATIENCE, Shelf, SourceReport
 
 K = TypeVar("K")
@@ -32,14 +32,14 @@ class Stock(Generic[K]):
         """The policies have changed."""
         self._serving.clear()
 
-    def serving(self, policy: Policy, reads: frozenset[str] | None) -> tuple[Shelf, ...]:
+    def serving(self, policy: Policy | PoolPolicy, reads: frozenset[str] | None) -> tuple[Shelf, ...]:
         """The sources that may have a series that the policy reads, in its own order."""
         found = self._serving.get(policy.name)
         if found is None:
             found = self._serving[policy.name] = self.having(policy, reads)
         return found
 
-    def having(self, policy: Policy, names: Iterable[str] | None) -> tuple[Shelf, ...]:
+    def having(self, policy: Policy | PoolPolicy, names: Iterable[str] | None) -> tuple[Shelf, ...]:
         """The sources that may have one of these series, in the policy's order."""
         by_name = {shelf.name: shelf for shelf in self._shelves}
         named = [by_name[name] for name in policy.trust.sources if name in by_name]

@@ -19,12 +19,14 @@ from elasticd.loop import Listener, Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.past import begin
-from elasticd.plugins import Hooks, Registry
+from elasticd.plugins import Hooks, Registry, implemented
 from elasticd.policy import Bounds, Policy, Strategy, Target
 from elasticd.quality import failed, grade
 from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources import Site, Source, Subject
+from elasticd.tables import PLACING
+from elasticd.trials import faults
 from elasticd.zero import ZERO
 
 NOW = 1_700_000_000.0
@@ -127,7 +129,10 @@ def site(
 
 def check_strategy(strategy: Strategy) -> list[str]:
     """What a strategy does that no strategy may, a line each: fail or answer nonsense where data are missing,
-    wish for less on what it cannot know, change what it is shown, or answer twice differently."""
+    wish for less on what it cannot know, change what it is shown, or answer twice differently. One for the pods of a
+    pool is tried on pools instead."""
+    if implemented(type(strategy)) & PLACING:
+        return faults(strategy)
     problems = []
     for name, trial in _trials().items():
         seen = _completed(trial, strategy.reads())

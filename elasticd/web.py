@@ -1,4 +1,4 @@
-"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources and /query. Read-only, and never an action.
+"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources, /query and /nodes. Read-only, never an action.
 
 Knows HTTP; knows of the daemon only the questions it is given.
 """
@@ -24,6 +24,7 @@ class Pages(Struct, frozen=True):
     status: Callable[[], object]
     sources: Callable[[], object]
     query: Callable[[str, str], Awaitable[object]]
+    nodes: Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager
@@ -44,6 +45,9 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         found = await pages.query(request.query.get("series", ""), request.query.get("workload", ""))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
+    async def nodes(_: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(await pages.nodes()), content_type="application/json")
+
     app = web.Application(client_max_size=1024)
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", _check(pages.health))
@@ -51,6 +55,7 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     app.router.add_get("/status", status)
     app.router.add_get("/sources", sources)
     app.router.add_get("/query", query)
+    app.router.add_get("/nodes", nodes)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from elasticd.actions import Action, Answer
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.placements import DisruptionBudget
 
 
 class Following:
@@ -35,6 +36,9 @@ class Unasked:
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
         return nullcontext(Following())
 
+    def heed(self, stir: Callable[[], None]) -> None:
+        """Nothing happens here unseen."""
+
 
 class Alone:
     """All that a snapshot says of nodes' rooms and of other autoscalers when there are none."""
@@ -44,6 +48,15 @@ class Alone:
 
     def autoscaler(self, ref: Ref) -> str:
         return ""
+
+    def pending(self) -> tuple[Pod, ...]:
+        return ()
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        return {}
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        return ()
 
 
 class Shown(Alone):

@@ -13,6 +13,7 @@ import yaml
 from msgspec.structs import replace
 
 from elasticd.config import Settings, load_policies, load_policy, load_settings
+from elasticd.config_pools import load_pool, load_pools
 from elasticd.mqtt.broker import Tls
 from elasticd.options import options
 from elasticd.outlet import Outlet
@@ -37,6 +38,13 @@ EXAMPLES = [
     "step-tolerance",
     "vertical",
     "victims",
+]
+# Those about the pods of a pool.
+POOLS = [
+    "least-requested",
+    "load-balance",
+    "placing",
+    "static",
 ]
 
 
@@ -97,7 +105,7 @@ def test_every_shipped_setting_has_a_comment_above_it() -> None:
 
 
 def test_all_examples_are_tested() -> None:
-    assert sorted(path.stem for path in (CONFIG / "policies").glob("*.toml")) == EXAMPLES
+    assert sorted(path.stem for path in (CONFIG / "policies").glob("*.toml")) == sorted(EXAMPLES + POOLS)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -109,6 +117,43 @@ def test_example_loads_and_acts(name: str, registry: Registry) -> None:
 def test_examples_are_about_different_workloads(registry: Registry) -> None:
     policies, errors = load_policies(CONFIG / "policies", registry)
     assert (len(policies), errors) == (len(EXAMPLES), [])
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_example_of_a_pool_loads_and_acts(name: str, registry: Registry) -> None:
+    policy = load_pool(CONFIG / "policies" / f"{name}.toml", registry)
+    assert (policy.name, policy.mode) == (name, "act")
+
+
+def test_examples_of_pools_are_about_different_pods(registry: Registry) -> None:
+    pools, errors = load_pools(CONFIG / "policies", registry)
+    assert (len(pools), errors) == (len(POOLS), [])
+
+
+def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_filters(registry: Registry) -> None:
+    table = tomli.loads((CONFIG / "policies" / "placing.toml").read_text())
+    policy = load_pool(CONFIG / "policies" / "placing.toml", registry)
+    table["strategies"] = table.pop("strategy")
+    assert missing(policy, table | {"name": "placing"}) == []
+    (shown,) = [one for one in table["strategies"] if one["type"] == "filters"]
+    (filters,) = [one for one in policy.strategies if one.__struct_config__.tag == "filters"]
+    assert missing(filters, shown) == ["priority"]
+
+
+@pytest.mark.parametrize(
+    ("example", "kind"),
+    [
+        ("least-requested", "least-requested"),
+        ("least-requested", "balanced-allocation"),
+        ("load-balance", "load-balance"),
+        ("static", "static"),
+    ],
+)
+def test_an_example_of_a_score_names_every_option_of_it(example: str, kind: str, registry: Registry) -> None:
+    path = CONFIG / "policies" / f"{example}.toml"
+    (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == kind]
+    (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == kind]
+    assert missing(strategy, table) == ["priority"]
 
 
 def test_hpa_example_names_every_key_of_a_policy(registry: Registry) -> None:

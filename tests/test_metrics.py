@@ -21,7 +21,7 @@ from elasticd.sources.mqtt.reader import Described
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 
-UNITS = ("_total", "_seconds", "_replicas", "_bytes", "_cores", "_ratio")
+UNITS = ("_total", "_seconds", "_replicas", "_pods", "_bytes", "_cores", "_ratio")
 COUNTS = ("elasticd_leader", "elasticd_policies", "elasticd_source_up")
 
 

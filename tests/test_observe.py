@@ -1,6 +1,6 @@
 """What a workload's observation is cut from: pods, the first source that has samples, and faults."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from msgspec import Struct
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.model import Node, Pod, Quality, Readings, Ref, Room, Sample, Workload
 from elasticd.observe import fingerprint, observe, on_nodes
+from elasticd.placements import DisruptionBudget
 from elasticd.policy import Bounds, Policy, Trust
 
 NOW = 1000.0
@@ -48,6 +49,15 @@ class View(Struct):
 
     def autoscaler(self, ref: Ref) -> str:
         return self.other
+
+    def pending(self) -> tuple[Pod, ...]:
+        return ()
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        return {}
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        return ()
 
 
 def pod(name: str, phase: str = "Running", deleted: bool = False) -> Pod:

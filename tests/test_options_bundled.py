@@ -13,8 +13,10 @@ from msgspec import inspect
 
 from elasticd.cli import main
 from elasticd.config import load_policy
+from elasticd.config_pools import load_pool
 from elasticd.options import Option, options
 from elasticd.plugins import discover, implemented
+from elasticd.tables import PLACING
 
 REGISTRY = discover()
 HOURS = {"start": "0 8 * * *", "duration": 60}
@@ -30,6 +32,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
         {"triggers": [{"series": "q", "average_value": 1}]},
         {"triggers": [{"series": "q"}], "formula": {"expression": "q", "value": 1}},
     ],
+    "filters": [{"skip": ["disks"], "keep_free": {"cpu": "1"}}],
     "forecast": [{"series": "f", "target": 1}],
     "hpa": [
         {
@@ -79,6 +82,10 @@ class Case(NamedTuple):
 def is_limit(name: str) -> bool:
     hooks = implemented(REGISTRY.strategies[name].type)
     return "limit" in hooks and not hooks & {"recommend_replicas", "rank_pods"}
+
+
+def is_for_pools(name: str) -> bool:
+    return bool(implemented(REGISTRY.strategies[name].type) & PLACING)
 
 
 def bare(kind: inspect.Type) -> inspect.Type:
@@ -183,6 +190,8 @@ def with_value(table: Any, where: Way, value: Any) -> Any:
 def policy(name: str, table: dict[str, Any]) -> str:
     """A policy that has this table, of a strategy or a limit."""
     own = [{"type": name, **table}]
+    if is_for_pools(name):
+        return f"strategy = {toml(own)}\n[pool]\n"
     tables = {"strategy": [{"type": "cadence"}], "limit": own} if is_limit(name) else {"strategy": own}
     about = '[workload]\nnamespace = "shop"\nname = "web"\n'
     if name == "jobs":
@@ -233,7 +242,8 @@ def test_nonsense_is_refused_in_one_line_that_says_where_what_must_hold_and_what
 )
 def test_what_nonsense_is_put_into_is_right_by_itself(name: str, table: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "right.toml").write_text(policy(name, table))
-    assert load_policy(tmp_path / "right.toml", REGISTRY).name == "right"
+    load = load_pool if is_for_pools(name) else load_policy
+    assert load(tmp_path / "right.toml", REGISTRY).name == "right"
 
 
 FREE = {"priority", "guards[].above"}

@@ -22,6 +22,9 @@ class Told:
     async def query(self, series: str, workload: str) -> object:
         return [series, workload]
 
+    async def nodes(self) -> object:
+        return [{"node": "a"}]
+
     def pages(self) -> Pages:
         return Pages(
             metrics=lambda: lambda: b"elasticd_leader 1.0\n",
@@ -30,6 +33,7 @@ class Told:
             status=lambda: {"leading": True, "decisions": []},
             sources=lambda: [{"name": "cpu"}],
             query=self.query,
+            nodes=self.nodes,
         )
 
 
@@ -57,6 +61,7 @@ async def client() -> AsyncIterator[Client]:
         ("/readyz", "ok\n"),
         ("/status", '{"leading":true,"decisions":[]}'),
         ("/sources", '[{"name":"cpu"}]'),
+        ("/nodes", '[{"node":"a"}]'),
         ("/query?series=cpu&workload=shop%2FDeployment%2Fweb", '["cpu","shop/Deployment/web"]'),
         ("/query", '["",""]'),
         ("/status?pretty", '{"leading":true,"decisions":[]}'),

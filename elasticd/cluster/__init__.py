@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from elasticd.actions import Action, Answer
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.placements import DisruptionBudget
 
 Kind = tuple[str, str]
 """apiVersion and kind, such as ("apps/v1", "Deployment")."""
@@ -89,6 +90,16 @@ class Snapshot(Protocol):
     def rooms(self) -> tuple[Room, ...]:
         """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
 
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that are on no node and not being deleted, whoever places them, by namespace and name."""
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods on each node that take room there, by node's name and then by namespace and name; of a node the same
+        sequence while nothing changed."""
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """All PodDisruptionBudgets."""
+
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count, such as an HPA, in a few words; empty when none is known."""
 
@@ -99,6 +110,10 @@ class Cluster(Protocol):
     @property
     def leading(self) -> bool:
         """Whether this daemon may act now. Only a cluster shared by several daemons ever says no."""
+
+    def heed(self, stir: Callable[[], None]) -> None:
+        """From now on call this, at once, whenever something changes that may matter to a pending pod: one came, a node
+        came or changed, a pod left. One that moves only when it is looked at need not."""
 
     def problems(self) -> Mapping[Kind, str]:
         """The kinds it is kept from watching or holding, and why, in a line each; empty when all is well."""

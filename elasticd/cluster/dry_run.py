@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from elasticd.actions import Action, Answer, Create, Mark, Scale
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.placements import DisruptionBudget
 
 MESSAGE = "dry run: not sent"
 
@@ -81,6 +82,18 @@ class DryRunSnapshot:
         """What the pods that exist leave of them."""
         return self.real.rooms()
 
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that are on no node."""
+        return self.real.pending()
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods on each node."""
+        return self.real.on_nodes()
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """All PodDisruptionBudgets."""
+        return self.real.budgets()
+
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count."""
         return self.real.autoscaler(ref)
@@ -106,6 +119,10 @@ class DryRun:
     def leading(self) -> bool:
         """Whether the cluster under it says so."""
         return self._inner.leading
+
+    def heed(self, stir: Callable[[], None]) -> None:
+        """As the real cluster tells."""
+        self._inner.heed(stir)
 
     def problems(self) -> Mapping[Kind, str]:
         """The real cluster's."""

@@ -17,7 +17,7 @@ def room(node: Node, pods: Iterable[Pod]) -> Room:
     for pod in pods:
         if "pods" in free:
             free["pods"] -= 1
-        for resource, amount in pod.requested().items():
+        for resource, amount in pod.counted.items():
             if resource in free:
                 free[resource] -= amount
     return Room(node, free)
@@ -63,10 +63,11 @@ class Loads:
 
 def _same(old: Pod, new: Pod) -> bool:
     """Whether they take the same place; the records of equal containers are one."""
-    return (old.uid, old.node, old.phase in _OVER, old.containers, old.requests) == (
+    return (old.uid, old.node, old.phase in _OVER, old.containers, old.requests, old.needs) == (
         new.uid,
         new.node,
         new.phase in _OVER,
         new.containers,
         new.requests,
+        new.needs,
     )

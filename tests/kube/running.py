@@ -30,6 +30,7 @@ type = "kubernetes"
 kubeconfig = "{kubeconfig}"
 identity = "{identity}"
 lease = {{ namespace = "{namespace}", duration = 4, renew = 3, retry = 0.5 }}
+{cluster}
 """
 
 
@@ -73,14 +74,17 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    folder: Path, kubeconfig: Path, namespace: str, policies: Mapping[str, str], more: str = ""
+    folder: Path, kubeconfig: Path, namespace: str, policies: Mapping[str, str], more: str = "", cluster: str = ""
 ) -> AsyncIterator[Running]:
-    """A daemon under these policies (TOML by name), which has read its cluster; ended afterwards."""
+    """A daemon under these policies (TOML by name), which has read its cluster; ended afterwards. `more` goes at the
+    head of elasticd.toml, `cluster` into its table [cluster]."""
     (folder / "policies").mkdir(parents=True, exist_ok=True)
     for name, text in policies.items():
         (folder / "policies" / f"{name}.toml").write_text(text)
     port = free_port()
-    settings = SETTINGS.format(more=more, port=port, kubeconfig=kubeconfig, identity=folder.name, namespace=namespace)
+    settings = SETTINGS.format(
+        more=more, port=port, kubeconfig=kubeconfig, identity=folder.name, namespace=namespace, cluster=cluster
+    )
     (folder / "elasticd.toml").write_text(settings)
     command = [sys.executable, "-m", "elasticd", "run", "--decisions", "--config", str(folder / "elasticd.toml")]
     daemon = Running(Program("elasticd", command, folder / "elasticd.log"), folder, port)

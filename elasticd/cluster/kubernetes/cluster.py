@@ -5,12 +5,12 @@ Knows what follows what; knows nothing of policies, and lets no trouble of the A
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Resize, Scale
+from elasticd.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.batch import JOB_KIND
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
@@ -43,6 +43,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.placements import DisruptionBudget
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
@@ -114,6 +115,18 @@ class LiveSnapshot:
     def rooms(self) -> tuple[Room, ...]:
         """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
         return self._cluster.pods.loads().rooms(self._cluster.nodes.all())
+
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that are on no node."""
+        return ()
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods on each node; the same sequence while nothing changed."""
+        return {}
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """All PodDisruptionBudgets."""
+        return ()
 
     def autoscaler(self, ref: Ref) -> str:
         """The HPA that scales a workload; empty when there is none, or they may not be read."""
@@ -257,7 +270,7 @@ class KubernetesCluster:
             return await self._scaler.scale(action, lambda: self.leading)
         return await self._jobs.create(action, lambda: self.leading)
 
-    async def act(self, action: Action) -> Answer:
+    async def act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
         """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""
         if not self.leading:
             return NOT_LEADING
@@ -277,6 +290,11 @@ class KubernetesCluster:
                 return await self._resizer.resize(action, lambda: self.leading)
             case Announce():
                 return await self._events.announce(action)
+            case Bind() | Evict() | Nominate():
+                return await self._move(action)
+
+    async def _move(self, action: Bind | Evict | Nominate) -> Answer:
+        return Answer("failed", 501, f"{action.workload}: pods are not placed yet", "UnknownAction")
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Know of our own write before the watch tells of it, so that nobody decides on the count before."""
@@ -291,6 +309,9 @@ class KubernetesCluster:
         if known is not None and known.uid == mark.uid:
             noted = msgspec.structs.replace(known, annotations=mark.on(known.annotations))
             self.workloads.put(noted, listed=False)
+
+    def heed(self, stir: Callable[[], None]) -> None:
+        """Call this whenever a pod is seen that is on no node, or a node or pod goes or has room."""
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""

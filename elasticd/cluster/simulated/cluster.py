@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Announce, Answer, Create, Mark, Remove, Resize, Scale
+from elasticd.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.rooms import room
@@ -20,6 +20,7 @@ from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.world import World
 from elasticd.derived import Derived
 from elasticd.model import Node, Pod, Readings, Ref, Room, Sample, Workload
+from elasticd.placements import DisruptionBudget
 from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
@@ -92,6 +93,18 @@ class SimulatedSnapshot:
         """All nodes and what the pods on them leave; the same tuple while no workload changed."""
         return self._rooms("", self._views)
 
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that are on no node."""
+        return tuple(pod for view in self._views.values() for pod in view.pods if not pod.node)
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods on each node."""
+        return {}
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """None."""
+        return ()
+
     def autoscaler(self, ref: Ref) -> str:
         """None: nobody else scales a simulated workload."""
         return ""
@@ -113,6 +126,9 @@ class SimulatedCluster:
         self._clock, self._world, self._nodes, self._usage = clock, world, nodes, usage
         self._views: Mapping[Ref, _View] = {}
         self._rooms = Derived[str, Mapping[Ref, _View], tuple[Room, ...]](lambda _, views: _look_at(nodes, views))
+
+    def heed(self, stir: Callable[[], None]) -> None:
+        """Nothing happens in it unseen: it moves when it is looked at."""
 
     def problems(self) -> Mapping[Kind, str]:
         """None: it watches all there is."""
@@ -167,6 +183,8 @@ class SimulatedCluster:
             self.announcements.append(action)
             return Answer("done", 201)
         self._world.advance(self._clock.now())
+        if isinstance(action, Bind | Evict | Nominate):
+            return Answer("failed", 501, "a simulated cluster does not place pods yet", "UnknownAction")
         workload = self._world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")

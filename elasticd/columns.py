@@ -1,0 +1,301 @@
+"""A pool's nodes as columns of numbers, so that thousands are looked at at once.
+
+Knows nodes, the pods on them and what they are promised within one plan; knows nothing of rules or scores. What did not
+change from one plan to the next is not counted again.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import ceil, isfinite, nan
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elasticd.model import Node, Pod
+from elasticd.placements import Column, Mask, NodeReport, Whole
+from elasticd.units import milli
+
+ESTIMATE: Mapping[str, float] = {"cpu": 0.85, "memory": 0.70}
+"""Of what a pod requests, how much it is thought to use before that is known (Koordinator's load-aware scheduling)."""
+
+ASSUMED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
+"""What a pod that requests none of a resource counts for where nodes are compared, in thousandths of a core and bytes
+(kube-scheduler, GetNonzeroRequests). Otherwise any number of such pods would go to one node."""
+
+PODS = "pods"
+
+
+T = TypeVar("T", bound=NDArray[Any])
+
+
+def whole(resource: str, amount: float) -> int:
+    """An amount as kube-scheduler counts it: thousandths of a core, and ones of all else; rounded up."""
+    return milli(amount) if resource == "cpu" else ceil(amount)
+
+
+def needed(pod: Pod) -> dict[str, int]:
+    """What a pod takes of its node: what it requests, and one of `pods`."""
+    found = {resource: whole(resource, amount) for resource, amount in pod.counted.items()}
+    found[PODS] = 1
+    return found
+
+
+def weighed(pod: Pod, resource: str) -> int:
+    """What a pod counts for where nodes are compared: its request, or what is assumed of one that has none."""
+    if resource == PODS:
+        return 1
+    return whole(resource, pod.counted.get(resource, 0.0)) or ASSUMED.get(resource, 0)
+
+
+def estimated(pod: Pod, series: str) -> float:
+    """What a pod that is not measured yet is thought to use, in cores or bytes; 0 of a series of which nothing can be
+    said."""
+    if series not in ESTIMATE:
+        return 0.0
+    request = pod.counted.get(series, 0.0)
+    return ESTIMATE[series] * request if request else ASSUMED[series] / (1000 if series == "cpu" else 1)
+
+
+class _Frame:
+    """What stays while the nodes do: their records, what they can give, and which of them a test holds for."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self.names = tuple(node.name for node in nodes)
+        self.index = {name: place for place, name in enumerate(self.names)}
+        self.masks: dict[Hashable, Mask] = {}
+        self._allocatable: dict[str, Whole] = {}
+
+    def allocatable(self, resource: str) -> Whole:
+        found = self._allocatable.get(resource)
+        if found is None:
+            amounts = [whole(resource, node.allocatable.get(resource, 0.0)) for node in self.nodes]
+            found = self._allocatable[resource] = _closed(np.array(amounts, dtype=np.int64))
+        return found
+
+
+class Ledger:
+    """What is on each node, from one plan to the next: only nodes whose pods changed are counted again."""
+
+    def __init__(self) -> None:
+        self._frame = _Frame(())
+        self._pods: list[Sequence[Pod]] = []
+        self._special: list[tuple[Pod, ...]] = []
+        self._sums: list[dict[str, int]] = []
+        self._requested: dict[str, Whole] = {}
+
+    def columns(
+        self,
+        nodes: tuple[Node, ...],
+        pods: Mapping[str, Sequence[Pod]],
+        use: Mapping[str, Mapping[str, float]] | None = None,
+        peaks: Mapping[str, Mapping[str, float]] | None = None,
+        measured: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> "Columns":
+        """These nodes with the pods on them (by node's name; the same sequence while nothing changed), and what each
+        uses, by series and node; `measured`: without estimates, if that is something else."""
+        if nodes != self._frame.nodes:
+            self._frame = _Frame(nodes)
+            self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
+            self._sums, self._requested = [{}] * len(nodes), {}
+        for index, name in enumerate(self._frame.names):
+            found = pods.get(name, ())
+            if found is not self._pods[index]:
+                self._count(index, found)
+        requested = {resource: column.copy() for resource, column in self._requested.items()}
+        known = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
+        return Columns(self._frame, requested, (list(self._pods), list(self._special)), known)
+
+    def _count(self, index: int, pods: Sequence[Pod]) -> None:
+        self._pods[index], self._special[index] = pods, tuple(pod for pod in pods if _special(pod))
+        sums = dict.fromkeys(self._sums[index], 0)
+        for pod in pods:
+            for resource, amount in _taken(pod).items():
+                sums[resource] = sums.get(resource, 0) + amount
+        self._sums[index] = sums
+        for resource, amount in sums.items():
+            if resource not in self._requested:
+                self._requested[resource] = np.zeros(len(self._frame.nodes), dtype=np.int64)
+            self._requested[resource][index] = amount
+
+
+class Columns:
+    """A pool's nodes within one plan: see placements.Nodes. `take` and `release` are for who makes the plan alone."""
+
+    def __init__(
+        self,
+        frame: _Frame,
+        requested: dict[str, Whole],
+        pods: tuple[list[Sequence[Pod]], list[tuple[Pod, ...]]],
+        known: Mapping[str, Mapping[str, Mapping[str, float]]],
+    ) -> None:
+        """`pods`: those on each node, and of those the ones with ports or disks. `known`: by kind (use, peak,
+        measured), series and node."""
+        self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
+        self._known = known
+        self._columns: dict[tuple[str, str], Column] = {}
+        self._promised: dict[str, tuple[int, Pod]] = {}
+        self._holding: dict[Hashable, Mask] = {}
+        self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In their order."""
+        return self._frame.names
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The records, in the same order."""
+        return self._frame.nodes
+
+    def index(self, name: str) -> int | None:
+        """Where a node stands; None: it is none of them."""
+        return self._frame.index.get(name)
+
+    def allocatable(self, resource: str) -> Whole:
+        """What each has of a resource."""
+        return self._frame.allocatable(resource)
+
+    def requested(self, resource: str) -> Whole:
+        """What the pods on each request."""
+        return _shown(self._own(resource))
+
+    def weighed(self, resource: str) -> Whole:
+        """What the pods on each count for where nodes are compared."""
+        assumed = self._requested.get(_ASSUMED + resource)
+        return self.requested(resource) if assumed is None else _closed(self._own(resource) + assumed)
+
+    def _own(self, resource: str) -> Whole:
+        found = self._requested.get(resource)
+        if found is None:
+            found = self._requested[resource] = np.zeros(len(self.nodes), dtype=np.int64)
+        return found
+
+    def use(self, series: str) -> Column:
+        """What each really uses."""
+        return _shown(self._column("use", series))
+
+    def peak(self, series: str) -> Column:
+        """The most that each used of late."""
+        return _shown(self._column("peak", series))
+
+    def measured(self, series: str) -> Column:
+        """What each was last measured to use."""
+        return _shown(self._column("measured", series))
+
+    def _column(self, kind: str, series: str) -> Column:
+        found = self._columns.get((kind, series))
+        if found is None:
+            known = self._known[kind].get(series, {})
+            found = np.array([known.get(name, nan) for name in self.names], dtype=np.float64)
+            if kind != "measured":
+                for index, pod in self._promised.values():
+                    found[index] += estimated(pod, series)
+            self._columns[kind, series] = found
+        return found
+
+    def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
+        """Of which nodes a test holds."""
+        found = self._frame.masks.get(key)
+        if found is None:
+            if len(self._frame.masks) >= _KEPT:
+                self._frame.masks.clear()
+            found = self._frame.masks[key] = _closed(_mask([test(node) for node in self.nodes]))
+        return found
+
+    def pods(self, index: int) -> Sequence[Pod]:
+        """Those on a node."""
+        return self._pods[index]
+
+    def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
+        """Which nodes have a pod with ports or disks for which the test holds."""
+        found = self._holding.get(key)
+        if found is None:
+            self._tests[key] = test
+            found = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
+        return _shown(found)
+
+    def take(self, index: int, pod: Pod) -> None:
+        """Promise a node to a pod."""
+        self._promised[pod.uid] = index, pod
+        self._change(index, pod, 1)
+        self._pods[index] = (*self._pods[index], pod)
+
+    def release(self, index: int, pod: Pod) -> None:
+        """A pod will leave its node."""
+        self._promised.pop(pod.uid, None)
+        self._change(index, pod, -1)
+        self._pods[index] = tuple(one for one in self._pods[index] if one.uid != pod.uid)
+
+    def _change(self, index: int, pod: Pod, sign: int) -> None:
+        for resource, amount in _taken(pod).items():
+            self._own(resource)[index] += sign * amount
+        for (kind, series), column in self._columns.items():
+            if kind != "measured":
+                column[index] += sign * estimated(pod, series)
+        if _special(pod):
+            left = tuple(one for one in self._special[index] if one.uid != pod.uid)
+            self._special[index] = (*left, pod) if sign > 0 else left
+            for key, test in self._tests.items():
+                self._holding[key][index] = any(map(test, self._special[index]))
+
+
+def report(pool: str, columns: Columns) -> list[NodeReport]:
+    """Each node, as a person looks at it."""
+    found = []
+    for index, node in enumerate(columns.nodes):
+        state = "not ready" if not node.ready else "cordoned" if node.unschedulable else "ready"
+        tainted = f", {len(node.taints)} taints" if node.taints else ""
+        requested = {
+            "cpu": int(columns.requested("cpu")[index]) / 1000,
+            "memory": float(columns.requested("memory")[index]),
+        }
+        used = {series: float(columns.use(series)[index]) for series in ("cpu", "memory")}
+        found.append(
+            NodeReport(
+                pool,
+                node.name,
+                state + tainted,
+                int(columns.requested(PODS)[index]),
+                int(columns.allocatable(PODS)[index]),
+                {name: amount for name, amount in node.allocatable.items() if name in requested},
+                requested,
+                {series: value for series, value in used.items() if isfinite(value)},
+            )
+        )
+    return found
+
+
+_KEPT = 4096
+
+
+_ASSUMED = "assumed "
+
+
+def _taken(pod: Pod) -> dict[str, int]:
+    """What it takes, and apart from that what is assumed of what it does not request."""
+    found = needed(pod)
+    for resource, amount in ASSUMED.items():
+        if not found.get(resource):
+            found[_ASSUMED + resource] = amount
+    return found
+
+
+def _special(pod: Pod) -> bool:
+    return bool(pod.needs.ports or pod.needs.disks)
+
+
+def _mask(values: list[bool]) -> Mask:
+    return np.array(values, dtype=np.bool_)
+
+
+def _closed(array: T) -> T:
+    array.flags.writeable = False
+    return array
+
+
+def _shown(array: T) -> T:
+    """The same numbers, which nobody can change through it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,77 @@
+"""TOML to pool policies, or one line that says what to mend.
+
+Knows the tables of a policy about pods and nodes; see config for all else that is written in TOML.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from elasticd.config import policy_files, read_toml
+from elasticd.errors import ConfigError
+from elasticd.mend import convert
+from elasticd.plugins import Registry
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust
+from elasticd.tables import records
+
+
+class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):
+    pool: PoolSelect
+    strategy: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    mode: Literal["act", "observe"] = "observe"
+    interval: Annotated[float, Meta(ge=0.1, le=3600)] = 1.0
+    max_age: Annotated[float, Meta(gt=0)] = 120.0
+    trust: PoolTrust = field(default_factory=PoolTrust)
+    moves: MovesTable = field(default_factory=MovesTable)
+
+
+def load_pool(path: Path, registry: Registry) -> PoolPolicy:
+    """One policy file with a table [pool]. Raises ConfigError for the first thing that is wrong with it."""
+    name = str(path)
+    raw = convert(read_toml(path), _PoolFile, name)
+    return PoolPolicy(
+        name=path.stem,
+        pool=raw.pool,
+        strategies=records(raw.strategy, registry, name, "strategy", "pool"),
+        mode=raw.mode,
+        interval=raw.interval,
+        max_age=raw.max_age,
+        trust=raw.trust,
+        moves=raw.moves,
+    )
+
+
+def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list[ConfigError]]:
+    """Every policy of a folder that is about pods, and a ConfigError for every file that is wrong or clashes with
+    another. What is no TOML at all is told with the policies about workloads."""
+    pools: list[PoolPolicy] = []
+    errors: list[ConfigError] = []
+    for path in policy_files(folder):
+        try:
+            if "pool" in read_toml(path):
+                pools.append(load_pool(path, registry))
+        except ConfigError as error:
+            if error.key:
+                errors.append(error)
+    return pools, errors + _clashes(folder, pools)
+
+
+def _clashes(folder: Path, pools: list[PoolPolicy]) -> list[ConfigError]:
+    """Two policies that would both place one pod, as far as the files tell: pods' labels may still differ."""
+    errors = []
+    acting = [policy for policy in pools if policy.mode == "act"]
+    for index, policy in enumerate(acting):
+        other = next((one for one in acting[:index] if _overlap(one.pool, policy.pool)), None)
+        if other is not None:
+            problem = f"must not be about pods that {other.name}.toml places too"
+            errors.append(ConfigError(str(folder / f"{policy.name}.toml"), "pool", problem))
+    return errors
+
+
+def _overlap(one: PoolSelect, other: PoolSelect) -> bool:
+    if one.scheduler != other.scheduler:
+        return False
+    if not {*one.namespaces} & {*other.namespaces} and "*" not in (*one.namespaces, *other.namespaces):
+        return False
+    return all(other.labels.get(key, value) == value for key, value in one.labels.items())

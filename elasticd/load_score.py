@@ -1,0 +1,99 @@
+"""How loaded nodes are beside each other: the node score of ImprovedLoadBalancePriority, on columns of numbers.
+
+Pure. Knows utilisations, speeds and coefficients; knows no node, pod or option.
+Source: Tang Rui, master thesis, UESTC 2017, equations (5-8) to (5-19), (6-1) and (6-2).
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from math import isfinite, nan, sqrt
+
+import numpy as np
+
+from elasticd.placements import Column
+
+LEAST_USE = 0.01
+"""A node that uses less than this part of itself counts as one that uses so much: the score of an idle one would be
+infinite, and where nobody uses more, all are equal."""
+
+MOST_RATIO = 1000.0
+"""How far a node may be from the mean, as a factor, either way."""
+
+LEVEL = 1e-6
+"""A score nearer to 0 than this is 0: the difference from the mean is one of rounding."""
+
+
+def average(values: Column, coefficients: Column) -> float:
+    """The mean of what is known, by coefficients: equations (5-8) to (5-11). NaN: nothing is known."""
+    total = float(np.dot(values, coefficients))
+    if not isfinite(total):  # somewhere something is not known, which is rare
+        known = np.isfinite(values) & np.isfinite(coefficients)
+        values, coefficients = values[known], coefficients[known]
+        total = float(np.dot(values, coefficients))
+    whole = float(coefficients.sum())
+    return total / whole if whole > 0 else nan
+
+
+def idleness(use: Column, coefficients: Column, expected: Column | None = None) -> Column:
+    """cpuScore and memScore: the pool's mean utilisation over each node's own, equations (5-12) and (5-13).
+
+    `use` is the part of each node that is used; coefficients say how large nodes are beside each other, in any unit.
+    With `expected`, each node's own is this instead, and the mean stays. NaN where a node's own use is not known. The
+    text beside the equations has the ratio upside down.
+    """
+    own = np.maximum(use, LEAST_USE)
+    mean = average(own, coefficients)
+    return _bounded(mean / (own if expected is None else np.maximum(expected, LEAST_USE)))
+
+
+def swiftness(speed: Column) -> Column:
+    """imgScore and dataScore: each node's speed over the mean, equations (5-14) and (5-15). NaN where it is not known,
+    1 where all are 0."""
+    mean = average(speed, np.ones_like(speed))
+    return speed + 1 if mean == 0 else _bounded(speed / mean)
+
+
+def _bounded(ratio: Column) -> Column:
+    return np.clip(ratio, 1 / MOST_RATIO, MOST_RATIO, out=ratio)
+
+
+def load_score(loads: Iterable[tuple[float, Column]], speeds: Iterable[tuple[float, Column]] = ()) -> Column:
+    """Each node's score, equations (5-16) to (5-18): ten times the sum of the logarithms of its ratios by weight, > 0
+    where it is better than the mean, < 0 where it is worse.
+
+    `loads` and `speeds` are weights with ratios, at least one of them. With 0.5 each for cpu and memory, a node 10.5 %
+    busier than the mean in both has -1. A factor that is known of no node is left out, and the others share its weight.
+    A node of which a load is not known, while it is of others, has NaN; one of which a speed is not known is taken to
+    have the mean speed, for one that has nothing to fetch shows none.
+    """
+    factors = [(weight, ratio, False) for weight, ratio in loads] + [(weight, ratio, True) for weight, ratio in speeds]
+    known = [one for one in factors if not np.isnan(one[1]).all()]
+    if not known:
+        return np.full_like(factors[0][1], nan)
+    scale = 10 / sum(weight for weight, _, _ in known)
+    score = np.zeros_like(known[0][1])
+    for weight, ratio, speed in known:
+        term = np.log(ratio)
+        term *= scale * weight
+        if speed:
+            term[np.isnan(term)] = 0.0
+        score += term
+    score[np.abs(score) < LEVEL] = 0.0
+    return score
+
+
+def balance_score(*uses: Column) -> Column:
+    """10 where a node's resources are used to the same part, less the farther apart they are: equation (5-19). Of more
+    than two, the two farthest apart count. NaN where one is not known."""
+    return 10 - 10 * (reduce(np.maximum, uses) - reduce(np.minimum, uses))
+
+
+def average_score(scores: Column) -> float:
+    """The mean of the scores that are known, equation (6-1). NaN: none is."""
+    return average(scores, np.ones_like(scores))
+
+
+def std_score(scores: Column) -> float:
+    """How far the scores that are known are from each other: their standard deviation, with 1/n, equation (6-2). NaN:
+    none is."""
+    return sqrt(average_score((scores - average_score(scores)) ** 2))

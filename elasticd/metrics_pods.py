@@ -1,0 +1,73 @@
+"""The daemon's own metrics of placing pods.
+
+Knows prometheus-client and the records of placements. Series are of policies, not of pods: those come and go.
+"""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+
+from elasticd.placements import PodDecision, PodOutcome
+
+_TIMES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class PodMetrics:
+    """A listener of the placer."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._waiting: dict[str, dict[str, int]] = {}
+        registry.register(self)
+        self._decisions = Counter(
+            "elasticd_pod_decisions_total",
+            "Decisions about pods that differ from the one before.",
+            ("policy", "verdict", "reason"),
+            registry=registry,
+        )
+        self._actions = Counter(
+            "elasticd_pod_actions_total",
+            "Bindings, evictions and nominations by what came of them.",
+            ("policy", "action", "result", "reason"),
+            registry=registry,
+        )
+        self._plans = Histogram(
+            "elasticd_pod_plan_duration_seconds",
+            "Time to plan for the pods of a pool.",
+            ("policy",),
+            registry=registry,
+            buckets=_TIMES,
+        )
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """How many pods wait; called in another thread than the loop's."""
+        gauge = GaugeMetricFamily("elasticd_waiting_pods", "Pods without a node.", labels=("policy", "reason"))
+        for policy, counts in list(self._waiting.items()):
+            for reason, count in counts.items():
+                gauge.add_metric((policy, reason), count)
+        yield gauge
+
+    def placing(self, decision: PodDecision) -> None:
+        """Count a decision."""
+        self._decisions.labels(decision.policy, decision.verdict, decision.reason).inc()
+
+    def placed(self, outcome: PodOutcome) -> None:
+        """Count what came of an action."""
+        self._actions.labels(outcome.policy, outcome.action, outcome.result, outcome.reason).inc()
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """Note how long a plan took."""
+        self._plans.labels(policy).observe(seconds)
+
+    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
+        """Note how many wait."""
+        self._waiting[policy] = dict(counts)
+
+    def pools(self, names: AbstractSet[str]) -> None:
+        """Drop the series of policies that are no longer in force."""
+        self._waiting = {name: counts for name, counts in self._waiting.items() if name in names}
+        for metric in (self._decisions, self._actions, self._plans):
+            for labels in list(metric._metrics):  # noqa: SLF001  # it has no other list of them
+                if labels[0] not in names:
+                    metric.remove(*labels)

@@ -1,0 +1,236 @@
+"""Pods off nodes that do not suit them any more: observe a pool, plan moves, begin them.
+
+Knows when a pool is looked at, and what must be remembered of it; knows no strategy and no wire format. Where a pod
+goes is decided when it is placed anew, by the Placer or by whoever else places it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import inf
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from elasticd.clock import Clock, pause
+from elasticd.cluster import Cluster, Snapshot
+from elasticd.journal import Journal
+from elasticd.model import Node
+from elasticd.moves import Look, Moved, MoveDecision, PoolPast
+from elasticd.placements import PodOutcome
+from elasticd.placer import Placer
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.moving import plan_moves
+from elasticd.pool import Pool
+from elasticd.words import raised
+
+REMEMBERED = 3600.0
+"""Seconds for which a move is remembered."""
+
+SETTLE = 1.0
+"""Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""
+
+MovesPlan = tuple[MoveDecision, ...]
+MovesPlanner = Callable[[Sequence[PoolCase]], Awaitable[list[MovesPlan | str]]]
+
+
+async def moves_at_once(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
+    """Plan here and now."""
+    return [plan_moves(case) for case in cases]
+
+
+@runtime_checkable
+class MovingListener(Protocol):
+    """Someone who is told what has been written to the journal. Must not block or raise."""
+
+    def moving(self, decision: MoveDecision) -> None:
+        """It was decided that a pod is moved, or otherwise than before that it is not."""
+
+    def placed(self, outcome: PodOutcome) -> None:
+        """Something was done for it, or not."""
+
+
+class _Memory:
+    """What is remembered of one pool."""
+
+    def __init__(self, policy: object, begun: float) -> None:
+        self.policy, self.due = policy, begun
+        self.looks: deque[Look] = deque()
+        self.moved: deque[Moved] = deque()
+        self.labelled: dict[str, float] = {}
+        self.told: dict[str, tuple[object, ...]] = {}
+        self._seen: dict[str, Node] = {}
+
+    def note(self, nodes: Sequence[Node], now: float) -> bool:
+        """See the nodes; whether one came, went, changed its labels or taints, or is ready no more or again."""
+        before, self._seen = self._seen, {node.name: node for node in nodes}
+        changed = before.keys() != self._seen.keys()
+        for name, node in self._seen.items():
+            old = before.get(name)
+            if old is node:
+                continue
+            if old is None or old.labels != node.labels:
+                self.labelled[name] = now
+            changed = changed or old is None or _state(old) != _state(node)
+        for name in before.keys() - self._seen.keys():
+            self.labelled.pop(name, None)
+        return changed
+
+    def past(self, now: float) -> PoolPast:
+        """As strategies see it."""
+        while self.moved and self.moved[0].at < now - REMEMBERED:
+            self.moved.popleft()
+        return PoolPast(tuple(self.looks), tuple(self.moved), self.labelled)
+
+
+def _state(node: Node) -> tuple[object, ...]:
+    return (node.labels, node.ready, node.unschedulable, node.taints, node.annotations)
+
+
+class Mover:
+    """All pool policies that move pods, on one cluster. The pools are the placer's."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        look: Callable[[float], Awaitable[Snapshot]],
+        placer: Placer,
+        journal: Journal,
+        clock: Clock,
+        listeners: Sequence[MovingListener] = (),
+        planner: MovesPlanner = moves_at_once,
+    ) -> None:
+        self._cluster, self._look, self._placer = cluster, look, placer
+        self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
+        self._memories: dict[str, _Memory] = {}
+        self._acting: dict[str, asyncio.Task[None]] = {}
+        self._stirred = asyncio.Event()
+        cluster.heed(self._stirred.set)
+
+    def hurry(self) -> None:
+        """Look at every pool now."""
+        for memory in self._memories.values():
+            memory.due = -inf
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Tick whenever something has happened, or is due, until cancelled."""
+        while True:
+            await self.step()
+
+    async def step(self) -> None:
+        """Wait for something to do, and tick."""
+        now = self._clock.now()
+        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        if not self._stirred.is_set():
+            await pause(self._clock, until, self._stirred)
+        if self._stirred.is_set():
+            await self._clock.sleep_until(min(until, self._clock.now() + SETTLE))
+            self._stirred.clear()
+        await self.tick(self._clock.now())
+
+    def _moving(self) -> list[Pool]:
+        """The pools from which somebody may want pods moved."""
+        hooks = ("rebind_pods", "rebalance_nodes")
+        found = [pool for pool in self._placer.pools if any(pool.hooks.heeds(hook) for hook in hooks)]
+        names = {pool.policy.name for pool in found}
+        self._memories = {name: memory for name, memory in self._memories.items() if name in names}
+        return found
+
+    async def tick(self, now: float) -> None:
+        """Plan for every pool that is due, or whose nodes have changed, and begin what was decided."""
+        pools = self._moving()
+        if not pools or not self._cluster.leading:
+            return
+        snapshot = await self._look(now)
+        for pool in pools:
+            memory = self._memories.get(pool.policy.name)
+            if memory is None or memory.policy != pool.policy:
+                memory = self._memories[pool.policy.name] = _Memory(pool.policy, now)
+            changed = memory.note(pool.nodes("", snapshot.nodes()), now)
+            if changed or memory.due <= now:
+                memory.due = now + pool.policy.moves.every
+                await self._plan(pool, memory, snapshot, now)
+        self._journal.flush()
+
+    async def _plan(self, pool: Pool, memory: _Memory, snapshot: Snapshot, now: float) -> None:
+        case = await self._placer.case(pool, snapshot, (), now)
+        if case is None or pool.blocked:
+            return
+        looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
+        if looks_back:
+            use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
+            memory.looks.append(Look(now, case.columns.names, use))
+            while len(memory.looks) > looks_back:
+                memory.looks.popleft()
+        (found,) = await self._planner([_with(case, memory.past(now))])
+        if isinstance(found, str):
+            pool.blocked = f"{found}; it is not called again until reload"
+            return
+        pool.strike(failure for decision in found for failure in decision.failures)
+        self._settle(memory, found, now)
+
+    def _settle(self, memory: _Memory, decisions: Iterable[MoveDecision], now: float) -> None:
+        """Write down what is news, and begin the moves."""
+        told: dict[str, tuple[object, ...]] = {}
+        for decision in decisions:
+            news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
+            told[decision.uid] = news
+            if memory.told.get(decision.uid) != news:
+                self._journal.append(decision)
+                for listener in self._listeners:
+                    listener.moving(decision)
+            if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
+                task = asyncio.create_task(self._act(memory, decision), name=decision.id)
+                self._acting[decision.uid] = task
+        memory.told = told
+
+    async def _act(self, memory: _Memory, decision: MoveDecision) -> None:
+        action = decision.action
+        if action is None:
+            return
+        begun = self._clock.now()
+        try:
+            answer = await self._cluster.act(action)
+            result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
+        except asyncio.CancelledError:
+            result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
+        except Exception as error:
+            result, code, message, reason = "failed", 0, raised(error), type(error).__name__
+        finally:
+            del self._acting[decision.uid]
+        now = self._clock.now()
+        if result == "done":
+            key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
+            memory.moved.append(Moved(now, key, decision.node))
+        outcome = PodOutcome(
+            decision=decision.id,
+            at=now,
+            policy=decision.policy,
+            pod=decision.pod,
+            about=decision.pod,
+            action="evict",
+            node=decision.node,
+            result=result,
+            code=code,
+            message=message,
+            reason=reason,
+            seconds=now - begun,
+        )
+        self._journal.append(outcome)
+        self._journal.flush()
+        for listener in self._listeners:
+            listener.placed(outcome)
+
+    async def drain(self, patience: float | None = None) -> None:
+        """Wait for what is under way, at most `patience` seconds."""
+        tasks = list(self._acting.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _with(case: PoolCase, past: PoolPast) -> PoolCase:
+    return PoolCase(case.policy, case.observation, case.columns, case.hooks, case.off, past)

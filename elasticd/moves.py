@@ -1,0 +1,93 @@
+"""The nouns of moving pods: what a strategy wants moved, what it may remember, and what is decided.
+
+Frozen records. Knows pods and nodes; knows nothing of how a pod is moved.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from elasticd.actions import Evict, Mark, Scale
+from elasticd.model import Failure, Pod, Ref
+from elasticd.placements import Column
+
+How = Literal["reschedule", "kill"]
+
+
+class Move(Struct, frozen=True, gc=False):
+    """A pod that should leave its node, and why. It must be worth it: its `benefit` against its `disruption`, in one
+    unit; both 0: it must go, whatever it costs.
+
+    reschedule: it shall run elsewhere; kill: it shall end, and its controller, if it has one, may make another.
+    `not_to` are nodes that it should not go to, by name.
+    """
+
+    pod: Pod
+    reason: str
+    message: str = ""
+    how: How = "reschedule"
+    benefit: float = 0.0
+    disruption: float = 0.0
+    not_to: frozenset[str] = frozenset()
+
+
+class Look(Struct, frozen=True, eq=False):
+    """What nodes used at a time, by series, in the order of `names`; NaN: not known."""
+
+    at: float
+    names: tuple[str, ...]
+    use: Mapping[str, Column]
+
+
+class Moved(Struct, frozen=True, gc=False):
+    """A pod that was moved: when, which (its controller's UID, or its own name where it has none), from which node."""
+
+    at: float
+    whose: str
+    node: str
+
+
+class PoolPast(Struct, frozen=True, eq=False):
+    """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
+    are the moves of the last hour; `labelled` is when each node was last seen to change its labels, or to come; a node
+    that has not since the daemon began has that time.
+    """
+
+    looks: tuple[Look, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    labelled: Mapping[str, float] = {}
+
+
+def whose(pod: Pod) -> str:
+    """Whom it is remembered for that a pod was moved: what takes its place is another pod."""
+    return pod.owner[2] or f"{pod.namespace}/{pod.name}"
+
+
+class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
+    """What was decided about a pod that a strategy wants moved: move it, or (refuse) why not.
+
+    `node` is where it is, `target` where it is thought to go; who places it decides that.
+    """
+
+    id: str
+    at: float
+    policy: str
+    pod: Ref
+    mode: Literal["act", "observe"]
+    verdict: Literal["move", "refuse"]
+    strategy: str
+    reason: str
+    message: str = ""
+    uid: str = ""
+    node: str = ""
+    target: str = ""
+    how: How = "reschedule"
+    benefit: float = 0.0
+    disruption: float = 0.0
+    refusal: str = ""
+    """One word for why it is left where it is."""
+    action: Evict | None = None
+    surge: tuple[Mark, Scale] | None = None
+    """Where another is made first: the note on its workload, and the count that makes it."""
+    failures: tuple[Failure, ...] = ()

@@ -1,0 +1,231 @@
+"""What a pod asks of the node it is put on, and what a node keeps pods away with.
+
+Frozen records, read as Kubernetes reads them. Knows labels, taints, ports and disks; knows no nodes in number and no
+policy.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+Restart = Literal["Always", "OnFailure", "Never"]
+
+
+_LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+class Expression(Struct, frozen=True, gc=False):
+    """A rule about one label, or about a node's name. Several are ANDed by who holds them."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels obey it. A label that is not there obeys NotIn and DoesNotExist alone; Gt and Lt compare whole
+        numbers, and what is none obeys neither. A rule with a value that no label can have is obeyed by none."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values and _possible(self.values)
+            case "NotIn":
+                return value not in self.values and _possible(self.values)
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return self._compares(value)
+
+    def names(self, name: str) -> bool:
+        """Whether a node's name obeys it: only In and NotIn are rules about names, of key metadata.name, with one
+        value."""
+        if self.key != "metadata.name" or len(self.values) != 1 or self.operator not in ("In", "NotIn"):
+            return False
+        return (name == self.values[0]) == (self.operator == "In")
+
+    def _compares(self, value: str | None) -> bool:
+        mark = _whole(self.values[0]) if len(self.values) == 1 else None
+        found = None if value is None else _whole(value)
+        if mark is None or found is None:
+            return False
+        return found > mark if self.operator == "Gt" else found < mark
+
+
+@lru_cache(maxsize=1024)
+def _possible(values: tuple[str, ...]) -> bool:
+    """Whether labels may have these values."""
+    return all(map(_LABEL.fullmatch, values))
+
+
+def _whole(text: str) -> int | None:
+    """A label's value as Go's ParseInt reads it: decimal, 64 bits. A sign is in no label."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 63:
+        return None
+    found = int(text)
+    return found if found < 2**63 else None
+
+
+class Term(Struct, frozen=True, gc=False):
+    """Rules about a node's labels, and about its name (`fields`, key metadata.name), all of which must hold. One
+    without any is obeyed by no node."""
+
+    labels: tuple[Expression, ...] = ()
+    fields: tuple[Expression, ...] = ()
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node obeys all."""
+        if not self.labels and not self.fields:
+            return False
+        return all(one.matches(labels) for one in self.labels) and all(one.names(name) for one in self.fields)
+
+
+class Taint(Struct, frozen=True, gc=False, order=True):
+    """What keeps pods off a node that do not tolerate it."""
+
+    key: str
+    effect: Effect
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value}"
+
+
+class Toleration(Struct, frozen=True, gc=False):
+    """A taint that a pod puts up with. An empty `key` with Exists is any key, an empty `effect` any effect."""
+
+    key: str = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether it puts up with this one."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return bool(self.key) and self.value == taint.value
+
+
+class Port(Struct, frozen=True, gc=False):
+    """A port of the node that a container takes. An empty address, or 0.0.0.0, is all addresses of the node."""
+
+    number: int
+    protocol: str = "TCP"
+    address: str = ""
+
+    def clashes(self, other: "Port") -> bool:
+        """Whether one node cannot give both."""
+        if (self.number, self.protocol) != (other.number, other.protocol):
+            return False
+        everywhere = ("", "0.0.0.0")  # noqa: S104  # an address as a pod states it; nothing is bound to it here
+        return self.address in everywhere or other.address in everywhere or self.address == other.address
+
+
+class Disk(Struct, frozen=True, gc=False):
+    """A disk named in a pod itself. One node cannot have it in two pods, unless both only read it and `shareable`
+    says that its kind allows that."""
+
+    kind: str
+    name: str
+    read_only: bool = False
+    shareable: bool = False
+
+    def clashes(self, other: "Disk") -> bool:
+        """Whether one node cannot give both."""
+        if (self.kind, self.name) != (other.kind, other.name):
+            return False
+        return not (self.shareable and self.read_only and other.read_only)
+
+
+class Needs(Struct, frozen=True, gc=False):
+    """What a pod asks for before it runs. Equal ones are one record.
+
+    `requests` are what a scheduler counts: the greater of what all containers and sidecars take together and what
+    starting takes, and the overhead. `affinity` are terms of which one must hold; None: there are none. `unsupported`
+    names what it asks for that elasticd does not know, in words: such a pod is left alone.
+    """
+
+    scheduler: str = "default-scheduler"
+    restart: Restart = "Always"
+    priority: int = 0
+    priority_class: str = ""
+    preempts: bool = True
+    """False: preemptionPolicy is Never."""
+    requests: dict[str, float] = {}
+    selector: dict[str, str] = {}
+    affinity: tuple[Term, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[Port, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    gated: bool = False
+    """A scheduling gate holds it back."""
+    grace: float = 30.0
+    """Seconds from its deletion to its end."""
+    local: bool = False
+    """It has storage that is lost when it leaves its node."""
+    claims: bool = False
+    """It uses persistent volume claims."""
+
+    def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
+        """The first taint that keeps it off a node; None: there is none."""
+        for taint in taints:
+            if taint.effect != "PreferNoSchedule" and not any(one.tolerates(taint) for one in self.tolerations):
+                return taint
+        return None
+
+    def wants(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is as nodeSelector and required affinity ask."""
+        if any(labels.get(key) != value for key, value in self.selector.items()):
+            return False
+        return self.affinity is None or any(term.matches(name, labels) for term in self.affinity)
+
+
+def effective(
+    containers: Iterable[Mapping[str, float]],
+    starting: Iterable[tuple[Mapping[str, float], bool]],
+    whole: Mapping[str, float],
+    overhead: Mapping[str, float],
+) -> dict[str, float]:
+    """What a scheduler counts for a pod, as Kubernetes does.
+
+    `starting` are the init containers in their order, each with whether it is a sidecar: one that is adds to what all
+    after it need beside them, one that is not needs what it asks for beside the sidecars before it. What the pod as a
+    whole asks for (`whole`) replaces what its containers come to. `overhead` is added.
+    """
+    total = dict[str, float]()
+    for one in containers:
+        _add(total, one)
+    sidecars, peak = dict[str, float](), dict[str, float]()
+    for amounts, sidecar in starting:
+        if sidecar:
+            _add(sidecars, amounts)
+            _raise_to(peak, sidecars)
+        else:
+            beside = dict(sidecars)
+            _add(beside, amounts)
+            _raise_to(peak, beside)
+    _add(total, sidecars)
+    _raise_to(total, peak)
+    total.update(whole)
+    _add(total, overhead)
+    return total
+
+
+def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0.0) + amount
+
+
+def _raise_to(total: dict[str, float], amounts: Mapping[str, float]) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = max(total.get(resource, 0.0), amount)

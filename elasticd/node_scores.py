@@ -1,0 +1,164 @@
+"""What strategies that score nodes have in common: options, and where the numbers come from.
+
+Pure. Knows which requests, series and labels make which number; knows nothing of what a strategy does with it.
+"""
+
+from math import isfinite, nan
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from elasticd.columns import estimated, weighed
+from elasticd.derived import Derived
+from elasticd.load_score import idleness, load_score, swiftness
+from elasticd.model import Node, Pod
+from elasticd.placements import Column, Mask, Nodes, Whole
+from elasticd.policy import Strategy
+
+Part = Annotated[float, Meta(ge=0, le=1, description="part of the score; the four add up to 1")]
+Speed = Annotated[str, Meta(min_length=1, description="name of a series of nodes: a speed, not a load")]
+Label = Annotated[
+    str, Meta(description="label of nodes that says how large they are beside each other; none: what they can allocate")
+]
+Weight = Annotated[float, Meta(gt=0, le=1000, description="how much it counts beside other strategies' scores")]
+
+
+class PartScored(Strategy, frozen=True, kw_only=True):
+    """Options of a score by the parts of nodes that are taken."""
+
+    resources: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(min_length=1, description="names of resources; with `of` use, also of series of nodes"),
+    ] = ("cpu", "memory")
+    of: Annotated[Literal["requests", "use"], Meta(description="what is taken: what pods request, or really use")] = (
+        "requests"
+    )
+    weight: Weight = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a resource that is named twice."""
+        if len({*self.resources}) < len(self.resources):
+            raise ValueError(f"resources: must name each once, is {', '.join(self.resources)}")
+
+    def reads(self) -> tuple[str, ...]:
+        """None of pods."""
+        return ()
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        """Those of what nodes use, if that counts."""
+        return self.resources if self.of == "use" else ()
+
+    def parts(self, nodes: Nodes, pod: Pod) -> list[Column]:
+        """Of each resource, which part of each node is taken with the pod there: N / S of equations (1) and (2) of
+        TBESK, and above 1 where there is too little. 1 where a node has none of it, NaN where its use is not known.
+
+        Pods that request no cpu, or no memory, count as kube-scheduler has them: 100m, 200 MiB.
+        """
+        return [self._part(nodes, pod, resource) for resource in self.resources]
+
+    def _part(self, nodes: Nodes, pod: Pod, resource: str) -> Column:
+        size = _size(resource, nodes.allocatable(resource))
+        if self.of == "use":
+            parts: Column = (nodes.use(resource) + estimated(pod, resource)) / size.capacity
+        else:
+            parts = (nodes.weighed(resource) + weighed(pod, resource)) / size.whole
+        return np.where(size.none, 1.0, parts) if size.any_none else parts
+
+
+class LoadScored(Strategy, frozen=True, kw_only=True):
+    """Options of a score by load: four factors, `cpu`, `memory`, `image` and `data`, which add up to 1.
+
+    cpu and memory are loads: the part of what a node can allocate that it uses, by the series of those names, the less
+    the better. image and data are speeds, in bytes/s while a node fetches images or moves data, the more the better. A
+    series of the traffic there is, such as network_receive of the source node-rates, is none: it would favour the
+    busiest node.
+
+    In the pool's mean a node counts by what it can allocate, or by the number in a label of it (`cpu_label`,
+    `memory_label`); one without such a number counts for nothing there.
+    """
+
+    cpu: Part = 0.5
+    memory: Part = 0.5
+    image: Part = 0.0
+    data: Part = 0.0
+    image_series: Speed = "image_pull_rate"
+    data_series: Speed = "data_rate"
+    cpu_label: Label = ""
+    memory_label: Label = ""
+    mode: Annotated[
+        Literal["product", "paper"], Meta(description="paper: by what was measured last, whatever was placed since")
+    ] = "product"
+    weight: Weight = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse factors that do not add up."""
+        total = self.cpu + self.memory + self.image + self.data
+        if abs(total - 1) > 1e-6:
+            raise ValueError(f"cpu: must add up to 1 with memory, image and data, is {self.cpu:g} of {total:g}")
+
+    def reads(self) -> tuple[str, ...]:
+        """None of pods."""
+        return ()
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        """The series of the factors that count."""
+        parts = (self.cpu, self.memory, self.image, self.data)
+        series = ("cpu", "memory", self.image_series, self.data_series)
+        return tuple(name for name, part in zip(series, parts, strict=True) if part)
+
+    def load(self, nodes: Nodes, pod: Pod | None = None) -> Column:
+        """Each node's score: see load_score. With a pod each node's own use is what it would be with it there, beside
+        the pool's mean as it is. NaN: not known."""
+        loads = ((self.cpu, "cpu", self.cpu_label), (self.memory, "memory", self.memory_label))
+        speeds = ((self.image, self.image_series), (self.data, self.data_series))
+        return load_score(
+            [(part, self._idleness(nodes, pod, resource, label)) for part, resource, label in loads if part],
+            [(part, swiftness(self._seen(nodes, series))) for part, series in speeds if part],
+        )
+
+    def _seen(self, nodes: Nodes, series: str) -> Column:
+        return nodes.measured(series) if self.mode == "paper" else nodes.use(series)
+
+    def _idleness(self, nodes: Nodes, pod: Pod | None, resource: str, label: str) -> Column:
+        size = _size(resource, nodes.allocatable(resource))
+        use = self._seen(nodes, resource) / size.capacity
+        coefficients = _coefficients(label, nodes.nodes) if label else size.capacity
+        expected = None if pod is None else use + estimated(pod, resource) / size.capacity
+        return idleness(use, coefficients, expected)
+
+
+class _Size(Struct, frozen=True, eq=False):
+    """What each node can allocate of a resource, in whole amounts and in the unit of its series. NaN where that is
+    nothing (`none`)."""
+
+    whole: Column
+    capacity: Column
+    none: Mask
+    any_none: bool
+
+
+def _sized(resource: str, allocatable: Whole) -> _Size:
+    none = allocatable <= 0
+    whole = np.where(none, nan, allocatable)
+    return _Size(whole, whole / 1000 if resource == "cpu" else whole, none, bool(none.any()))
+
+
+_size = Derived(_sized)
+"""Nodes stay as they are from pod to pod."""
+
+
+def _numbers(label: str, nodes: tuple[Node, ...]) -> Column:
+    return np.array([_number(node.labels.get(label, "")) for node in nodes], dtype=np.float64)
+
+
+def _number(text: str) -> float:
+    """NaN for what is no number above 0."""
+    try:
+        found = float(text)
+    except ValueError:
+        return nan
+    return found if isfinite(found) and found > 0 else nan
+
+
+_coefficients = Derived(_numbers)

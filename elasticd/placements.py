@@ -1,0 +1,227 @@
+"""The nouns of placing pods: what is known of a pool, what plugins say of its nodes, and what is decided about a pod.
+
+Frozen records and the view of nodes that plugins are given. A Mask or a Column has one value for each node of the view,
+in its order. Knows nothing of how nodes are watched or pods bound.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from elasticd.actions import Bind, Evict, Nominate, Result
+from elasticd.model import Failure, Node, Pod, Ref
+
+Mask = NDArray[np.bool_]
+Column = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+class Nodes(Protocol):
+    """The nodes of a pool at one moment of a plan, as columns. Arrays are read-only, and good until the next question:
+    what was placed before in the same plan is counted.
+
+    Amounts are whole: thousandths of a core for cpu, ones (bytes) for all else, as kube-scheduler counts.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In their order, which is alphabetical."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The records, in the same order."""
+
+    def allocatable(self, resource: str) -> Whole:
+        """What each has of a resource, 0 where it has none; of `pods`, how many it takes."""
+
+    def requested(self, resource: str) -> Whole:
+        """What the pods on each request, and those promised to it; of `pods`, how many there are."""
+
+    def weighed(self, resource: str) -> Whole:
+        """What the pods on each request, where a pod that requests no cpu, or no memory, counts as one of 100m, or of
+        200 MiB: for comparing nodes, as kube-scheduler's scores have it."""
+
+    def use(self, series: str) -> Column:
+        """What each really uses, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
+        what pods too new to be measured are thought to add. NaN: not known."""
+
+    def measured(self, series: str) -> Column:
+        """What each was last measured to use, whatever was bound or placed since. NaN: not known."""
+
+    def peak(self, series: str) -> Column:
+        """The most that each used within the policy's `peak_window`. NaN: not known."""
+
+    def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
+        """Of which nodes a test of the record alone holds. Kept under the key for as long as the nodes stay as they
+        are, so equal keys must mean equal tests."""
+
+    def pods(self, index: int) -> Sequence[Pod]:
+        """Those on a node, and those promised to it; also those being deleted."""
+
+    def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
+        """Which nodes have a pod for which the test holds. Only pods with ports or disks are looked at."""
+
+
+class Refusal(Struct, frozen=True, eq=False):
+    """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it.
+    `yields`: it does not count on nodes that the pod is bound to."""
+
+    reason: str
+    nodes: Mask
+    curable: bool = False
+    yields: bool = False
+
+
+class Selection(Struct, frozen=True, eq=False):
+    """The nodes that a pod is bound to, and what is done where none matches, or none of those has room.
+
+    any: as if it were bound to none; wait: it stays pending; preempt: others give way. A `fault` is why the rule cannot
+    be read: then the pod waits, and is told.
+    """
+
+    nodes: Mask
+    why: str
+    unmatched: Literal["any", "wait"] = "wait"
+    full: Literal["any", "wait", "preempt"] = "wait"
+    fault: str = ""
+
+
+class Scores(Struct, frozen=True, eq=False):
+    """How good each node is for a pod, the highest best, NaN where it cannot be known; what counts is `weight` times
+    that."""
+
+    values: Column
+    weight: float = 1.0
+
+
+class Candidate(Struct, frozen=True, eq=False):
+    """A pod that is to be placed with others, and the nodes that may take it as things stand."""
+
+    pod: Pod
+    nodes: Mask
+
+
+class Placement(Struct, frozen=True, gc=False):
+    """Where a pod should go, by its index among the candidates and the node's index; and how good that is."""
+
+    pod: int
+    node: int
+    score: float = 0.0
+
+
+class Victims(Struct, frozen=True, gc=False):
+    """Pods of a node that give way, in the order in which they go. Of several nodes the one with the lowest `cost` is
+    taken, compared from its first number on; where equal, the one with the best score."""
+
+    pods: tuple[Pod, ...]
+    cost: tuple[float, ...] = ()
+    why: str = ""
+
+
+class DisruptionBudget(Struct, frozen=True, gc=False):
+    """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now."""
+
+    namespace: str
+    name: str
+    pods: frozenset[str]
+    allowed: int
+
+
+class PoolObservation(Struct, frozen=True, gc=False):
+    """What is known about a pool at one time, beside its nodes.
+
+    `pending` are the pods to place. `use` is what pods use, by series and
+    then by "namespace/name", of those that can be trusted. `confirmed` is when the cluster last proved it current.
+    """
+
+    at: float
+    pending: tuple[Pod, ...] = ()
+    use: Mapping[str, Mapping[str, float]] = {}
+    budgets: tuple[DisruptionBudget, ...] = ()
+    confirmed: float = 0.0
+    gave_way: Mapping[str, int] = {}
+    """How many pods have been made to give way for a pending one, by its UID."""
+    moved: Mapping[str, float] = {}
+    """When the pod that a pending one stands for was evicted, by the pending one's UID."""
+
+
+class NodeScore(Struct, frozen=True, gc=False):
+    """A node that was compared with others for a pod: its total, and what each strategy gave it, by name; None: not
+    known."""
+
+    node: str
+    total: float | None
+    parts: dict[str, float | None] = {}
+
+
+PodVerdict = Literal["bind", "preempt", "wait", "leave"]
+
+
+class PodDecision(Struct, frozen=True, gc=False, tag="placing"):
+    """All that went into one answer about one pod, and the answer.
+
+    `verdict` is bind (it goes to `node`), preempt (others give way on `node` first), wait (nothing is done, see
+    `reason`) or leave (elasticd does not know what it asks for). `refusals` count the nodes by reason, of `nodes` in
+    all. `scores` are the best nodes, best first.
+    """
+
+    id: str
+    at: float
+    policy: str
+    pod: Ref
+    mode: Literal["act", "observe"]
+    verdict: PodVerdict
+    reason: str
+    message: str = ""
+    uid: str = ""
+    node: str = ""
+    nodes: int = 0
+    refusals: dict[str, int] = {}
+    binding: str = ""
+    mend: str = ""
+    """What would have to change for it to find a place."""
+    scores: tuple[NodeScore, ...] = ()
+    actions: tuple[Bind | Evict | Nominate, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
+    """What came of one action for a pod: see Outcome. `about` is the pod it was done to, a victim for an eviction."""
+
+    decision: str
+    at: float
+    policy: str
+    pod: Ref
+    about: Ref
+    action: Literal["bind", "evict", "nominate"]
+    node: str
+    result: Result
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+    seconds: float = 0.0
+
+
+class NodeReport(Struct, frozen=True, gc=False):
+    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
+    not known is left out. `score` is that of the pool's strategies, where they give one whatever the pod."""
+
+    pool: str
+    node: str
+    state: str
+    pods: int
+    most_pods: int
+    allocatable: dict[str, float] = {}
+    requested: dict[str, float] = {}
+    used: dict[str, float] = {}
+    score: float | None = None
+
+    @property
+    def load(self) -> float:
+        """The greatest part of it that is used, or, where that is not known, requested."""
+        known = {**self.requested, **self.used}
+        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
+        return max(parts, default=0.0)

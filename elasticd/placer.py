@@ -1,0 +1,336 @@
+"""Pending pods onto nodes: observe a pool, plan, bind, for every time it is given.
+
+Knows who is pending, which are under way and when one is tried again; knows no strategy and no wire format. Beside the
+Loop, whose workloads it has nothing to do with; the two share cluster, journal and clock.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from math import inf
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from elasticd.acting import announce
+from elasticd.actions import Announce, Bind, Evict, Nominate
+from elasticd.clock import Clock, pause
+from elasticd.cluster import Cluster, Snapshot
+from elasticd.columns import Columns, report
+from elasticd.journal import Journal
+from elasticd.model import Pod
+from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.plan import plan, stuck
+from elasticd.policy import PoolPolicy
+from elasticd.pool import Pool
+from elasticd.shelf import Shelf
+from elasticd.stock import WAIT, Stock
+from elasticd.views import Views, Wants
+from elasticd.words import raised
+
+MOST = 1000
+"""Pods that one plan is about: what it binds is under way while the next is made."""
+
+LOOKED_AT = ("cpu", "memory")
+"""The series of nodes that people look at."""
+
+IN_FLIGHT = 32
+"""Requests that bind and evict at a time."""
+
+FIRST_REST, LONGEST_REST = 1.0, 10.0
+"""Seconds before a pod that found no place is tried again; they double, as kube-scheduler's backoff does."""
+
+NUDGE = 0.02
+"""Seconds in which what happens is taken together."""
+
+Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
+"""Plans in the order of the cases; a string instead says where one got stuck."""
+
+
+async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
+    """Plan here and now: for virtual time, where nothing else waits."""
+    return [plan(case) for case in cases]
+
+
+@runtime_checkable
+class PlacingListener(Protocol):
+    """Someone who is told what has been written to the journal. Must not block or raise."""
+
+    def placing(self, decision: PodDecision) -> None:
+        """A decision about a pod was made, and is not the one that was made before."""
+
+    def placed(self, outcome: PodOutcome) -> None:
+        """Something was done for it, or not."""
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """A plan was made, in this time."""
+
+    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
+        """So many pods of the pool wait now, by reason."""
+
+    def pools(self, names: AbstractSet[str]) -> None:
+        """From now on these policies are in force, and no others."""
+
+
+class _Rest(Struct):
+    """A pod that found no place: when it is tried again, and after which pause."""
+
+    until: float
+    pause: float
+
+
+class Placer:
+    """All pool policies on one cluster. `look` gives the cluster as it is. `tick` is one pass; `run` passes for
+    ever."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        look: Callable[[float], Awaitable[Snapshot]],
+        journal: Journal,
+        clock: Clock,
+        listeners: Sequence[PlacingListener] = (),
+        planner: Planner = at_once,
+    ) -> None:
+        self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
+        self._listeners, self._planner = listeners, planner
+        self.pools: tuple[Pool, ...] = ()
+        self._rests: dict[str, _Rest] = {}
+        self._acting: dict[str, tuple[Pod, str, asyncio.Task[None]]] = {}
+        self._announcing: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._stirred = asyncio.Event()
+        self._told: dict[str, PodDecision] = {}
+        self.views = Views()
+        self.stock: Stock[str] = Stock((), self._ready)
+        cluster.heed(self._stirred.set)
+
+    def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT) -> None:
+        """Read these from the next tick on, as the Loop does."""
+        self.stock = Stock(shelves, self._ready, wait)
+
+    def _ready(self, _: object) -> None:
+        self._stirred.set()
+
+    def adopt(self, policies: Sequence[PoolPolicy]) -> None:
+        """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
+        self.pools = tuple(Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
+        self.stock.forget()
+        self._rests.clear()
+        self._told.clear()
+        self._stirred.set()
+        for listener in self._listeners:
+            listener.pools({policy.name for policy in policies})
+
+    async def run(self) -> None:
+        """Tick whenever something has happened, or is due, until cancelled."""
+        while True:
+            await self.step()
+
+    async def step(self) -> None:
+        """Wait for something to do, and tick."""
+        now = self._clock.now()
+        due = min((rest.until for rest in self._rests.values()), default=inf)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
+        until = min(max(due, now + NUDGE), beat)
+        if not self._stirred.is_set():
+            await pause(self._clock, until, self._stirred)
+        if self._stirred.is_set():
+            await self._clock.sleep_until(min(until, self._clock.now() + NUDGE))
+            self._stirred.clear()
+            self._wake(self._clock.now())
+        await self.tick(self._clock.now())
+
+    def _wake(self, now: float) -> None:
+        """Something happened: whoever rests is tried again soon, though not at once."""
+        for rest in self._rests.values():
+            rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
+
+    async def tick(self, now: float) -> None:
+        """Plan for every pool that has pods to place, and begin what was decided."""
+        if not self.pools or not self._cluster.leading:
+            return
+        snapshot = await self._look(now)
+        pending = [pod for pod in snapshot.pending() if pod.uid not in self._acting]
+        alive = {pod.uid for pod in pending}
+        self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
+        self._told = {uid: one for uid, one in self._told.items() if uid in alive}
+        for pool in self.pools:
+            mine = [pod for pod in pending if pool.policy.pool.has(pod)]
+            pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
+            rested = [pod for pod in mine if pod.uid not in self._rests or self._rests[pod.uid].until <= now]
+            if rested:
+                await self._place(pool, snapshot, rested, now)
+            self._count(pool)
+        self._journal.flush()
+
+    def _count(self, pool: Pool) -> None:
+        """Tell how many wait, where that is another number than before."""
+        name = pool.policy.name
+        counts = Counter(one.reason for one in self._told.values() if one.policy == name and not one.actions)
+        if counts != pool.waiting:
+            pool.waiting = counts
+            for listener in self._listeners:
+                listener.waiting(name, counts)
+
+    async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
+        """All that a plan for a pool depends on; None while a source is waited for."""
+        shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
+        readings = (await self.stock.read({pool.policy.name: shelves}, now)).get(pool.policy.name)
+        if readings is None:
+            return None  # the source tells when it has answered
+        known = self.views.look(pool.policy, pool.wants, readings, now)
+        nodes = pool.nodes("", snapshot.nodes())
+        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        self._assume(columns, snapshot)
+        observation = PoolObservation(
+            at=now,
+            pending=tuple(pods),
+            use=known.pods,
+            budgets=snapshot.budgets(),
+            confirmed=snapshot.confirmed,
+            gave_way=self.views.gave_way,
+            moved=self.views.moved(pods),
+        )
+        return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
+
+    async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
+        if len(pods) > MOST:
+            pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
+            self._stirred.set()
+        case = await self.case(pool, snapshot, pods, now)
+        if case is None:
+            return
+        begun = self._clock.now()
+        decisions = await self._plan(pool, case)
+        seconds = self._clock.now() - begun
+        by_uid = {pod.uid: pod for pod in pods}
+        pool.strike([failure for decision in decisions for failure in decision.failures])
+        for decision in decisions:
+            self._settle(decision, by_uid[decision.uid], now)
+        for listener in self._listeners:
+            listener.planned(pool.policy.name, seconds)
+
+    async def _plan(self, pool: Pool, case: PoolCase) -> tuple[PodDecision, ...]:
+        """What is to be done; nothing where a plugin does not come back, until reload."""
+        if not pool.blocked:
+            (found,) = await self._planner([case])
+            if not isinstance(found, str):
+                return found
+            pool.blocked = f"{found}; it is not called again until reload"
+        return stuck(case, "PluginBlocked", pool.blocked)
+
+    def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
+        """Count those that are on their way to a node and are not seen there yet."""
+        for pod, node, _ in self._acting.values():
+            index = columns.index(node)
+            if index is not None and all(one.uid != pod.uid for one in snapshot.on_nodes().get(node, ())):
+                columns.take(index, pod)
+
+    def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
+        """Write a decision down unless it says what the last one said, and begin what it asks for."""
+        last = self._told.get(pod.uid)
+        if last is None or _news(last) != _news(decision):
+            self._told[pod.uid] = decision
+            self._journal.append(decision)
+            for listener in self._listeners:
+                listener.placing(decision)
+            self._announce(decision, pod)
+        rest = self._rests.pop(pod.uid, None)
+        if decision.actions and decision.mode == "act":
+            task = asyncio.create_task(self._act(decision, pod), name=decision.id)
+            self._acting[pod.uid] = pod, decision.node, task
+        else:
+            pause = min(LONGEST_REST, 2 * rest.pause) if rest else FIRST_REST
+            self._rests[pod.uid] = _Rest(now + pause, pause)
+
+    def _announce(self, decision: PodDecision, pod: Pod) -> None:
+        """Tell it at the pod, as kube-scheduler does."""
+        if decision.mode != "act" or decision.verdict == "bind":
+            return
+        reason = "FailedScheduling" if decision.reason == "Unschedulable" else decision.reason
+        told = Announce(pod.ref, pod.uid, reason, decision.message, warning=decision.verdict != "preempt")
+        task = asyncio.create_task(announce(self._cluster, told), name=f"announce {decision.id}")
+        self._announcing.add(task)
+        task.add_done_callback(self._announcing.discard)
+
+    async def _act(self, decision: PodDecision, pod: Pod) -> None:
+        """Carry out what was decided, in order, until one thing cannot be done."""
+        try:
+            for action in decision.actions:
+                outcome = await self._do(decision, action)
+                self._journal.append(outcome)
+                for listener in self._listeners:
+                    listener.placed(outcome)
+                self.views.did(pod, action, outcome)
+                if outcome.result != "done":
+                    break
+        finally:
+            del self._acting[pod.uid]
+            if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
+                self._rests[pod.uid] = _Rest(self._clock.now() + FIRST_REST, FIRST_REST)
+            self._journal.flush()
+            self._stirred.set()
+
+    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate) -> PodOutcome:
+        async with self._slots:
+            begun = self._clock.now()
+            try:
+                answer = await self._cluster.act(action)
+                result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
+            except asyncio.CancelledError:
+                result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
+            except Exception as error:
+                result, code, message, reason = "failed", 0, raised(error), type(error).__name__
+        return PodOutcome(
+            decision=decision.id,
+            at=self._clock.now(),
+            policy=decision.policy,
+            pod=decision.pod,
+            about=action.workload,
+            action=_word(action),
+            node=action.node,
+            result=result,
+            code=code,
+            message=message,
+            reason=reason,
+            seconds=self._clock.now() - begun,
+        )
+
+    async def nodes(self) -> list[NodeReport]:
+        """Every node of every pool, as a person looks at it."""
+        now = self._clock.now()
+        snapshot = await self._look(now)
+        found: list[NodeReport] = []
+        for pool in self.pools:
+            readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)
+            used = self.views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
+            nodes = pool.nodes("", snapshot.nodes())
+            found += report(pool.policy.name, pool.ledger.columns(nodes, snapshot.on_nodes(), used))
+        return found
+
+    async def drain(self, patience: float | None = None) -> None:
+        """Wait for what is under way, at most `patience` seconds."""
+        tasks = [*[task for _, _, task in self._acting.values()], *self._announcing]
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate"]:
+    match action:
+        case Bind():
+            return "bind"
+        case Evict():
+            return "evict"
+        case Nominate():
+            return "nominate"
+
+
+def _news(decision: PodDecision) -> tuple[object, ...]:
+    """What makes it another than the one before."""
+    return (decision.policy, decision.verdict, decision.reason, decision.message, decision.node)

@@ -1,0 +1,105 @@
+"""Puts the questions about a pool to its plugins, and sorts what can be used from what cannot.
+
+Pure. Knows which answers make sense; knows nothing of what they mean. See elasticd.asking for workloads.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from elasticd.asking import Asks, Heard
+from elasticd.columns import Columns
+from elasticd.model import Failure
+from elasticd.moves import Move, PoolPast
+from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Victims
+from elasticd.policy import PoolPolicy
+from elasticd.words import one_line, shown
+
+
+class PoolCase(Struct, frozen=True, eq=False):
+    """All that a plan for a pool depends on. `off` names implementations that have failed too often."""
+
+    policy: PoolPolicy
+    observation: PoolObservation
+    columns: Columns
+    hooks: Asks
+    off: frozenset[str] = frozenset()
+    past: PoolPast = PoolPast()
+
+    def ask(self, hook: str, **more: Any) -> Heard:
+        """The answers of one hook; nonsense becomes a failure."""
+        seen = {"nodes": self.columns, "observation": self.observation, "past": self.past}
+        arguments = {"policy": self.policy, **seen, **more}
+        said, read, size = self.hooks.ask(hook, arguments, self.off), _READ[hook], len(self.columns.names)
+        good: list[tuple[str, Any]] = []
+        bad: list[Failure] = list(said.failures)
+        for name, value in said.values:
+            try:
+                read(value, size)
+            except Exception as error:  # whatever a stranger's object does when it is looked at
+                bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
+            else:
+                good.append((name, value))
+        return Heard(tuple(good), tuple(bad))
+
+
+def _mask(value: Any, size: int) -> None:
+    if not isinstance(value, np.ndarray) or (value.dtype, value.shape) != (np.bool_, (size,)):
+        raise TypeError(f"must be an array of {size} booleans, one for each node")
+
+
+def _refusals(value: Any, size: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(one, Refusal) for one in value):
+        raise TypeError("must be a sequence of Refusals")
+    for one in value:
+        _mask(one.nodes, size)
+
+
+def _selection(value: Any, size: int) -> None:
+    if not isinstance(value, Selection):
+        raise TypeError("must be a Selection")
+    _mask(value.nodes, size)
+
+
+def _scores(value: Any, size: int) -> None:
+    if not isinstance(value, Scores):
+        raise TypeError("must be Scores")
+    found: Any = value.values
+    if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (np.float64, (size,)):
+        raise TypeError(f"values must be an array of {size} doubles, one for each node")
+    if not np.isfinite(value.weight) or np.isinf(found).any():
+        raise ValueError("weight and values must not be infinite")
+
+
+def _placements(value: Any, size: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(one, Placement) for one in value):
+        raise TypeError("must be a sequence of Placements")
+    if any(not 0 <= one.node < size or one.pod < 0 for one in value):
+        raise ValueError(f"must name nodes from 0 to {size - 1}, and pods from 0")
+    if len({one.pod for one in value}) < len(value):
+        raise ValueError("must place each pod once")
+
+
+def _victims(value: Any, _: int) -> None:
+    if not isinstance(value, Victims):
+        raise TypeError("must be Victims")
+
+
+def _moves(value: Any, _: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(one, Move) for one in value):
+        raise TypeError("must be a sequence of Moves")
+    if not all(np.isfinite(one.benefit) and np.isfinite(one.disruption) for one in value):
+        raise ValueError("benefit and disruption must be finite")
+
+
+_READ: Mapping[str, Callable[[Any, int], None]] = {
+    "filter_nodes": _refusals,
+    "select_nodes": _selection,
+    "score_nodes": _scores,
+    "place_pods": _placements,
+    "select_victims": _victims,
+    "rebind_pods": _moves,
+    "rebalance_nodes": _moves,
+}

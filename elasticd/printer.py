@@ -1,0 +1,72 @@
+"""What `run --decisions` prints, as it is decided.
+
+Knows the records and a terminal; knows nothing of how anything is decided.
+"""
+
+import signal
+from datetime import datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from elasticd import show, show_pods
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.records import Decision, Outcome
+
+
+class Printer:
+    """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate; of pods, each that
+    differs from the one before."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last: dict[tuple[str, object], tuple[object, ...]] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Print it, if it is news: that a count is still right is none."""
+        key = (decision.policy, decision.workload)
+        reason = decision.reason if decision.verdict == "hold" else ""
+        news = (reason, decision.interval)
+        if decision.verdict == "scale" or self._last.get(key, ("", None)) != news:
+            poll = f"every {decision.interval:g} s"
+            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {show.headline(decision)}")
+        self._last[key] = news
+        for change in decision.sizing.resizes:
+            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {show.resize(change)}")
+
+    def acted(self, outcome: Outcome) -> None:
+        """Print what came of it, unless it simply worked."""
+        if outcome.result != "done":
+            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {show.answer(outcome)}")
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Nothing to print."""
+
+    def governed(self, keys: object) -> None:
+        """Nothing to print."""
+
+    def placing(self, decision: PodDecision) -> None:
+        """Print where a pod goes, or why it waits."""
+        self._line(decision.at, f"{decision.pod}", f"{'':>11}  {show_pods.headline(decision)}")
+
+    def placed(self, outcome: PodOutcome) -> None:
+        """Print what came of it, unless it simply worked."""
+        if outcome.result != "done":
+            self._line(outcome.at, f"{outcome.about}", f"{'':>11}  {show_pods.answer(outcome)}")
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """Nothing to print."""
+
+    def waiting(self, policy: str, counts: object) -> None:
+        """Nothing to print."""
+
+    def pools(self, names: object) -> None:
+        """Nothing to print."""
+
+    def _line(self, at: float, workload: str, text: str) -> None:
+        clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+        try:
+            self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)
+        except BrokenPipeError:  # a listener must not raise; and nobody is left to run for
+            self._console.quiet = True
+            signal.raise_signal(signal.SIGTERM)

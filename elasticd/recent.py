@@ -1,0 +1,57 @@
+"""What the journal says last about a workload or a pod; on a stopped daemon too.
+
+Knows the journal's records; knows nothing of how they are shown.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from elasticd.journal import read_back
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.records import Decision, Outcome
+
+
+def latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision | None, Outcome | None]:
+    """The newest decision about a workload, and the outcome of its action if there is one already."""
+    outcomes: dict[str, Outcome] = {}
+    for record in read_back(folder, containing=msgspec.json.encode(parts[2])):
+        if not isinstance(record, Decision | Outcome):
+            continue
+        ref = record.workload
+        if [ref.namespace, ref.kind, ref.name] != parts or policy not in (None, record.policy):
+            continue
+        if isinstance(record, Decision):
+            return record, outcomes.get(record.id)
+        outcomes[record.decision] = record
+    return None, None
+
+
+def latest_of_all(folder: Path) -> list[Decision]:
+    """The newest decision about every workload."""
+    found: dict[tuple[str, object], Decision] = {}
+    for record in read_back(folder, containing=b'"type":"decision"'):
+        if isinstance(record, Decision):
+            found.setdefault((record.policy, record.workload), record)
+    return [found[key] for key in sorted(found, key=str)]
+
+
+def latest_of_pod(folder: Path, pod: str, policy: str | None) -> tuple[PodDecision | None, tuple[PodOutcome, ...]]:
+    """The newest decision about a pod (NAMESPACE/NAME), and what came of it so far, in order."""
+    outcomes: list[PodOutcome] = []
+    namespace, name = pod.split("/")
+    for record in read_back(folder, containing=msgspec.json.encode(name)):
+        if not isinstance(record, PodDecision | PodOutcome) or policy not in (None, record.policy):
+            continue
+        if (record.pod.namespace, record.pod.name) != (namespace, name):
+            continue
+        if isinstance(record, PodDecision):
+            return record, tuple(one for one in reversed(outcomes) if one.decision == record.id)
+        outcomes.append(record)
+    return None, ()
+
+
+def pods(folder: Path) -> set[str]:
+    """The pods that there are decisions about, as NAMESPACE/NAME."""
+    found = read_back(folder, containing=b'"type":"placing"')
+    return {f"{one.pod.namespace}/{one.pod.name}" for one in found if isinstance(one, PodDecision)}

@@ -1,0 +1,87 @@
+"""Tables that name their type, to records of it, or one line that says what to mend.
+
+Knows where a strategy, a limit or a source has its place; knows nothing of the files they stand in.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from elasticd.errors import ConfigError, nearest
+from elasticd.mend import convert
+from elasticd.plugins import Installed, Registry, implemented
+from elasticd.policy import Strategy
+from elasticd.words import raised, shown
+
+PLACING = frozenset(
+    {
+        "filter_nodes",
+        "select_nodes",
+        "score_nodes",
+        "place_pods",
+        "select_victims",
+        "rebind_pods",
+        "rebalance_nodes",
+    }
+)
+"""The hooks that are about the pods of a pool."""
+
+
+def records(
+    tables: list[dict[str, Any]], registry: Registry, file: str, key: str, role: str = ""
+) -> tuple[Strategy, ...]:
+    """The records of tables that name their type. Their `role` is what such tables are for, if not what `key` says."""
+    found: list[Strategy] = []
+    for index, table in enumerate(tables):
+        where = f"{key}[{index}]"
+        record = typed(table, registry.strategies, registry, file, where)
+        if problem := _misplaced(implemented(type(record)), role or key):
+            raise ConfigError(file, f"{where}.type", f'{problem} "{table["type"]}"')
+        if key == "limit" and record.priority:
+            raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
+        if record in found:
+            raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
+        _check_reads(record, file, where)
+        found.append(record)
+    return tuple(found)
+
+
+def _misplaced(hooks: frozenset[str], key: str) -> str:
+    """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
+    places = bool(hooks & PLACING)
+    if key == "pool":
+        return "" if places else "must be one that places pods, is the strategy"
+    if places:
+        return "must be one for workloads, is the strategy for pods of a [pool]"
+    if key == "limit" and ("limit" not in hooks or hooks & {"recommend_replicas", "recommend_resources"}):
+        return "must be a limit, is the strategy"
+    if key == "strategy" and not hooks & {"recommend_replicas", "recommend_resources", "poll_interval", "rank_pods"}:
+        return "must be a strategy, is the limit"
+    return ""
+
+
+def _check_reads(record: Strategy, file: str, key: str) -> None:
+    """Refuse a strategy that cannot say which series it reads, because then none of them could be fetched."""
+    problem = "reads() must give names of series, or None"
+    try:
+        names: object = record.reads()
+    except Exception as error:
+        raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
+    if names is not None and not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
+        raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
+
+
+def typed(table: dict[str, Any], known: Mapping[str, Installed], registry: Registry, file: str, key: str) -> Any:
+    """A record of the type its table names."""
+    if "type" not in table:
+        raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(known))}), is missing")
+    kind = table["type"]
+    if not isinstance(kind, str) or kind not in known:
+        broken = "".join(f"; {line}" for line in registry.problems)
+        raise ConfigError(file, f"{key}.type", no_such(kind, known) + broken)
+    return convert(table, known[kind].type, file, key)
+
+
+def no_such(name: object, known: Collection[str]) -> str:
+    """What is wrong with a name that is none of these."""
+    near = nearest(name[:60], known) if isinstance(name, str) else ""
+    return f"must be one of {', '.join(sorted(known))}, is {shown(name)}{near}"

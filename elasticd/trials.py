@@ -1,0 +1,221 @@
+"""Pools to try a strategy on that places pods, and what is wrong with its answers.
+
+Knows plain pools and those in which much is missing; knows nothing of what an answer should be. See elasticd.testing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import nan
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from elasticd.asking import Heard
+from elasticd.columns import Columns, Ledger
+from elasticd.model import Container, Node, Pod
+from elasticd.needs import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
+from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.plan import plan
+from elasticd.plugins import Hooks
+from elasticd.policy import PoolPolicy, PoolSelect, Strategy
+
+GIB = 2.0**30
+NOW = 1_700_000_000.0
+"""When the trials take place, in seconds since the epoch."""
+
+_BY_POD = ("filter_nodes", "select_nodes", "score_nodes")
+
+
+class Trial(Struct, frozen=True, eq=False):
+    """A pool with pods on its nodes and pods that wait, and what each node uses of every series: NaN, or None for
+    nothing known."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    used: float | None = 1.0
+
+    def case(self, strategy: Strategy) -> PoolCase:
+        """It as a strategy is asked about it. Each time everything is counted anew."""
+        policy = PoolPolicy(name="test", pool=PoolSelect(), strategies=(strategy,), mode="act")
+        return PoolCase(policy, self._observation(strategy), self._columns(strategy), Hooks((strategy,)))
+
+    def _columns(self, strategy: Strategy) -> Columns:
+        on: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.node:
+                on.setdefault(pod.node, []).append(pod)
+        use = self._use(strategy.reads_of_nodes(), [node.name for node in self.nodes])
+        return Ledger().columns(self.nodes, on, use, use)
+
+    def _observation(self, strategy: Strategy) -> PoolObservation:
+        names = [f"{pod.namespace}/{pod.name}" for pod in self.pods]
+        return PoolObservation(
+            at=NOW,
+            pending=tuple(pod for pod in self.pods if not pod.node),
+            use=self._use(strategy.reads() or (), names),
+            budgets=(DisruptionBudget("shop", "on", frozenset(pod.uid for pod in self.pods if pod.node), 1),),
+            confirmed=NOW,
+        )
+
+    def _use(self, series: Iterable[str], names: Iterable[str]) -> dict[str, dict[str, float]]:
+        if self.used is None:
+            return {}
+        scales = {"memory": GIB}
+        return {name: dict.fromkeys(names, self.used * scales.get(name, 1.0)) for name in series}
+
+
+def faults(strategy: Strategy) -> list[str]:
+    """What it does that no strategy may, a line each: fail or answer nonsense, also where nodes, room or measurements
+    are missing; change what it is shown; answer otherwise when it is asked again, or in another order."""
+    return list(dict.fromkeys(fault for name, trial in trials().items() for fault in _of(strategy, name, trial)))
+
+
+def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
+    before = msgspec.json.encode(trial)
+    case = trial.case(strategy)
+    first = _answers(case, case.observation.pending)
+    yield from (f"{name}: {failure.hook} {failure.message}" for heard in first.values() for failure in heard.failures)
+    yield from (f"{name}: {fault}" for asked, heard in first.items() for fault in _misled(case, asked, heard))
+    again = _answers(case, case.observation.pending)
+    fresh = trial.case(strategy)
+    backwards = _answers(fresh, fresh.observation.pending[::-1])
+    told = {asked: _plain(heard.values) for asked, heard in first.items()}
+    if any({asked: _plain(heard.values) for asked, heard in other.items()} != told for other in (again, backwards)):
+        yield f"{name}: answered differently when asked again"
+    plans = {msgspec.json.encode(plan(trial.case(strategy))) for _ in range(2)}
+    if len(plans) > 1:
+        yield f"{name}: the plan differed when it was made again"
+    if msgspec.json.encode(trial) != before:
+        yield f"{name}: changed what it was shown"
+
+
+def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Heard]:
+    """What it answers about each of these pods, about all together, and about who should give way on which node; by
+    what was asked."""
+    found = {}
+    for pod in pods:
+        for hook in _BY_POD:
+            found[hook, pod.name] = case.ask(hook, pod=pod)
+        for node, name in enumerate(case.columns.names):
+            for forced in (False, True):
+                heard = case.ask("select_victims", pod=pod, node=node, observation=case.observation, forced=forced)
+                found["select_victims", pod.name, name, str(forced)] = heard
+    for which, nodes in _allowances(case).items():
+        found["place_pods", which] = case.ask("place_pods", pods=_candidates(case, nodes))
+    return found
+
+
+def _allowances(case: PoolCase) -> dict[str, Mask]:
+    size = len(case.columns.names)
+    return {kind: np.full(size, kind == "any node", dtype=np.bool_) for kind in ("any node", "no node")}
+
+
+def _candidates(case: PoolCase, nodes: Mask) -> list[Candidate]:
+    return [Candidate(pod, nodes) for pod in case.observation.pending]
+
+
+def _misled(case: PoolCase, asked: tuple[str, ...], heard: Heard) -> Iterator[str]:
+    """What is wrong with an answer for what was asked, though it makes sense by itself."""
+    for _, value in heard.values:
+        if asked[0] == "place_pods":
+            if asked[1] == "no node" and value:
+                yield "place_pods placed a pod on a node that may not take it"
+            if any(one.pod >= len(case.observation.pending) for one in value):
+                yield "place_pods placed a pod that is no candidate"
+        elif asked[0] == "select_victims":
+            there = {pod.uid for pod in case.columns.pods(case.columns.names.index(asked[2]))}
+            gone = [pod.uid for pod in value.pods]
+            if not there.issuperset(gone) or len(set(gone)) < len(gone):
+                yield "select_victims named a pod twice, or one of another node"
+
+
+def _plain(value: Any) -> Any:
+    """The same in what can be compared: arrays by their bytes, and NaN as equal to itself."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.tobytes()
+    if isinstance(value, Struct):
+        return [type(value).__name__, *(_plain(getattr(value, name)) for name in value.__struct_fields__)]
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else repr(value)
+
+
+def trials() -> dict[str, Trial]:
+    """Pools by name."""
+    three = tuple(_node(f"node-{letter}", zone=letter) for letter in "abc")
+    running, waiting = _running([node.name for node in three]), _waiting()
+    bare = Node("bare", "uid-bare", True)
+    odd = (
+        bare,
+        _node("cordoned", unschedulable=True),
+        _node("empty", allocatable={"cpu": 0.0, "memory": 0.0, "pods": 0.0}),
+        _node("failed", ready=False),
+        _node("tainted", taints=(Taint("dedicated", "NoSchedule", "batch"), Taint("old", "PreferNoSchedule"))),
+    )
+    full = tuple(_pod(f"full-{node.name}", node.name, cpu=4.0, memory=8 * GIB) for node in three)
+    return {
+        "plain": Trial(three, running + waiting),
+        "full": Trial(three, full + waiting),
+        "odd nodes": Trial(odd, _running([node.name for node in odd]) + waiting),
+        "one node": Trial(three[:1], _running(["node-a"]) + waiting),
+        "no nodes": Trial((), waiting),
+        "no pods": Trial(three, running),
+        "unused": Trial(three, running + waiting, used=0.0),
+        "unknown: NaN": Trial(three, running + waiting, used=nan),
+        "unknown: nothing was read": Trial(three, running + waiting, used=None),
+    }
+
+
+def _node(name: str, zone: str = "a", **more: Any) -> Node:
+    has = more.pop("allocatable", {"cpu": 4.0, "memory": 8 * GIB, "pods": 110.0, "example.com/gpu": 1.0})
+    labels = {"kubernetes.io/hostname": name, "zone": zone}
+    return Node(name, f"uid-{name}", more.pop("ready", True), labels=labels, allocatable=has, **more)
+
+
+def _pod(name: str, node: str = "", cpu: float = 0.5, memory: float = GIB, **needs: Any) -> Pod:
+    requests = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount} | needs.pop("more", {})
+    return Pod(
+        namespace="shop",
+        name=name,
+        uid=f"uid-{name}",
+        phase="Running" if node else "Pending",
+        node=node,
+        labels={"app": name},
+        containers=(Container("main", requests),),
+        started=NOW - 3600 if node else None,
+        created=NOW - 3600,
+        needs=Needs(scheduler="elasticd", requests=requests, **needs),
+    )
+
+
+def _running(nodes: Iterable[str]) -> tuple[Pod, ...]:
+    """On each node one of each restart policy, of which the last takes a port and a disk."""
+    restarts: tuple[Restart, ...] = ("Never", "OnFailure", "Always")
+    own = {"ports": (Port(8080),), "disks": (Disk("gce", "data"),)}
+    return tuple(
+        _pod(f"{restart.lower()}-{node}", node, restart=restart, **(own if restart == "Always" else {}))
+        for node in nodes
+        for restart in restarts
+    )
+
+
+def _waiting() -> tuple[Pod, ...]:
+    """Pods of many kinds."""
+    zone = Term((Expression("zone", "NotIn", ("a",)),))
+    return (
+        _pod("plain"),
+        _pod("nothing", cpu=0.0, memory=0.0),
+        _pod("huge", cpu=64.0, memory=512 * GIB),
+        _pod("accelerated", more={"example.com/gpu": 1.0}),
+        _pod("absent", more={"example.com/none": 1.0}),
+        _pod("port", ports=(Port(8080, "TCP", "127.0.0.1"),)),
+        _pod("disk", disks=(Disk("gce", "data"),)),
+        _pod("selective", selector={"zone": "b"}, affinity=(zone,)),
+        _pod("tolerant", tolerations=(Toleration(operator="Exists"),)),
+        _pod("urgent", cpu=3.0, priority=1000),
+        _pod("patient", cpu=3.0, priority=1000, preempts=False),
+        _pod("batch", restart="Never"),
+        _pod("worker", restart="OnFailure"),
+    )

@@ -1,0 +1,138 @@
+"""What is known of a pool's nodes and pods beside the cluster itself: what they use, and what was done to them of late.
+
+Knows readings and how long they can be trusted; knows no rule. What it remembers is lost with the process, and is found
+again by looking: peaks begin with what is used now.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+
+from msgspec import Struct
+
+from elasticd.actions import Bind, Evict, Nominate
+from elasticd.columns import ESTIMATE, estimated
+from elasticd.model import Pod, Readings, Sample
+from elasticd.placements import PodOutcome
+from elasticd.policy import PoolPolicy
+from elasticd.quality import FUTURE
+
+NEW = 60.0
+"""Seconds after it was bound for which what a node is measured to use is not thought to hold a pod's share yet."""
+
+KEPT = 1000
+"""Of one controller's pods that were evicted, how many are remembered."""
+
+By = Mapping[str, Mapping[str, float]]
+
+
+class Known(Struct, frozen=True, eq=False):
+    """What nodes use (measured, with what new pods are thought to add), the most they used of late, what pods use, and
+    what nodes were measured to use and nothing else; each by series."""
+
+    use: By
+    peaks: By
+    pods: By
+    measured: By
+
+
+class Wants(Struct, frozen=True):
+    """The names of the series of nodes, and of pods, that a pool's strategies look at."""
+
+    nodes: frozenset[str]
+    pods: frozenset[str]
+
+
+class Views:
+    """All pools'."""
+
+    def __init__(self) -> None:
+        self.gave_way: dict[str, int] = {}
+        self._bound: dict[str, tuple[Pod, str, float]] = {}
+        self._evicted: dict[str, deque[float]] = {}
+        self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
+
+    def look(self, policy: PoolPolicy, wants: Wants, readings: Sequence[Readings], now: float) -> Known:
+        """What sources say now."""
+        oldest = now - policy.max_age
+        at = {name: _trusted([said.nodes.get(name, {}) for said in readings], oldest, now) for name in wants.nodes}
+        self._bound = {uid: one for uid, one in self._bound.items() if now - one[2] <= NEW + policy.max_age}
+        peaks = {name: self._peak(policy, name, found, now) for name, found in at.items()}
+        measured = {name: {node: value for node, (value, _) in found.items()} for name, found in at.items()}
+        use = {name: self._estimate(name, measured[name], found) for name, found in at.items()}
+        pods = {name: _trusted([said.pods.get(name, {}) for said in readings], oldest, now) for name in wants.pods}
+        used = {name: {pod: one[0] for pod, one in found.items()} for name, found in pods.items()}
+        return Known(use, peaks, used, measured)
+
+    def _estimate(
+        self, series: str, measured: dict[str, float], at: Mapping[str, tuple[float, float]]
+    ) -> Mapping[str, float]:
+        """What is measured, with what those add that were bound too late to be in it."""
+        if series not in ESTIMATE or not self._bound:
+            return measured
+        use = dict(measured)
+        for pod, node, bound in self._bound.values():
+            found = at.get(node)
+            if found is not None and found[1] < bound + NEW:
+                use[node] += estimated(pod, series)
+        return use
+
+    def _peak(
+        self, policy: PoolPolicy, series: str, found: Mapping[str, tuple[float, float]], now: float
+    ) -> dict[str, float]:
+        peaks: dict[str, float] = {}
+        for node, (value, measured) in found.items():
+            kept = self._peaks.setdefault((policy.name, series, node), deque())
+            # The largest first, each smaller one behind only if it is newer: it is the peak when those before are old.
+            if not kept or kept[-1][0] < measured:
+                while kept and kept[-1][1] <= value:
+                    kept.pop()
+                kept.append((measured, value))
+            while len(kept) > 1 and kept[0][0] < now - policy.pool.peak_window:
+                kept.popleft()
+            peaks[node] = kept[0][1]
+        return peaks
+
+    def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
+        """Something was done for a pending pod."""
+        if outcome.result != "done":
+            return
+        match action:
+            case Bind():
+                self._bound[pod.uid] = pod, action.node, outcome.at
+                self.gave_way.pop(pod.uid, None)
+            case Evict():
+                self.gave_way[pod.uid] = self.gave_way.get(pod.uid, 0) + 1
+                if action.owner:
+                    self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(outcome.at)
+            case Nominate():
+                pass
+
+    def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
+        """When the pod that a pending one stands for was evicted, by UID: its controller lost one, and made this after
+        that."""
+        found: dict[str, float] = {}
+        left = {owner: list(times) for owner, times in self._evicted.items()}
+        for pod in sorted(pods, key=lambda one: (one.created, one.name)):
+            times = left.get(pod.owner[2], [])
+            if times and times[0] <= pod.created + 1.0:
+                found[pod.uid] = times.pop(0)
+        return found
+
+
+def _trusted(
+    said: Iterable[Mapping[str, Sequence[Sample]]], since: float, now: float
+) -> dict[str, tuple[float, float]]:
+    """The sum and time of each subject's samples, from the first source of which all are good."""
+    found: dict[str, tuple[float, float]] = {}
+    for subjects in said:
+        for subject, samples in subjects.items():
+            if subject in found or not samples:
+                continue
+            oldest = min(sample.measured for sample in samples)
+            newest = max(sample.measured for sample in samples)
+            total = sum(sample.value for sample in samples)
+            good = all(sample.value >= 0 for sample in samples) and isfinite(total)
+            if good and oldest >= since and newest <= now + FUTURE:
+                found[subject] = total, oldest
+    return found

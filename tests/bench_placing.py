@@ -1,0 +1,84 @@
+"""What placing costs on 5,000 nodes: pods decided a second, and who gives way among 150,000 pods. `make bench`.
+
+The strategies are those that a user would take: filters, two scores, preemption. Every figure is printed with the
+machine it was measured on, in seconds of CPU; nothing here passes or fails.
+"""
+
+import os
+import platform
+from collections.abc import Sequence
+from time import process_time
+
+from elasticd.columns import Columns, Ledger
+from elasticd.mend import convert
+from elasticd.model import Node, Pod
+from elasticd.placements import PodDecision, PoolObservation
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.plan import plan
+from elasticd.plugins import Hooks, Installed, discover
+from elasticd.policy import PoolPolicy, PoolSelect, Strategy
+from tests.pools import GIB, MIB, NOW, node, pod
+
+NODES, PODS_A_NODE, PENDING, PREEMPTORS = 5000, 30, 2000, 50
+ZONES = 10
+
+
+def strategies(known: dict[str, Installed], *names: str) -> tuple[Strategy, ...]:
+    """Strategies with their defaults."""
+    return tuple(convert({"type": name}, known[name].type, "bench") for name in names)
+
+
+def cluster() -> tuple[tuple[Node, ...], dict[str, list[Pod]]]:
+    """Nodes with 30 pods each, all of their cpu taken on every node but one in ten."""
+    nodes = tuple(node(f"n{i:04d}", cpu=16, memory=64 * GIB, labels={"zone": f"z{i % ZONES}"}) for i in range(NODES))
+    more = {"owner": ("ReplicaSet", "web", "rs"), "started": NOW - 3600, "ready": True}
+    pods = {
+        one.name: [
+            pod(f"{one.name}-{k}", cpu=0.4 if i % 10 == 0 else 0.53, memory=GIB, on=one.name, **more)
+            for k in range(PODS_A_NODE)
+        ]
+        for i, one in enumerate(nodes)
+    }
+    return nodes, pods
+
+
+def timed(chosen: Sequence[Strategy], view: Columns, pending: Sequence[Pod]) -> tuple[float, tuple[PodDecision, ...]]:
+    """Seconds of CPU for a plan, and the plan."""
+    policy = PoolPolicy(name="bench", pool=PoolSelect(), strategies=tuple(chosen), mode="act")
+    case = PoolCase(policy, PoolObservation(NOW, tuple(pending), confirmed=NOW), view, Hooks(chosen))
+    begun = process_time()
+    decisions = plan(case)
+    return process_time() - begun, decisions
+
+
+def main() -> None:
+    """Print the machine and the figures."""
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    known = discover().strategies
+    nodes, pods = cluster()
+    ledger = Ledger()
+    begun = process_time()
+    ledger.columns(nodes, pods)
+    print(f"columns of {NODES} nodes and {NODES * PODS_A_NODE} pods: {process_time() - begun:.2f} s, then", end=" ")
+    begun = process_time()
+    ledger.columns(nodes, pods)
+    print(f"{1000 * (process_time() - begun):.1f} ms while nothing changed")
+
+    scores = strategies(known, "filters", "least-requested", "balanced-allocation")
+    same = [pod(f"p{i}", cpu=0.2, memory=128 * MIB) for i in range(PENDING)]
+    sizes = [pod(f"p{i}", cpu=0.1 + i / 5000, memory=(64 + i) * MIB) for i in range(PENDING)]
+    zones = [pod(f"p{i}", cpu=0.1 + i / 5000, selector={"zone": f"z{i % ZONES}"}) for i in range(PENDING)]
+    for what, pending in (("alike", same), ("of all sizes", sizes), ("of all sizes, with selectors", zones)):
+        seconds, decisions = timed(scores, ledger.columns(nodes, pods), pending)
+        bound = sum(one.verdict == "bind" for one in decisions)
+        print(f"pods {what}: {len(decisions) / seconds:.0f} decided a second, {bound} of {len(decisions)} bound")
+
+    chosen = strategies(known, "filters", "least-requested", "preemption")
+    important = [pod(f"v{i}", cpu=4, memory=GIB, priority=100) for i in range(PREEMPTORS)]
+    seconds, decisions = timed(chosen, ledger.columns(nodes, pods), important)
+    verdicts = sorted({one.verdict for one in decisions})
+    print(f"preemption: {1000 * seconds / len(decisions):.1f} ms a pod ({', '.join(verdicts)})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Filters on random pools: as a plain look at one node after the other, and never more than a node has."""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as some
+
+from elasticd.api import (
+    Disk,
+    Expression,
+    Node,
+    Nodes,
+    Pod,
+    Port,
+    Scores,
+    Strategy,
+    Taint,
+    Term,
+    Toleration,
+    hookimpl,
+    needed,
+    whole,
+)
+from elasticd_plugins.filters import Filters
+from tests.pools import GIB, columns, node, planned, pod
+
+KEYS, VALUES, NUMBERS = ("zone", "disk"), ("a", "b", "ssd"), ("1", "2", "x")
+NAMES = ("n0", "n1", "n2", "n3", "n4")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+GPU = "example.com/gpu"
+
+cores = some.sampled_from((0.0, 0.1, 0.3, 0.5, 1.0, 2.5))
+bytes_ = some.sampled_from((0.0, 1.0, GIB / 2, GIB, 3 * GIB))
+gpus = some.one_of(some.just({}), some.builds(lambda count: {GPU: count}, some.sampled_from((0.0, 1.0, 2.0))))
+taints = some.lists(
+    some.builds(Taint, some.sampled_from(KEYS), some.sampled_from(EFFECTS), some.sampled_from(VALUES)), max_size=2
+).map(tuple)
+tolerations = some.lists(
+    some.one_of(
+        some.builds(
+            Toleration,
+            some.sampled_from(KEYS),
+            some.sampled_from(("Equal", "Exists")),
+            some.sampled_from(VALUES),
+            some.sampled_from(("", *EFFECTS)),
+        ),
+        some.just(Toleration("", "Exists")),
+        some.just(Toleration("node.kubernetes.io/not-ready", "Exists")),
+    ),
+    max_size=2,
+).map(tuple)
+rules = some.one_of(
+    some.builds(
+        Expression,
+        some.sampled_from(KEYS),
+        some.sampled_from(("In", "NotIn")),
+        some.lists(some.sampled_from(VALUES), min_size=1, max_size=2).map(tuple),
+    ),
+    some.builds(Expression, some.sampled_from(KEYS), some.sampled_from(("Exists", "DoesNotExist"))),
+    some.builds(
+        Expression, some.just("cores"), some.sampled_from(("Gt", "Lt")), some.tuples(some.sampled_from(NUMBERS))
+    ),
+)
+names = some.builds(
+    Expression, some.just("metadata.name"), some.sampled_from(("In", "NotIn")), some.tuples(some.sampled_from(NAMES))
+)
+terms = some.builds(
+    Term, some.lists(rules, max_size=2).map(tuple), some.one_of(some.just(()), some.tuples(names), some.just(()))
+)
+ports = some.lists(
+    some.builds(
+        Port,
+        some.sampled_from((80, 81)),
+        some.sampled_from(("TCP", "UDP")),
+        some.sampled_from(("", "0.0.0.0", "10.0.0.1", "10.0.0.2")),
+    ),
+    max_size=2,
+).map(tuple)
+disks = some.lists(
+    some.builds(Disk, some.sampled_from(("gce", "ebs")), some.sampled_from("de"), some.booleans(), some.booleans()),
+    max_size=1,
+).map(tuple)
+
+
+@some.composite
+def nodes_of(draw: some.DrawFn) -> list[Node]:
+    return [
+        node(
+            name,
+            cpu=draw(cores),
+            memory=draw(bytes_),
+            pods=draw(some.integers(0, 4)),
+            resources=draw(gpus),
+            labels=draw(some.dictionaries(some.sampled_from(KEYS), some.sampled_from(VALUES)))
+            | draw(some.one_of(some.just({}), some.builds(lambda value: {"cores": value}, some.sampled_from(NUMBERS)))),
+            taints=draw(taints),
+            unschedulable=draw(some.sampled_from((False, False, False, True))),
+        )
+        for name in draw(some.lists(some.sampled_from(NAMES), unique=True))
+    ]
+
+
+@some.composite
+def pods_of(draw: some.DrawFn, prefix: str, places: Sequence[str] = ("",)) -> list[Pod]:
+    return [
+        pod(
+            f"{prefix}{index}",
+            cpu=draw(cores),
+            memory=draw(bytes_),
+            on=draw(some.sampled_from(places)),
+            resources=draw(gpus),
+            selector=draw(some.dictionaries(some.sampled_from(KEYS), some.sampled_from(VALUES), max_size=1)),
+            affinity=draw(some.one_of(some.none(), some.none(), some.lists(terms, max_size=2).map(tuple))),
+            tolerations=draw(tolerations),
+            ports=draw(ports),
+            disks=draw(disks),
+            priority=draw(some.integers(0, 2)),
+        )
+        for index in range(draw(some.integers(0, 6)))
+    ]
+
+
+@some.composite
+def pools(draw: some.DrawFn) -> tuple[list[Node], list[Pod], list[Pod]]:
+    """Nodes, pods on them and pods that wait."""
+    nodes = draw(nodes_of())
+    there = draw(pods_of("on", [one.name for one in nodes])) if nodes else []
+    return nodes, there, draw(pods_of("new"))
+
+
+def has(one: Node, resource: str) -> int:
+    return whole(resource, one.allocatable.get(resource, 0.0))
+
+
+def taken(pods: Sequence[Pod], resource: str) -> int:
+    return sum(needed(one).get(resource, 0) for one in pods)
+
+
+def share_ports(asked: Pod, there: Sequence[Pod]) -> bool:
+    return any(port.clashes(other) for one in there for other in one.needs.ports for port in asked.needs.ports)
+
+
+def share_disks(asked: Pod, there: Sequence[Pod]) -> bool:
+    return any(disk.clashes(other) for one in there for other in one.needs.disks for disk in asked.needs.disks)
+
+
+def reasons(asked: Pod, one: Node, there: Sequence[Pod]) -> set[str]:
+    """What kube-scheduler would say of one node, filter by filter, written down without a thought for speed."""
+    needs, cordoned = asked.needs, Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+    taint = needs.tolerates(one.taints)
+    stages = (
+        {"node(s) were unschedulable"} if one.unschedulable and needs.tolerates((cordoned,)) else set(),
+        {f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"} if taint else set(),
+        set() if needs.wants(one.name, one.labels) else {"node(s) didn't match Pod's node affinity/selector"},
+        {"node(s) didn't have free ports for the requested pod ports"} if share_ports(asked, there) else set(),
+        {
+            "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+            for resource, amount in needed(asked).items()
+            if amount > 0 and taken(there, resource) + amount > has(one, resource)
+        },
+        {"node(s) had no available disk"} if share_disks(asked, there) else set(),
+    )
+    return next((stage for stage in stages if stage), set())
+
+
+@given(pools())
+def test_all_nodes_at_once_are_as_one_after_the_other(pool: tuple[list[Node], list[Pod], list[Pod]]) -> None:
+    nodes, there, new = pool
+    view, filters = columns(nodes, there), Filters()
+    for asked in new:
+        refusals = filters.filter_nodes(asked, view)
+        for index, one in enumerate(view.nodes):
+            here = [other for other in there if other.node == one.name]
+            said = [refusal for refusal in refusals if refusal.nodes[index]]
+            assert {refusal.reason for refusal in said} == reasons(asked, one, here)
+            assert len({refusal.reason for refusal in said}) == len(said), "a node is counted once for each reason"
+            if said:
+                curable = all(refusal.curable for refusal in said)
+                assert curable is (reasons(asked, one, []) == set()), "curable: it would fit if the node were empty"
+
+
+class Wild(Strategy, tag="wild", frozen=True):
+    """Scores by place, whatever there is."""
+
+    scores: tuple[float, ...]
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        places = len(nodes.names)
+        return Scores(np.resize(np.array(self.scores, dtype=np.float64), places))
+
+
+wild = some.builds(
+    lambda scores: Wild(scores=tuple(scores)),
+    some.lists(some.one_of(some.just(float("nan")), some.floats(-1e9, 1e9)), min_size=1, max_size=5),
+)
+
+
+@given(pools(), wild)
+def test_whatever_scores_say_nothing_is_placed_beyond_what_a_node_has(
+    pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild
+) -> None:
+    nodes, there, new = pool
+    by_uid = {one.uid: one for one in new}
+    bound: dict[str, list[Pod]] = {}
+    for decision in planned([Filters(), scores], columns(nodes, there), new):
+        if decision.verdict == "bind":
+            bound.setdefault(decision.node, []).append(by_uid[decision.uid])
+    for one in nodes:
+        came, here = bound.get(one.name, []), [other for other in there if other.node == one.name]
+        for resource in {name for other in came for name, amount in needed(other).items() if amount > 0}:
+            assert taken([*here, *came], resource) <= has(one, resource)
+        for index, asked in enumerate(came):
+            assert not share_ports(asked, [*here, *came[:index]])
+            assert not share_disks(asked, [*here, *came[:index]])
+        if came:
+            assert len(here) + len(came) <= has(one, "pods")
+
+
+@given(pools(), wild)
+def test_a_pod_waits_only_where_no_node_would_take_it(
+    pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild
+) -> None:
+    nodes, there, new = pool
+    on = {one.name: [other for other in there if other.node == one.name] for one in nodes}
+    by_uid = {one.uid: one for one in new}
+    for decision in planned([Filters(), scores], columns(nodes, there), new):
+        asked = by_uid[decision.uid]
+        fits = [one.name for one in nodes if not reasons(asked, one, on[one.name])]
+        assert (decision.verdict == "bind") is bool(fits)
+        if fits:
+            assert decision.node in fits
+            on[decision.node].append(asked)
+
+
+@given(pools(), wild, some.randoms())
+def test_equal_pools_give_equal_plans(
+    pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild, chance: Random
+) -> None:
+    nodes, there, new = pool
+    first = planned([Filters(), scores], columns(nodes, there), new)
+    for some_list in (nodes, there, new):
+        chance.shuffle(some_list)
+    assert repr(planned([scores, Filters()], columns(nodes, there), new)) == repr(first)

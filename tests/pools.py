@@ -1,0 +1,87 @@
+"""Nodes, pods and plans for tests of placing.
+
+Knows the model and how a plan is asked for; knows no strategy.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from elasticd import testing
+from elasticd.columns import Columns, Ledger
+from elasticd.config_pools import load_pool
+from elasticd.errors import ConfigError
+from elasticd.model import Container, Node, Pod
+from elasticd.needs import Needs
+from elasticd.placements import DisruptionBudget, PodDecision, PoolObservation
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.plan import plan
+from elasticd.plugins import Hooks
+from elasticd.policy import PoolPolicy, PoolSelect, Strategy
+
+NOW = 1_000_000.0
+GIB = 2.0**30
+MIB = 2.0**20
+
+
+def node(name: str, cpu: float = 4.0, memory: float = 8 * GIB, pods: int = 110, **more: Any) -> Node:
+    """A node that is ready."""
+    allocatable = {"cpu": cpu, "memory": memory, "pods": float(pods), **more.pop("resources", {})}
+    labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}
+    return Node(name, f"uid-{name}", True, labels=labels, allocatable=allocatable, **more)
+
+
+def pod(name: str, cpu: float = 0.1, memory: float = 64 * MIB, on: str = "", **more: Any) -> Pod:
+    """A pod that waits for elasticd, or runs on a node. What is no field of a Pod is one of its Needs."""
+    own = {key: more.pop(key) for key in list(more) if key in Pod.__struct_fields__}
+    requests = {"cpu": cpu, "memory": memory, **more.pop("resources", {})}
+    return Pod(
+        **{
+            "namespace": "shop",
+            "name": name,
+            "uid": f"uid-{name}",
+            "phase": "Running" if on else "Pending",
+            "node": on,
+            "containers": (Container("main", requests),),
+            "needs": Needs(**{"scheduler": "elasticd", "requests": requests, **more}),
+            "created": NOW,
+            **own,
+        }
+    )
+
+
+def columns(
+    nodes: Iterable[Node], pods: Iterable[Pod] = (), use: Mapping[str, Mapping[str, float]] | None = None, **more: Any
+) -> Columns:
+    """These nodes with these pods on them."""
+    on: dict[str, list[Pod]] = {}
+    for one in pods:
+        on.setdefault(one.node, []).append(one)
+    return Ledger().columns(tuple(sorted(nodes, key=lambda one: one.name)), on, use, **more)
+
+
+def planned(
+    strategies: Sequence[Strategy],
+    view: Columns,
+    pending: Iterable[Pod],
+    budgets: tuple[DisruptionBudget, ...] = (),
+    pool: PoolSelect | None = None,
+    **more: Any,
+) -> tuple[PodDecision, ...]:
+    """The plan for these pods."""
+    policy = PoolPolicy(name="pool", pool=pool or PoolSelect(), strategies=tuple(strategies), mode="act")
+    observation = PoolObservation(NOW, tuple(pending), budgets=budgets, confirmed=NOW, **more)
+    return plan(PoolCase(policy, observation, view, Hooks(strategies)))
+
+
+def refused(folder: Path, plugin: ModuleType, table: str) -> str:
+    """The one line by which a pool policy with this strategy is refused, without the file's name."""
+    path = folder / "pool.toml"
+    path.write_text(f"[pool]\n[[strategy]]\n{table}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_pool(path, testing.registry(plugin))
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")

@@ -1,0 +1,33 @@
+"""What the daemon counts of pods and their places."""
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from elasticd.metrics_pods import PodMetrics
+from elasticd.model import Ref
+from elasticd.placements import PodDecision, PodOutcome
+
+POD = Ref("shop", "Pod", "web", "v1")
+
+
+def told() -> tuple[PodMetrics, CollectorRegistry]:
+    registry = CollectorRegistry()
+    metrics = PodMetrics(registry)
+    metrics.placing(PodDecision("id", 1.0, "pool", POD, "act", "bind", "Placed"))
+    metrics.placed(PodOutcome("id", 2.0, "pool", POD, POD, "bind", "a", "conflict", 409, reason="Conflict"))
+    metrics.planned("pool", 0.02)
+    metrics.waiting("pool", {"Unschedulable": 3})
+    return metrics, registry
+
+
+def test_decisions_actions_plans_and_who_waits_are_counted() -> None:
+    text = generate_latest(told()[1]).decode()
+    assert 'elasticd_pod_decisions_total{policy="pool",reason="Placed",verdict="bind"} 1.0' in text
+    assert 'elasticd_pod_actions_total{action="bind",policy="pool",reason="Conflict",result="conflict"} 1.0' in text
+    assert 'elasticd_pod_plan_duration_seconds_bucket{le="0.05",policy="pool"} 1.0' in text
+    assert 'elasticd_waiting_pods{policy="pool",reason="Unschedulable"} 3.0' in text
+
+
+def test_the_series_of_a_policy_go_with_it() -> None:
+    metrics, registry = told()
+    metrics.pools({"other"})
+    assert 'policy="pool"' not in generate_latest(registry).decode()

@@ -1,0 +1,97 @@
+"""Rules about labels and names, as Kubernetes reads them."""
+
+import pytest
+
+from elasticd.needs import Expression, Operator, Taint, Term, Toleration
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "label", "holds"),
+    [
+        pytest.param("In", ("a", "b"), "b", True, id="in"),
+        pytest.param("In", ("a", "b"), "c", False, id="not among them"),
+        pytest.param("In", ("a",), None, False, id="in, without the label"),
+        pytest.param("In", ("a", "b c"), "a", False, id="in, beside what no label can be"),
+        pytest.param("In", ("",), "", True, id="in, empty"),
+        pytest.param("NotIn", ("a",), "b", True, id="not in"),
+        pytest.param("NotIn", ("a",), "a", False, id="not in, but it is"),
+        pytest.param("NotIn", ("a",), None, True, id="not in, without the label"),
+        pytest.param("NotIn", ("-a",), "b", False, id="not in what no label can be"),
+        pytest.param("NotIn", ("x" * 63,), "b", True, id="not in, as long as a label can be"),
+        pytest.param("NotIn", ("x" * 64,), "b", False, id="not in what is longer than a label"),
+        pytest.param("Exists", (), "", True, id="exists"),
+        pytest.param("Exists", (), None, False, id="exists, without the label"),
+        pytest.param("DoesNotExist", (), None, True, id="does not exist"),
+        pytest.param("DoesNotExist", (), "a", False, id="does not exist, but it does"),
+        pytest.param("Gt", ("5",), "6", True, id="greater"),
+        pytest.param("Gt", ("5",), "5", False, id="greater, but equal"),
+        pytest.param("Gt", ("5",), "06", True, id="greater, with a zero before it"),
+        pytest.param("Gt", ("-5",), "6", False, id="greater than what no label can be"),
+        pytest.param("Gt", ("+5",), "6", False, id="greater than what has a sign"),
+        pytest.param("Gt", ("5",), "6.5", False, id="greater, not whole"),
+        pytest.param("Gt", ("5",), "many", False, id="greater, no number"),
+        pytest.param("Gt", ("5",), None, False, id="greater, without the label"),
+        pytest.param("Gt", ("5", "6"), "7", False, id="greater than two"),
+        pytest.param("Gt", ("9223372036854775806",), "9223372036854775807", True, id="greater, the largest"),
+        pytest.param("Gt", ("5",), "9223372036854775808", False, id="greater than a number can be"),
+        pytest.param("Gt", ("5",), "\u0666", False, id="greater, in other digits"),
+        pytest.param("Lt", ("5",), "4", True, id="less"),
+        pytest.param("Lt", ("5",), "5", False, id="less, but equal"),
+    ],
+)
+def test_an_expression_holds_as_kubernetes_says(
+    operator: Operator, values: tuple[str, ...], label: str | None, holds: bool
+) -> None:
+    labels = {"other": "a"} | ({} if label is None else {"key": label})
+    assert Expression("key", operator, values).matches(labels) is holds
+
+
+@pytest.mark.parametrize(
+    ("rule", "holds"),
+    [
+        pytest.param(Expression("metadata.name", "In", ("node-1",)), True, id="this one"),
+        pytest.param(Expression("metadata.name", "In", ("node-2",)), False, id="another"),
+        pytest.param(Expression("metadata.name", "NotIn", ("node-2",)), True, id="any but another"),
+        pytest.param(Expression("metadata.name", "NotIn", ("node-1",)), False, id="any but this one"),
+        pytest.param(Expression("metadata.name", "In", ("node-1", "node-2")), False, id="of several"),
+        pytest.param(Expression("metadata.name", "Exists"), False, id="any name"),
+        pytest.param(Expression("metadata.uid", "NotIn", ("x",)), False, id="another field"),
+    ],
+)
+def test_a_rule_about_a_name_has_one_value(rule: Expression, holds: bool) -> None:
+    assert rule.names("node-1") is holds
+    assert Term(fields=(rule,)).matches("node-1", {}) is holds
+
+
+def test_a_name_may_be_longer_than_a_label() -> None:
+    name = "x" * 200
+    assert Term(fields=(Expression("metadata.name", "In", (name,)),)).matches(name, {})
+
+
+def test_a_term_without_rules_holds_nowhere() -> None:
+    assert not Term().matches("node-1", {"a": "b"})
+
+
+def test_a_term_holds_where_all_its_rules_do() -> None:
+    zone, name = Expression("zone", "In", ("a",)), Expression("metadata.name", "NotIn", ("node-1",))
+    term = Term((zone,), (name,))
+    assert term.matches("node-2", {"zone": "a"})
+    assert not term.matches("node-2", {"zone": "b"})
+    assert not term.matches("node-1", {"zone": "a"})
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        pytest.param(Toleration("dedicated", "Equal", "batch"), True, id="equal"),
+        pytest.param(Toleration("dedicated", "Equal", "web"), False, id="another value"),
+        pytest.param(Toleration("dedicated", "Exists"), True, id="whatever the value"),
+        pytest.param(Toleration("other", "Exists"), False, id="another key"),
+        pytest.param(Toleration("", "Exists"), True, id="any key"),
+        pytest.param(Toleration("", "Exists", "", "NoExecute"), False, id="any key, another effect"),
+        pytest.param(Toleration("dedicated", "Exists", "", "NoSchedule"), True, id="this effect"),
+        pytest.param(Toleration("dedicated", "Equal"), False, id="no value"),
+    ],
+)
+def test_a_toleration_is_for_a_key_a_value_and_an_effect(toleration: Toleration, tolerated: bool) -> None:
+    assert toleration.tolerates(Taint("dedicated", "NoSchedule", "batch")) is tolerated

@@ -1,0 +1,115 @@
+"""What `explain pod` and `nodes` print."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from elasticd import cli, show_pods
+from elasticd.columns import report
+from elasticd.journal import Journal
+from elasticd.model import Ref
+from elasticd.needs import Taint
+from elasticd.placements import NodeScore, PodDecision, PodOutcome
+from tests.pools import GIB, NOW, columns, node, pod
+
+POD = Ref("shop", "Pod", "web", "v1")
+WAITS = PodDecision(
+    "pool:w@1",
+    NOW,
+    "pool",
+    POD,
+    "act",
+    "wait",
+    "Unschedulable",
+    "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable",
+    nodes=5,
+    refusals={"Insufficient cpu": 2, "node(s) were unschedulable": 3},
+    binding="tier in [front]",
+    mend="a is nearest: pods there would have to request 500m cpu less",
+)
+BINDS = PodDecision(
+    "pool:w@2",
+    NOW + 5,
+    "pool",
+    POD,
+    "act",
+    "bind",
+    "Placed",
+    node="a",
+    nodes=5,
+    scores=(NodeScore("a", 12.5, {"least-requested": 7.5, "balanced": 5.0}), NodeScore("b", None, {"balanced": None})),
+)
+DONE = PodOutcome("pool:w@2", NOW + 6, "pool", POD, POD, "bind", "a", "done", 201, seconds=0.03)
+
+
+def printed(thing: object) -> str:
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get()
+
+
+def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -> None:
+    text = printed(show_pods.explain(WAITS, (), NOW + 30))
+    assert "shop/web  policy pool (act), 30 s ago" in text
+    assert "Nodes: 5 in the pool, 0 not refused" in text
+    assert "2        Insufficient cpu" in text
+    assert "  tier in [front]" in text
+    assert "  a is nearest: pods there would have to request 500m cpu less" in text
+    assert text.index("were unschedulable", text.index("refused")) < text.index("2        Insufficient")
+
+
+def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
+    text = printed(show_pods.explain(BINDS, (DONE,), NOW + 30))
+    assert "bind to a: Placed" in text
+    assert [line.split() for line in text.splitlines() if line.startswith(("a ", "b "))] == [
+        ["a", "12.500", "5.000", "7.500"],
+        ["b", "unknown", "unknown", "unknown"],
+    ]
+    assert "bind to  shop/web  a     done    201     0.0 s" in text
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    journal = Journal(tmp_path / "state")
+    for record in (WAITS, BINDS, DONE):
+        journal.append(record)
+    journal.close()
+    return tmp_path / "state"
+
+
+def test_explain_pod_reads_the_newest_from_the_journal(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "pod", "shop/web", "--state", str(state), "--json"]) == 0
+    said = msgspec.json.decode(capsys.readouterr().out)
+    assert (said["decision"]["id"], [one["result"] for one in said["outcomes"]]) == ("pool:w@2", ["done"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        pytest.param(
+            ["pod", "shop/wep"], 69, 'no decision about pod shop/wep, did you mean "shop/web"?', id="misspelt"
+        ),
+        pytest.param(["pod", "web"], 78, 'POD: must be NAMESPACE/NAME, is "web"', id="without namespace"),
+        pytest.param(["pod"], 78, 'POD: must be NAMESPACE/NAME, is ""', id="without name"),
+        pytest.param(["shop/Deployment/web", "more"], 78, "WORKLOAD: must be NAMESPACE/KIND/NAME, or pod", id="two"),
+    ],
+)
+def test_a_pod_that_cannot_be_found_is_one_line(
+    state: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, told: str
+) -> None:
+    assert cli.main(["explain", *words, "--state", str(state)]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_nodes_are_shown_with_what_is_asked_and_used_and_what_is_unknown_is_no_zero() -> None:
+    nodes = [node("a", cpu=4, memory=8 * GIB), node("b", unschedulable=True, taints=(Taint("x", "NoSchedule"),))]
+    view = columns(nodes, [pod("p", cpu=1, memory=2 * GIB, on="a")], {"cpu": {"a": 3.0}, "memory": {"b": GIB}})
+    text = printed(show_pods.nodes(report("pool", view)))
+    rows = [line.split() for line in text.splitlines()[1:]]
+    assert rows[0] == ["pool", "a", "ready", "1/110", "25", "%", "75", "%", "25", "%", "unknown", "-"]
+    assert rows[1][:6] == ["pool", "b", "cordoned,", "1", "taints", "0/110"]
+    assert rows[1][-4:] == ["%", "12", "%", "-"]

@@ -1,0 +1,126 @@
+"""What plugin authors test strategies for pools with: it lets good ones pass, and catches bad ones."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from elasticd.api import (
+    Candidate,
+    Nodes,
+    Placement,
+    Pod,
+    PoolObservation,
+    Refusal,
+    Scores,
+    Strategy,
+    Victims,
+    hookimpl,
+)
+from elasticd.testing import check_strategy
+
+COUNTER = itertools.count(1)
+
+
+class Sound(Strategy, tag="sound", frozen=True):
+    """Answers every question about a pool."""
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        return ("cpu", "memory")
+
+    def reads(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+    @hookimpl
+    def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
+        return [Refusal("Crowded", nodes.requested("pods") > 2, curable=True)]
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        return Scores(nodes.use("cpu") + nodes.peak("memory"))
+
+    @hookimpl
+    def place_pods(self, pods: Sequence[Candidate], nodes: Nodes) -> Sequence[Placement]:
+        open_ = [np.flatnonzero(one.nodes) for one in pods]
+        return [Placement(index, int(places[0])) for index, places in enumerate(open_) if len(places)]
+
+    @hookimpl
+    def select_victims(self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation) -> Victims | None:
+        use = observation.use.get("cpu", {})
+        idle = [one for one in nodes.pods(node) if use.get(f"{one.namespace}/{one.name}", 1.0) < 0.5]
+        return Victims(tuple(idle)) if idle else None
+
+
+class Fickle(Strategy, tag="fickle", frozen=True):
+    """Scores otherwise each time."""
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        return Scores(np.full(len(nodes.names), float(next(COUNTER))))
+
+
+class Grabby(Strategy, tag="grabby", frozen=True):
+    """Labels what it is shown."""
+
+    @hookimpl
+    def filter_nodes(self, pod: Pod) -> None:
+        pod.labels["seen"] = "yes"
+
+
+class Hasty(Strategy, tag="hasty", frozen=True):
+    """Divides by what a node may not have."""
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        return Scores(1000 / nodes.allocatable("cpu"))
+
+
+class Narrow(Strategy, tag="narrow", frozen=True):
+    """Answers for one node, whatever their number."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return [Refusal("Narrow", np.zeros(1, dtype=np.bool_))]
+
+
+class Firsts(Strategy, tag="firsts", frozen=True):
+    """Places pods it was not asked about, on nodes that may not take them."""
+
+    @hookimpl
+    def place_pods(self, pods: Sequence[Candidate], nodes: Nodes) -> Sequence[Placement]:
+        return [Placement(len(pods), 0)] if nodes.names else []
+
+
+class Greedy(Strategy, tag="greedy", frozen=True):
+    """Lets a pod give way twice, and on every node."""
+
+    @hookimpl
+    def select_victims(self, nodes: Nodes) -> Victims:
+        return Victims((*nodes.pods(0), *nodes.pods(0)))
+
+
+def test_a_sound_strategy_passes() -> None:
+    assert check_strategy(Sound()) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        pytest.param(Fickle(), "plain: answered differently when asked again", id="not deterministic"),
+        pytest.param(Grabby(), "plain: changed what it was shown", id="changes what it is shown"),
+        pytest.param(
+            Hasty(), "odd nodes: score_nodes raised RuntimeWarning: divide by zero encountered in divide", id="divides"
+        ),
+        pytest.param(Narrow(), "must be an array of 3 booleans, one for each node", id="another size"),
+        pytest.param(Firsts(), "plain: place_pods placed a pod that is no candidate", id="no candidate"),
+        pytest.param(
+            Firsts(), "plain: place_pods placed a pod on a node that may not take it", id="a node that may not take it"
+        ),
+        pytest.param(
+            Greedy(), "plain: select_victims named a pod twice, or one of another node", id="another node's victims"
+        ),
+    ],
+)
+def test_a_bad_strategy_is_caught(bad: Strategy, problem: str) -> None:
+    assert problem in "\n".join(check_strategy(bad))
