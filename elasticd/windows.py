@@ -121,9 +121,9 @@ def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tu
     """What the count was when the period of each rate began."""
     way = sign if rates.one_way else 0
     last = past.changes[-1].at if past.changes else -inf
-    return tuple([
-        _start(past, now - rate.period, current, way) if last > now - rate.period else current for rate in rates.rates
-    ])
+    return tuple(
+        [_start(past, now - rate.period, current, way) if last > now - rate.period else current for rate in rates.rates]
+    )
 
 
 def _start(past: Past, since: float, current: int, sign: int) -> int:

@@ -106,7 +106,8 @@ _AS_USUAL = {
 def test_what_is_as_usual_is_not_written_and_read_all_the_same(
     tmp_path: Path, table: str, record: Any, written: bytes
 ) -> None:
-    made = decision(1.0, **{table: (record,)})
+    changes: dict[str, Any] = {table: (record,)}
+    made = decision(1.0, **changes)
     journal = Journal(tmp_path)
     journal.append(made)
     journal.close()

@@ -56,7 +56,6 @@ class Capacity(Seriesless, tag="capacity", frozen=True):
         fit = _fit((pods.requests, self._labels), rooms)
         return _room_for(fit, pods.words, max(0, workload.replicas - pods.placed), workload.replicas)
 
-
     @cached_property
     def _labels(self) -> Labels:
         return tuple(sorted(self.nodes.items()))
