@@ -191,5 +191,11 @@ def _last(changes: Sequence[Change], sign: int) -> float | None:
 
 
 def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
-    message = f"scaled {way} {age:.0f} s ago; {what} for {window:g} s after that"
+    return _backed_off(reason, way, round(age), window, what, ends)
+
+
+@lru_cache(maxsize=4096)
+def _backed_off(reason: str, way: str, age: int, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
+    """Kept, as many workloads are looked at within a second of the same age, and one more than once a second."""
+    message = f"scaled {way} {age} s ago; {what} for {window:g} s after that"
     return Limit(reason, message, ends[0], ends[1], "AbleToScale", gives_way=True)
