@@ -20,6 +20,8 @@ from elasticd.policy import MovesTable
 Why = tuple[str, str]
 """One word for counting, and a sentence."""
 
+UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+
 
 def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
@@ -83,7 +85,8 @@ class _Draft:
         if (move.benefit or move.disruption) and move.benefit < table.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         if not self._draft.budgets.bear([pod]):
-            return "Budget", "a PodDisruptionBudget forbids it"
+            known = self._draft.budgets.known
+            return ("Budget", "a PodDisruptionBudget forbids it") if known else UNKNOWN
         return ("Enough", f"{table.per_look} are moved at a time") if self._left <= 0 else None
 
     def _elsewhere(self, move: Move, index: int) -> tuple[int | None, str]:
@@ -124,19 +127,16 @@ class _Draft:
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     """Why a pod may not be moved under these settings."""
-    if pod.deleted:
-        return "Leaving", "it is being deleted"
-    if pod.namespace in table.spared:
-        return "Spared", f"pods of {pod.namespace} stay"
-    if pod.needs.local and not table.local_storage:
-        return "LocalStorage", "what it has stored on its node would be lost"
-    if pod.needs.claims and not table.claims:
-        return "Claims", "it uses persistent volume claims"
-    if not pod.owner[0] and not table.bare:
-        return "Bare", "it has no controller"
-    if pod.started is None or at - pod.started < table.min_age:
-        return "Young", f"it has not run for {table.min_age:g} s"
-    return None
+    young = pod.started is None or at - pod.started < table.min_age
+    reasons = (
+        (pod.deleted, "Leaving", "it is being deleted"),
+        (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
+        (pod.needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
+        (pod.needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),
+        (not pod.owner[0] and not table.bare, "Bare", "it has no controller"),
+        (young, "Young", f"it has not run for {table.min_age:g} s"),
+    )
+    return next(((word, why) for holds, word, why in reasons if holds), None)
 
 
 def _siblings(case: PoolCase) -> Counter[str]:
