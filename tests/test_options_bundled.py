@@ -33,6 +33,9 @@ EAGLE = {"peak": {"disk": "filled"}, **dict.fromkeys(KINDS, FOUR)}
 RIGHT: dict[str, list[dict[str, Any]]] = {
     "bald-eagle": [EAGLE],
     "bald-eagle-plain": [EAGLE],
+    "binding": [
+        {"rules": [{"expressions": [{"key": "tier", "operator": "in", "values": ["a"]}], "pods": {"app": "a"}}]}
+    ],
     "blackout": [{"windows": [HOURS]}, {"windows": [{"start": "0 8 * * *", "end": "0 9 * * *"}]}],
     "event": [
         {"triggers": [{"series": "q", "average_value": 1}]},
