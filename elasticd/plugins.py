@@ -216,6 +216,14 @@ def _union(wanted: Iterable[tuple[str, ...] | None]) -> frozenset[str] | None:
     return frozenset(found)
 
 
+Read = Callable[[Any, str], Any]
+"""An answer and the name of who gave it, to what is made of it. Raises where it makes no sense."""
+
+
+def _as_it_is(value: Any, _: str) -> Any:
+    return value
+
+
 _Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 """Of all arguments, by name, those that an implementation takes."""
 
@@ -260,12 +268,15 @@ class Hooks:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
         return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
-    def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
-        """Call every implementation of a hook but those switched off. Answers of None are left out."""
+    def ask(
+        self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset(), read: Read = _as_it_is
+    ) -> Answers:
+        """Call every implementation of a hook but those switched off, and take each answer as `read` gives it back from
+        the value and the name; what that refuses is the implementation's failure. Answers of None are left out."""
         values: list[tuple[str, Any]] = []
         failures: list[Failure] = []
         for name, function, pick in self._implementations[hook]:
-            if name in off:
+            if off and name in off:
                 failures.append(Failure(name, hook, "is switched off until reload"))
                 continue
             try:
@@ -275,8 +286,12 @@ class Hooks:
             except BaseException as error:  # sys.exit or a cancellation from a plugin is that plugin's failure
                 failures.append(Failure(name, hook, f"raised {raised(error)}"))
                 continue
-            if value is not None:
-                values.append((name, value))
+            if value is None:
+                continue
+            try:
+                values.append((name, read(value, name)))
+            except Exception as error:  # whatever a stranger's object does when it is looked at
+                failures.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
         return Answers(tuple(values), tuple(failures))
 
 

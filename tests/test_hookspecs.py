@@ -58,7 +58,7 @@ class Recorder(Hooks):
         super().__init__(())
         self.offered: set[str] = set()
 
-    def ask(self, hook: str, arguments: object, off: frozenset[str] = frozenset()) -> Answers:
+    def ask(self, hook: str, arguments: object, off: object = frozenset(), read: object = None) -> Answers:
         assert isinstance(arguments, dict)
         self.offered = set(arguments)
         return Answers(())
