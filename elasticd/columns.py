@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from elasticd.derived import Derived
 from elasticd.model import Node, Pod
 from elasticd.needs import Repel
 from elasticd.placements import Column, Mask, NodeReport, Whole
@@ -36,11 +37,18 @@ def whole(resource: str, amount: float) -> int:
     return milli(amount) if resource == "cpu" else ceil(amount)
 
 
-def needed(pod: Pod) -> dict[str, int]:
-    """What a pod takes of its node: what it requests, and one of `pods`."""
-    found = {resource: whole(resource, amount) for resource, amount in pod.counted.items()}
-    found[PODS] = 1
-    return found
+def _whole(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
+    return {**{resource: whole(resource, amount) for resource, amount in requests.items()}, PODS: 1}
+
+
+_amounts: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_whole)
+"""Pods of one template share what they request."""
+
+
+def needed(pod: Pod) -> Mapping[str, int]:
+    """What a pod takes of its node: what it requests, and one of `pods`. Not to be changed."""
+    requests = pod.counted
+    return _amounts(id(requests), requests)
 
 
 def weighed(pod: Pod, resource: str) -> int:
@@ -316,7 +324,7 @@ _ASSUMED = "assumed "
 
 def _taken(pod: Pod) -> dict[str, int]:
     """What it takes, and apart from that what is assumed of what it does not request."""
-    found = needed(pod)
+    found = dict(needed(pod))
     for resource, amount in ASSUMED.items():
         if not found.get(resource):
             found[_ASSUMED + resource] = amount

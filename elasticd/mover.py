@@ -50,6 +50,11 @@ class MovingListener(Protocol):
         """Something was done for it, or not."""
 
 
+def moves(pool: Pool) -> bool:
+    """Whether one of a pool's strategies may want pods moved."""
+    return any(pool.hooks.heeds(hook) for hook in ("rebind_pods", "rebalance_nodes"))
+
+
 class _Memory:
     """What is remembered of one pool."""
 
@@ -119,19 +124,27 @@ class Mover:
 
     async def step(self) -> None:
         """Wait for something to do, and tick."""
-        now = self._clock.now()
-        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + SETTLE))
-            self._stirred.clear()
+        await self.turn()
+
+    def due(self) -> float:
+        """When it looks next, from now on, if nothing happens before."""
+        now = self._clock.now()
+        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        return min(until, now + SETTLE) if self._stirred.is_set() else until
+
+    async def turn(self) -> None:
+        """Tick now, for what has happened meanwhile too."""
+        self._stirred.clear()
         await self.tick(self._clock.now())
 
     def _moving(self) -> list[Pool]:
         """The pools from which somebody may want pods moved."""
-        hooks = ("rebind_pods", "rebalance_nodes")
-        found = [pool for pool in self._placer.pools if any(pool.hooks.heeds(hook) for hook in hooks)]
+        found = [pool for pool in self._placer.pools if moves(pool)]
         names = {pool.policy.name for pool in found}
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
         return found

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from math import inf
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from elasticd.acting import announce
-from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
+from elasticd.acting_pods import PodActions
+from elasticd.actions import Announce, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.columns import Columns, report
@@ -30,7 +31,6 @@ from elasticd.pool import Pool
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 from elasticd.views import Views, Wants
-from elasticd.words import raised
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
@@ -41,14 +41,14 @@ LOOKED_AT = ("cpu", "memory")
 AHEAD = 100
 """Pods that rest and are asked all the same where one behind them is."""
 
-IN_FLIGHT = 32
-"""Requests that bind and evict at a time."""
-
 FIRST_REST, LONGEST_REST = 1.0, 10.0
 """Seconds before a pod that found no place is tried again; they double, as kube-scheduler's backoff does."""
 
 DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
 """The hooks by which pods are made to leave: only for those must it be known what PodDisruptionBudgets allow."""
+
+REPEAT = 60.0
+"""Seconds after which what has changed but a little about a pod that waits is told again."""
 
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
@@ -121,7 +121,7 @@ class Placer:
         self._rests: dict[str, _Rest] = {}
         self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._actions = PodActions(cluster, look, clock, self._placed)
         self._stirred = asyncio.Event()
         self._told: dict[str, PodDecision] = {}
         self.views = Views()
@@ -152,14 +152,24 @@ class Placer:
 
     async def step(self) -> None:
         """Wait for something to do, and tick."""
-        now = self._clock.now()
-        due = min((rest.until for rest in self._rests.values()), default=inf)
-        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
-        until = min(max(due, now + NUDGE), beat)
+        until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + NUDGE))
+        await self.turn()
+
+    def due(self) -> float:
+        """When it looks next, from now on: as often as a policy says, or when a pod has rested, or soon after
+        something has happened."""
+        now = self._clock.now()
+        rested = min((rest.until for rest in self._rests.values()), default=inf)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
+        return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
+
+    async def turn(self) -> None:
+        """Tick now, for what has happened meanwhile too."""
+        if self._stirred.is_set():
             self._stirred.clear()
             self._wake(self._clock.now())
         await self.tick(self._clock.now())
@@ -224,7 +234,7 @@ class Placer:
         known = self.views.look(pool.policy, pool.wants, readings, now)
         nodes = pool.nodes("", snapshot.nodes())
         columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
-        self._assume(columns, snapshot)
+        self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
             at=now,
@@ -264,9 +274,14 @@ class Placer:
             pool.blocked = f"{found}; it is not called again until reload"
         return stuck(case, "PluginBlocked", pool.blocked)
 
-    def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
-        """Count those that are on their way to a node and are not seen there yet, and those that have been told to
-        leave theirs."""
+    def _assume(self, columns: Columns, snapshot: Snapshot, asked: AbstractSet[str]) -> None:
+        """Count those that are on their way to a node and are not seen there yet; those for whom room was made and who
+        are not asked about now, or another takes it, even the one that gave way; and those that have been told to leave
+        their node."""
+        for pod in snapshot.pending():
+            index = columns.index(pod.nominated) if pod.nominated else None
+            if index is not None and pod.uid not in asked and pod.uid not in self._acting:
+                columns.take(index, pod)
         leaving = self.views.leaving()
         for one in self._acting.values():
             index = columns.index(one.decision.node)
@@ -281,7 +296,7 @@ class Placer:
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down unless it says what the last one said, and begin what it asks for."""
         last = self._told.get(pod.uid)
-        if last is None or _news(last) != _news(decision):
+        if last is None or _news(last) != _news(decision) or _is_old(last, decision):
             self._told[pod.uid] = decision
             self._journal.append(decision)
             for listener in self._listeners:
@@ -308,19 +323,10 @@ class Placer:
         task.add_done_callback(self._announcing.discard)
 
     async def _act(self, decision: PodDecision, pod: Pod) -> None:
-        """Carry out what was decided, in order, until one thing cannot be done."""
+        """Carry out what was decided, and let the pod rest if it is not placed."""
         failed = True
         try:
-            for action in decision.actions:
-                outcome = await self._do(decision, action, pod)
-                self._journal.append(outcome)
-                for listener in self._listeners:
-                    listener.placed(outcome)
-                self.views.did(pod, action, outcome)
-                if outcome.result != "done":
-                    break
-            else:
-                failed = False
+            failed = not await self._actions.carry_out(decision, pod)
         finally:
             pause = self._acting.pop(pod.uid).pause
             if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
@@ -329,39 +335,12 @@ class Placer:
             self._journal.flush()
             self._stirred.set()
 
-    async def _carry_out(self, action: Bind | Evict | Nominate, pod: Pod) -> Answer:
-        """Do it; but nobody is evicted for a pod that waits no longer."""
-        if isinstance(action, Evict):
-            snapshot = await self.look(self._clock.now())
-            if all(one.uid != pod.uid for one in snapshot.pending()):
-                text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
-                return Answer("conflict", message=text, reason="NotWanted")
-        return await self._cluster.act(action)
-
-    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate, pod: Pod) -> PodOutcome:
-        async with self._slots:
-            begun = self._clock.now()
-            try:
-                answer = await self._carry_out(action, pod)
-                result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
-            except asyncio.CancelledError:
-                result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
-            except Exception as error:
-                result, code, message, reason = "failed", 0, raised(error), type(error).__name__
-        return PodOutcome(
-            decision=decision.id,
-            at=self._clock.now(),
-            policy=decision.policy,
-            pod=decision.pod,
-            about=action.workload,
-            action=_word(action),
-            node=action.node,
-            result=result,
-            code=code,
-            message=message,
-            reason=reason,
-            seconds=self._clock.now() - begun,
-        )
+    def _placed(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
+        """Write down what came of one thing."""
+        self._journal.append(outcome)
+        for listener in self._listeners:
+            listener.placed(outcome)
+        self.views.did(pod, action, outcome)
 
     async def nodes(self) -> list[NodeReport]:
         """Every node of every pool, as a person looks at it."""
@@ -385,16 +364,11 @@ class Placer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate"]:
-    match action:
-        case Bind():
-            return "bind"
-        case Evict():
-            return "evict"
-        case Nominate():
-            return "nominate"
+def _is_old(last: PodDecision, decision: PodDecision) -> bool:
+    """Whether it says the same in other words, and the last words are old: counts of nodes change all the time."""
+    return last.message != decision.message and decision.at - last.at >= REPEAT
 
 
 def _news(decision: PodDecision) -> tuple[object, ...]:
     """What makes it another than the one before."""
-    return (decision.policy, decision.verdict, decision.reason, decision.message, decision.node)
+    return (decision.policy, decision.verdict, decision.reason, decision.node)

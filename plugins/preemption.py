@@ -12,7 +12,6 @@ from elasticd.api import (
     Derived,
     DisruptionBudget,
     Meta,
-    Needs,
     Nodes,
     Pod,
     PoolObservation,
@@ -195,10 +194,11 @@ class _Short(Struct, frozen=True, gc=False):
 
 def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     """None: it lacks nothing here now, so that nobody's leaving would help."""
+    amounts = {name: amount for name, amount in needed(pod).items() if amount}
     short = {
         name: lack
-        for name, amount in _amounts(pod).items()
-        if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
+        for name, amount in amounts.items()
+        if (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
     picky = pod.needs.ports or pod.needs.disks
     clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
@@ -210,16 +210,8 @@ def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     return _Short({name: lack for name, lack in short.items() if lack > 0}, staying)
 
 
-_needed: Derived[int, Needs, dict[str, int]] = Derived(lambda _, needs: needed(Pod("", "", "", "", needs=needs)))
-
-
-def _amounts(pod: Pod) -> dict[str, int]:
-    """What it takes of its node. Pods of one template have one record of what they need."""
-    return _needed(id(pod.needs), pod.needs) if pod.needs.requests else needed(pod)
-
-
 def _takes(pod: Pod, resource: str) -> int:
-    return _amounts(pod).get(resource, 0)
+    return needed(pod).get(resource, 0)
 
 
 def _clash(pod: Pod, other: Pod) -> bool:
@@ -245,23 +237,23 @@ def _until_it_fits(order: Iterable[Pod], short: _Short) -> list[Pod]:
 def _spared_from(order: Sequence[Pod], short: _Short) -> list[Pod]:
     """All of these but those that are not needed, of whom the most important are kept first; nobody where all of them
     would not do."""
-    takes = [_amounts(pod) for pod in order]
-    over = {name: sum(one.get(name, 0) for one in takes) - lack for name, lack in short.amounts.items()}
+    taken = [needed(pod) for pod in order]
+    over = {name: sum([one.get(name, 0) for one in taken]) - lack for name, lack in short.amounts.items()}
     if any(amount < 0 for amount in over.values()) or not short.clashing <= {pod.uid for pod in order}:
         return []
     chosen: list[Pod] = []
-    for pod, own in zip(reversed(order), reversed(takes), strict=True):
-        if pod.uid in short.clashing or any(own.get(name, 0) > amount for name, amount in over.items()):
+    for pod, takes in zip(reversed(order), reversed(taken), strict=True):
+        if pod.uid in short.clashing or any(takes.get(name, 0) > amount for name, amount in over.items()):
             chosen.append(pod)
         else:
-            over = {name: amount - own.get(name, 0) for name, amount in over.items()}
+            over = {name: amount - takes.get(name, 0) for name, amount in over.items()}
     return chosen[::-1]
 
 
-def _within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
+def _within(order: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
     """Those of them, from the first on, that budgets let go."""
     if not budgets:
-        return order
+        return list(order)
     known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
     for pod in order:
         concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]
