@@ -7,6 +7,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from math import inf
 from typing import Protocol, runtime_checkable
 
@@ -21,8 +22,8 @@ from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
+from elasticd.pod_acting import carry_out
 from elasticd.pool import Pool
-from elasticd.words import raised
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
@@ -201,34 +202,13 @@ class Mover:
         action = decision.action
         if action is None:
             return
-        begun = self._clock.now()
         try:
-            answer = await self._cluster.act(action)
-            result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
-        except asyncio.CancelledError:
-            result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
-        except Exception as error:
-            result, code, message, reason = "failed", 0, raised(error), type(error).__name__
+            outcome = await carry_out(self._clock, decision, action, partial(self._cluster.act, action))
         finally:
             del self._acting[decision.uid]
-        now = self._clock.now()
-        if result == "done":
+        if outcome.result == "done":
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
-            memory.moved.append(Moved(now, key, decision.node))
-        outcome = PodOutcome(
-            decision=decision.id,
-            at=now,
-            policy=decision.policy,
-            pod=decision.pod,
-            about=decision.pod,
-            action="evict",
-            node=decision.node,
-            result=result,
-            code=code,
-            message=message,
-            reason=reason,
-            seconds=now - begun,
-        )
+            memory.moved.append(Moved(outcome.at, key, decision.node))
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:

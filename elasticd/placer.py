@@ -8,15 +8,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import islice
 from math import inf
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from elasticd.acting import announce
-from elasticd.acting_pods import PodActions
-from elasticd.actions import Announce, Bind, Evict, Nominate
+from elasticd.acting import STOPPED, announce
+from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.columns import Columns, report
@@ -26,6 +26,7 @@ from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObserva
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
+from elasticd.pod_acting import PodAction, carry_out
 from elasticd.policy import PoolPolicy
 from elasticd.pool import Pool
 from elasticd.shelf import Shelf
@@ -41,6 +42,9 @@ LOOKED_AT = ("cpu", "memory")
 AHEAD = 100
 """Pods that rest and are asked all the same where one behind them is."""
 
+IN_FLIGHT = 64
+"""Requests that bind and evict at a time."""
+
 FIRST_REST, LONGEST_REST = 1.0, 10.0
 """Seconds before a pod that found no place is tried again; they double, as kube-scheduler's backoff does."""
 
@@ -53,6 +57,8 @@ REPEAT = 60.0
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
+NOT_WANTED = "NotWanted"
+_ENDED = (NOT_WANTED, STOPPED)
 _WAITING = ("wait", "leave")
 
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
@@ -121,7 +127,7 @@ class Placer:
         self._rests: dict[str, _Rest] = {}
         self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
-        self._actions = PodActions(cluster, look, clock, self._placed)
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
         self._told: dict[str, PodDecision] = {}
         self.views = Views()
@@ -183,6 +189,7 @@ class Placer:
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
+        self._journal.flush()
         if not self.pools or not self._cluster.leading:
             return
         snapshot = await self.look(now)
@@ -323,24 +330,42 @@ class Placer:
         task.add_done_callback(self._announcing.discard)
 
     async def _act(self, decision: PodDecision, pod: Pod) -> None:
-        """Carry out what was decided, and let the pod rest if it is not placed."""
+        """Carry out what was decided, in order, until one thing cannot be done."""
         failed = True
         try:
-            failed = not await self._actions.carry_out(decision, pod)
+            for action in decision.actions:
+                outcome = await self._do(decision, pod, action)
+                if outcome.result != "done":
+                    if isinstance(action, Evict) and outcome.reason not in _ENDED:  # no room is made, so none is kept
+                        await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
+                    break
+            else:
+                failed = False
         finally:
             pause = self._acting.pop(pod.uid).pause
             if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
                 pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
                 self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
-            self._journal.flush()
-            self._stirred.set()
+            self._stirred.set()  # and the next look writes the journal, once for all that ended meanwhile
 
-    def _placed(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
-        """Write down what came of one thing."""
+    async def _do(self, decision: PodDecision, pod: Pod, action: PodAction) -> PodOutcome:
+        """Do one thing, and write down what came of it."""
+        async with self._slots:
+            outcome = await carry_out(self._clock, decision, action, partial(self._ask_for, action, pod))
         self._journal.append(outcome)
         for listener in self._listeners:
             listener.placed(outcome)
         self.views.did(pod, action, outcome)
+        return outcome
+
+    async def _ask_for(self, action: PodAction, pod: Pod) -> Answer:
+        """Let it be done; but nobody is evicted for a pod that waits no longer."""
+        if isinstance(action, Evict):
+            snapshot = await self.look(self._clock.now())
+            if all(one.uid != pod.uid for one in snapshot.pending()):
+                text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
+                return Answer("conflict", message=text, reason=NOT_WANTED)
+        return await self._cluster.act(action)
 
     async def nodes(self) -> list[NodeReport]:
         """Every node of every pool, as a person looks at it."""
@@ -362,6 +387,7 @@ class Placer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._journal.flush()
 
 
 def _is_old(last: PodDecision, decision: PodDecision) -> bool:

@@ -194,11 +194,10 @@ class _Short(Struct, frozen=True, gc=False):
 
 def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     """None: it lacks nothing here now, so that nobody's leaving would help."""
-    amounts = {name: amount for name, amount in needed(pod).items() if amount}
     short = {
         name: lack
-        for name, amount in amounts.items()
-        if (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
+        for name, amount in needed(pod).items()
+        if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
     picky = pod.needs.ports or pod.needs.disks
     clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
@@ -250,10 +249,10 @@ def _spared_from(order: Sequence[Pod], short: _Short) -> list[Pod]:
     return chosen[::-1]
 
 
-def _within(order: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
+def _within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
     """Those of them, from the first on, that budgets let go."""
     if not budgets:
-        return list(order)
+        return order
     known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
     for pod in order:
         concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]
