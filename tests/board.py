@@ -25,6 +25,8 @@ class Board(Scripted):
         self.nodes = {node.name: node for node in nodes}
         self.pods = {pod.name: pod for pod in pods}
         self.limits: tuple[DisruptionBudget, ...] | None = ()
+        self.lingers = False
+        """Whether an evicted pod stays until `remove` is called, as one that is slow to end."""
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
         self.done: list[tuple[float, Action]] = []
         self.announced: list[Announce] = []
@@ -46,9 +48,10 @@ class Board(Scripted):
         match action:
             case Bind():
                 self._set(replace(self.pods[action.workload.name], node=action.node, nominated=""))
+            case Evict() if self.lingers:
+                self._set(replace(self.pods[action.workload.name], deleted=True))
             case Evict():
-                del self.pods[action.workload.name]
-                self.stir()
+                self.remove(action.workload.name)
             case Nominate():
                 self._set(replace(self.pods[action.workload.name], nominated=action.node))
             case _:
@@ -65,6 +68,12 @@ class Board(Scripted):
                 self.nodes[one.name] = one
             else:
                 self._set(one)
+        self.stir()
+
+    def remove(self, *names: str) -> None:
+        """These pods are gone."""
+        for name in names:
+            del self.pods[name]
         self.stir()
 
     def tried(self, kind: type[Action]) -> list[tuple[float, str]]:
