@@ -10,6 +10,7 @@ from elasticd import cli, show_pods
 from elasticd.columns import report
 from elasticd.journal import Journal
 from elasticd.model import Ref
+from elasticd.moves import Underway
 from elasticd.needs import Taint
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
 from tests.pools import GIB, NOW, columns, node, pod
@@ -113,3 +114,13 @@ def test_nodes_are_shown_with_what_is_asked_and_used_and_what_is_unknown_is_no_z
     assert rows[0] == ["pool", "a", "ready", "1/110", "25", "%", "75", "%", "25", "%", "unknown", "-"]
     assert rows[1][:6] == ["pool", "b", "cordoned,", "1", "taint", "0/110"]
     assert rows[1][-4:] == ["%", "12", "%", "-"]
+
+
+def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
+    made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
+    surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
+    lines = printed(show_pods.moves([surge, made], 105.0)).splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["shop/batch", "made", "anew"], ["shop/web-1", "a", "another"]]
+    assert "5.0 s" in lines[1]
+    assert "403 Forbidden: quota" in lines[1]
+    assert "wait: 1 of 2 are ready" in lines[2]

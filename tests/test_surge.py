@@ -9,23 +9,14 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.actions import Evict, Mark, Scale
-from elasticd.model import COST, Pod, Ref, Workload
+from elasticd.model import COST, Pod, Workload
 from elasticd.needs import Disk
 from elasticd.surge import LEAST, SURGE, Note, Step, begin, next_step, noted
-from tests.pools import NOW, pod
+from tests.pools import NOW
+from tests.surges import NEW, OLD, REF, SIBLING, WEB, World, one
 
-REF = Ref("shop", "Deployment", "web")
-OWNED = ("ReplicaSet", "web-1", "rs")
-WEB = Workload(REF, "w", "7", 2, 2)
 NOTE = Note("old", "old", "a", 2, "up", NOW, NOW + 300, None, "pool:shop/Pod/old@1")
 
-
-def one(name: str, on: str = "b", *, ready: bool = True, **more: Any) -> Pod:
-    """A pod of the Deployment."""
-    return replace(pod(name, on=on, owner=OWNED, ready=ready), **{"uid": name, "created": NOW - 100, **more})
-
-
-OLD, SIBLING, NEW = one("old", "a"), one("sibling"), one("zz", created=NOW + 1)
 MARKED = replace(OLD, annotations={COST: LEAST})
 
 
@@ -156,53 +147,6 @@ def test_it_begins_with_a_note_that_says_all_that_another_daemon_must_know() -> 
     assert noted(found.annotations) == Note("old", "old", "a", 2, "up", NOW, NOW + 60, "3", "pool:x")
 
 
-class World:
-    """A Deployment as its controllers keep it: what is done to it is done at once, or after a while."""
-
-    def __init__(self, count: int, *, ready: bool, beside: bool, heeds: bool) -> None:
-        self.pods = [OLD, *[one(f"s{number}") for number in range(count - 1)]]
-        self.workload = replace(WEB, replicas=count, status_replicas=count)
-        self.made, self.now, self.least = 0, NOW, count
-        self.ready, self.beside, self.heeds = ready, beside, heeds
-        self.scales: list[int] = []
-
-    def do(self, step: Step) -> None:
-        """What the API server makes of it."""
-        match step.action:
-            case Scale(after=after):
-                self.scales.append(after)
-                self.workload = replace(self.workload, replicas=after)
-            case Evict(uid=uid):
-                self.pods = [pod for pod in self.pods if pod.uid != uid]
-            case Mark(pod="") as mark:
-                self.workload = replace(self.workload, annotations=mark.on(self.workload.annotations))
-            case Mark() as mark:
-                self.pods = [
-                    replace(pod, annotations=mark.on(pod.annotations)) if pod.uid == mark.uid else pod
-                    for pod in self.pods
-                ]
-            case None:
-                pass
-
-    def turn(self) -> None:
-        """What the controllers do in a while."""
-        self.now += 10
-        count = self.workload.replicas
-        self.pods = [replace(pod, ready=self.ready) if pod.name.startswith("z") else pod for pod in self.pods]
-        while len(self.pods) < count:
-            self.made += 1
-            node = "a" if self.beside else "c"
-            self.pods.append(one(f"z{self.made}", node, ready=False, created=self.now))
-        while len(self.pods) > count:  # not ready first, then the lowest cost, then the youngest
-            goes = min(self.pods, key=lambda pod: (pod.ready, self._cost(pod), -pod.created))
-            self.pods.remove(goes)
-        self.workload = replace(self.workload, status_replicas=len(self.pods))
-        self.least = min(self.least, sum(bool(pod.ready) for pod in self.pods))
-
-    def _cost(self, pod: Pod) -> int:
-        return int(pod.annotations.get(COST, "0")) if self.heeds else 0
-
-
 @given(
     heeds=some.booleans(),
     count=some.integers(1, 5),
@@ -218,13 +162,13 @@ def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
     world = World(count, ready=ready, beside=beside, heeds=heeds)
     mark = begin(world.workload, OLD, "", NOW, 120, "d")
     assert isinstance(mark, Mark)
-    world.do(Step("Begin", "", mark))
+    world.do(mark)
     for turn in range(200):
         if SURGE not in world.workload.annotations:
             break
         step = next_step(world.workload, world.pods, world.now, heeds=heeds)
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
-            world.do(step)
+            world.do(step.action)
         if turn % (lag + 1) == lag:
             world.turn()
     world.turn()
