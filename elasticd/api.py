@@ -4,6 +4,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
+from elasticd.bindings import BINDING, Binding, LabelRule, binding_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
@@ -58,6 +59,8 @@ from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
+    "BINDING",
+    "Binding",
     "Bounds",
     "CRITICAL",
     "Candidate",
@@ -75,6 +78,7 @@ __all__ = [
     "Hours",
     "Instant",
     "Job",
+    "LabelRule",
     "Limit",
     "LoadScored",
     "Look",
@@ -138,6 +142,7 @@ __all__ = [
     "Workload",
     "average_score",
     "balance_score",
+    "binding_of",
     "cool_down",
     "estimated",
     "field",

@@ -4,11 +4,13 @@ Knows nodes, the pods on them and what they are promised within one plan; knows 
 change from one plan to the next is not counted again.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import ceil, isfinite, nan
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.model import Node, Pod
@@ -121,7 +123,8 @@ class Ledger:
 
 
 class Columns:
-    """A pool's nodes within one plan: see placements.Nodes. `take` and `release` are for who makes the plan alone."""
+    """A pool's nodes within one plan: see placements.Nodes. `take`, `release`, `leave` and `without` are for who
+    makes the plan alone."""
 
     def __init__(
         self,
@@ -230,10 +233,38 @@ class Columns:
         self._pods[index] = (*self._pods[index], pod)
 
     def release(self, index: int, pod: Pod) -> None:
-        """A pod will leave its node."""
+        """A pod is thought to be gone from its node."""
         self._promised.pop(pod.uid, None)
         self._change(index, pod, -1)
         self._pods[index] = tuple(one for one in self._pods[index] if one.uid != pod.uid)
+
+    def leave(self, index: int, uid: str) -> bool:
+        """A pod has been told to leave its node, though it is not seen to do so yet; False: it is not there, or is
+        seen to."""
+        found = next((pod for pod in self._pods[index] if pod.uid == uid), None)
+        if found is None or found.deleted:
+            return False
+        going = replace(found, deleted=True)
+        self._pods[index] = tuple(going if pod.uid == uid else pod for pod in self._pods[index])
+        self._special[index] = tuple(going if pod.uid == uid else pod for pod in self._special[index])
+        return True
+
+    @contextmanager
+    def without(self, index: int, pods: Sequence[Pod]) -> Iterator[None]:
+        """For as long as this lasts these pods are not on their node."""
+        kept, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
+        used = [(column, float(column[index])) for column in self._columns.values()]
+        self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
+        for pod in pods:
+            self._change(index, pod, -1)
+        try:
+            yield
+        finally:
+            for pod in pods:
+                self._change(index, pod, 1)
+            self._pods[index], self._special[index] = kept
+            for column, value in used:  # a double less and more another is not always what it was
+                column[index] = value
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():

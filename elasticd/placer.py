@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from elasticd.acting import announce
-from elasticd.actions import Announce, Bind, Evict, Nominate
+from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.columns import Columns, report
@@ -48,6 +48,8 @@ DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
+_WAITING = ("wait", "leave")
+
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
 """Plans in the order of the cases; a string instead says where one got stuck."""
 
@@ -78,10 +80,21 @@ class PlacingListener(Protocol):
 
 
 class _Rest(Struct):
-    """A pod that found no place: when it is tried again, and after which pause."""
+    """A pod that found no place: when it is tried again, after which pause, and whether something that was done for it
+    failed."""
 
     until: float
     pause: float
+    failed: bool = False
+
+
+class _Acting(Struct):
+    """What is under way for a pod, and after which pause it was tried."""
+
+    pod: Pod
+    decision: PodDecision
+    pause: float
+    task: asyncio.Task[None]
 
 
 class Placer:
@@ -101,7 +114,7 @@ class Placer:
         self._listeners, self._planner = listeners, planner
         self.pools: tuple[Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
-        self._acting: dict[str, tuple[Pod, str, asyncio.Task[None]]] = {}
+        self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
@@ -147,23 +160,26 @@ class Placer:
         await self.tick(self._clock.now())
 
     def _wake(self, now: float) -> None:
-        """Something happened: whoever rests is tried again soon, though not at once."""
+        """Something happened: whoever rests is tried again soon, though not at once; but for one for which something
+        failed, that this came to its end is what happened, as often as not."""
         for rest in self._rests.values():
-            rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
+            if not rest.failed:
+                rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
         if not self.pools or not self._cluster.leading:
             return
         snapshot = await self.look(now)
-        pending = [pod for pod in snapshot.pending() if pod.uid not in self._acting]
+        pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
         self._told = {uid: one for uid, one in self._told.items() if uid in alive}
+        self.views.forget(alive | self._acting.keys(), now)
         for pool in self.pools:
             mine = [pod for pod in pending if pool.policy.pool.has(pod)]
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
-            rested = [pod for pod in mine if pod.uid not in self._rests or self._rests[pod.uid].until <= now]
+            rested = [pod for pod in mine if self._has_rested(pod, now)]
             if rested:
                 await self._place(pool, snapshot, rested, now)
             self._count(pool)
@@ -172,11 +188,17 @@ class Placer:
     def _count(self, pool: Pool) -> None:
         """Tell how many wait, where that is another number than before."""
         name = pool.policy.name
-        counts = Counter(one.reason for one in self._told.values() if one.policy == name and not one.actions)
+        counts = Counter(one.reason for one in self._told.values() if one.policy == name and one.verdict in _WAITING)
         if counts != pool.waiting:
             pool.waiting = counts
             for listener in self._listeners:
                 listener.waiting(name, counts)
+
+    def _has_rested(self, pod: Pod, now: float) -> bool:
+        """Whether a pod is planned for now. One for which others gave way always is, so that their place is kept for it
+        from those that matter less, and for nobody who matters more."""
+        rest = self._rests.get(pod.uid)
+        return rest is None or rest.until <= now or (bool(pod.nominated) and not rest.failed)
 
     async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
         """All that a plan for a pool depends on; None while a source is waited for."""
@@ -193,10 +215,10 @@ class Placer:
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=budgets or (),
+            budgets=(*(budgets or ()), *self.views.spared()),
             budgets_known=budgets is not None,
             confirmed=snapshot.confirmed,
-            gave_way=self.views.gave_way,
+            gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
@@ -228,11 +250,18 @@ class Placer:
         return stuck(case, "PluginBlocked", pool.blocked)
 
     def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
-        """Count those that are on their way to a node and are not seen there yet."""
-        for pod, node, _ in self._acting.values():
+        """Count those that are on their way to a node and are not seen there yet, and those that have been told to
+        leave theirs."""
+        leaving = self.views.leaving()
+        for one in self._acting.values():
+            index = columns.index(one.decision.node)
+            if index is not None and all(pod.uid != one.pod.uid for pod in columns.pods(index)):
+                columns.take(index, one.pod)
+            leaving.update({action.uid: action.node for action in one.decision.actions if isinstance(action, Evict)})
+        for uid, node in leaving.items():
             index = columns.index(node)
-            if index is not None and all(one.uid != pod.uid for one in snapshot.on_nodes().get(node, ())):
-                columns.take(index, pod)
+            if index is not None:
+                columns.leave(index, uid)
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down unless it says what the last one said, and begin what it asks for."""
@@ -246,7 +275,7 @@ class Placer:
         rest = self._rests.pop(pod.uid, None)
         if decision.actions and decision.mode == "act":
             task = asyncio.create_task(self._act(decision, pod), name=decision.id)
-            self._acting[pod.uid] = pod, decision.node, task
+            self._acting[pod.uid] = _Acting(pod, decision, rest.pause if rest else 0.0, task)
         else:
             pause = min(LONGEST_REST, 2 * rest.pause) if rest else FIRST_REST
             self._rests[pod.uid] = _Rest(now + pause, pause)
@@ -263,27 +292,40 @@ class Placer:
 
     async def _act(self, decision: PodDecision, pod: Pod) -> None:
         """Carry out what was decided, in order, until one thing cannot be done."""
+        failed = True
         try:
             for action in decision.actions:
-                outcome = await self._do(decision, action)
+                outcome = await self._do(decision, action, pod)
                 self._journal.append(outcome)
                 for listener in self._listeners:
                     listener.placed(outcome)
                 self.views.did(pod, action, outcome)
                 if outcome.result != "done":
                     break
+            else:
+                failed = False
         finally:
-            del self._acting[pod.uid]
+            pause = self._acting.pop(pod.uid).pause
             if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
-                self._rests[pod.uid] = _Rest(self._clock.now() + FIRST_REST, FIRST_REST)
+                pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
+                self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
             self._journal.flush()
             self._stirred.set()
 
-    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate) -> PodOutcome:
+    async def _carry_out(self, action: Bind | Evict | Nominate, pod: Pod) -> Answer:
+        """Do it; but nobody is evicted for a pod that waits no longer."""
+        if isinstance(action, Evict):
+            snapshot = await self.look(self._clock.now())
+            if all(one.uid != pod.uid for one in snapshot.pending()):
+                text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
+                return Answer("conflict", message=text, reason="NotWanted")
+        return await self._cluster.act(action)
+
+    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate, pod: Pod) -> PodOutcome:
         async with self._slots:
             begun = self._clock.now()
             try:
-                answer = await self._cluster.act(action)
+                answer = await self._carry_out(action, pod)
                 result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
             except asyncio.CancelledError:
                 result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
@@ -318,7 +360,7 @@ class Placer:
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
-        tasks = [*[task for _, _, task in self._acting.values()], *self._announcing]
+        tasks = [*[one.task for one in self._acting.values()], *self._announcing]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:

@@ -27,6 +27,9 @@ DIRECTION = {"policies": RATES}
 # Of each type a table that is right, in which every table that an option may hold is given once. Where two options
 # exclude each other there are two tables.
 RIGHT: dict[str, list[dict[str, Any]]] = {
+    "binding": [
+        {"rules": [{"expressions": [{"key": "tier", "operator": "in", "values": ["a"]}], "pods": {"app": "a"}}]}
+    ],
     "blackout": [{"windows": [HOURS]}, {"windows": [{"start": "0 8 * * *", "end": "0 9 * * *"}]}],
     "event": [
         {"triggers": [{"series": "q", "average_value": 1}]},

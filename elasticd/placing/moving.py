@@ -14,7 +14,8 @@ from elasticd.model import Failure, Pod
 from elasticd.movable import rooted
 from elasticd.moves import Move, MoveDecision
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import Draft, unavailable
+from elasticd.placing.look import look, rank
+from elasticd.placing.plan import Draft
 from elasticd.policy import MovesTable
 
 Why = tuple[str, str]
@@ -94,16 +95,16 @@ class _Draft:
         pod = replace(move.pod, node="", nominated="")
         if pod.needs.unsupported:
             return None, f"elasticd does not know {', '.join(pod.needs.unsupported)}, nor where it could go"
-        found = self._draft.look(pod)
-        allowed = self._draft.allowed(found).copy()
+        found = look(self._case, pod)
+        allowed = found.allowed().copy()
         allowed[index] = False
         for name in move.not_to:
             place = self._draft.columns.index(name)
             if place is not None:
                 allowed[place] = False
         if not allowed.any():
-            return None, unavailable(len(self._draft.columns.names), found)
-        return self._draft.best(allowed, self._draft.rank(pod).total)[0], ""
+            return None, found.unavailable()
+        return rank(self._case, pod).best(allowed, self._draft.columns)[0], ""
 
     def _decision(self, strategy: str, move: Move) -> MoveDecision:
         policy, at, pod = self._case.policy, self._case.observation.at, move.pod
