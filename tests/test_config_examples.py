@@ -41,6 +41,7 @@ EXAMPLES = [
 ]
 # Those about the pods of a pool.
 POOLS = [
+    "bald-eagle",
     "binding-strong",
     "binding-weak",
     "least-requested",
@@ -48,6 +49,7 @@ POOLS = [
     "placing",
     "preemption",
     "static",
+    "topsis",
 ]
 
 
@@ -152,6 +154,8 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
         ("load-balance", "load-balance"),
         ("preemption", "preemption"),
         ("static", "static"),
+        ("bald-eagle", "bald-eagle"),
+        ("topsis", "topsis"),
     ],
 )
 def test_an_example_of_a_strategy_for_pods_names_every_option_of_it(
