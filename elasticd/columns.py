@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from elasticd.derived import Derived
 from elasticd.model import Node, Pod
 from elasticd.needs import Repel
 from elasticd.placements import Column, Mask, NodeReport, Whole
@@ -36,11 +37,18 @@ def whole(resource: str, amount: float) -> int:
     return milli(amount) if resource == "cpu" else ceil(amount)
 
 
-def needed(pod: Pod) -> dict[str, int]:
-    """What a pod takes of its node: what it requests, and one of `pods`."""
-    found = {resource: whole(resource, amount) for resource, amount in pod.counted.items()}
-    found[PODS] = 1
-    return found
+def _whole(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
+    return {**{resource: whole(resource, amount) for resource, amount in requests.items()}, PODS: 1}
+
+
+_amounts: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_whole)
+"""Pods of one template share what they request."""
+
+
+def needed(pod: Pod) -> Mapping[str, int]:
+    """What a pod takes of its node: what it requests, and one of `pods`. Not to be changed."""
+    requests = pod.counted
+    return _amounts(id(requests), requests)
 
 
 def weighed(pod: Pod, resource: str) -> int:
@@ -253,7 +261,7 @@ class Columns:
     def without(self, index: int, pods: Sequence[Pod]) -> Iterator[None]:
         """For as long as this lasts these pods are not on their node."""
         kept, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
-        used = [(column, float(column[index])) for column in self._columns.values()]
+        used = {key: float(column[index]) for key, column in self._columns.items()}
         self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
         for pod in pods:
             self._change(index, pod, -1)
@@ -263,8 +271,9 @@ class Columns:
             for pod in pods:
                 self._change(index, pod, 1)
             self._pods[index], self._special[index] = kept
-            for column, value in used:  # a double less and more another is not always what it was
-                column[index] = value
+            self._columns = {key: column for key, column in self._columns.items() if key in used}
+            for key, value in used.items():  # a double less another and more it is not always what it was
+                self._columns[key][index] = value
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():
@@ -315,7 +324,7 @@ _ASSUMED = "assumed "
 
 def _taken(pod: Pod) -> dict[str, int]:
     """What it takes, and apart from that what is assumed of what it does not request."""
-    found = needed(pod)
+    found = dict(needed(pod))
     for resource, amount in ASSUMED.items():
         if not found.get(resource):
             found[_ASSUMED + resource] = amount

@@ -153,7 +153,7 @@ class Views:
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
         """When the pod that a pending one stands for was evicted, by UID: its controller lost one, and made this after
         that. An eviction is made up for once."""
-        for pod in sorted(pods, key=lambda one: (one.created, one.name)):
+        for pod in sorted(pods, key=lambda one: (one.created, one.name)) if self._evicted else ():
             times = self._evicted.get(pod.owner[2])
             # An API server tells creation in whole seconds.
             if times and pod.uid not in self._stand_for and times[0] <= pod.created + 1.0:

@@ -22,7 +22,6 @@ from elasticd.api import (
     hookimpl,
     needed,
     rooted,
-    whole,
 )
 
 CLASSES: Mapping[str, int] = {"Always": 2, "OnFailure": 1, "Never": 0}
@@ -119,16 +118,19 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
     def _candidates(self, there: "_There", rank: Rank, seen: PoolObservation) -> list[Pod]:
         """Those who may have to go, the least first; no more than budgets allow."""
-        lesser = [pod for pod in there.movable if self._rank(pod) < rank and not self._spares(pod, seen.at)]
         use = seen.use.get("cpu", {})
-        lesser.sort(key=lambda pod: (self._rank(pod), -_memory(pod), -_cpu(pod, use), pod.namespace, pod.name))
-        return _within(lesser, seen.budgets)
+        lesser = [
+            (own, -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name, pod)
+            for pod in there.movable
+            if (own := self._rank(pod)) < rank and not self._spares(pod, seen.at)
+        ]
+        return _within([pod for *_, pod in sorted(lesser)], seen.budgets)
 
     def _spares(self, pod: Pod, at: float) -> bool:
         """Whether the options keep a pod where it is."""
         if pod.namespace in self.spare_namespaces or pod.needs.priority >= self.spare_priority:
             return True
-        if any(pod.labels.get(key) == value for key, value in self.spare_labels.items()):
+        if not self.spare_labels.items().isdisjoint(pod.labels.items()):
             return True
         if pod.needs.local and not self.local_storage:
             return True
@@ -192,13 +194,13 @@ class _Short(Struct, frozen=True, gc=False):
 
 def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     """None: it lacks nothing here now, so that nobody's leaving would help."""
-    amounts = {name: amount for name, amount in _need("", pod).items() if amount}
     short = {
         name: lack
-        for name, amount in amounts.items()
-        if (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
+        for name, amount in needed(pod).items()
+        if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
-    clashing = [one for one in nodes.pods(node) if _clash(pod, one)]
+    picky = pod.needs.ports or pod.needs.disks
+    clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
     if not short and not clashing:
         return None
     for name in short:
@@ -207,11 +209,8 @@ def _short(pod: Pod, node: int, nodes: Nodes, there: _There) -> _Short | None:
     return _Short({name: lack for name, lack in short.items() if lack > 0}, staying)
 
 
-_need: Derived[str, Pod, dict[str, int]] = Derived(lambda _, pod: needed(pod))
-
-
 def _takes(pod: Pod, resource: str) -> int:
-    return 1 if resource == "pods" else whole(resource, pod.counted.get(resource, 0.0))
+    return needed(pod).get(resource, 0)
 
 
 def _clash(pod: Pod, other: Pod) -> bool:
@@ -237,21 +236,23 @@ def _until_it_fits(order: Iterable[Pod], short: _Short) -> list[Pod]:
 def _spared_from(order: Sequence[Pod], short: _Short) -> list[Pod]:
     """All of these but those that are not needed, of whom the most important are kept first; nobody where all of them
     would not do."""
-    over = {name: sum(_takes(pod, name) for pod in order) - lack for name, lack in short.amounts.items()}
+    taken = [needed(pod) for pod in order]
+    over = {name: sum([one.get(name, 0) for one in taken]) - lack for name, lack in short.amounts.items()}
     if any(amount < 0 for amount in over.values()) or not short.clashing <= {pod.uid for pod in order}:
         return []
     chosen: list[Pod] = []
-    for pod in reversed(order):
-        takes = {name: _takes(pod, name) for name in over}
-        if pod.uid in short.clashing or any(takes[name] > amount for name, amount in over.items()):
+    for pod, takes in zip(reversed(order), reversed(taken), strict=True):
+        if pod.uid in short.clashing or any(takes.get(name, 0) > amount for name, amount in over.items()):
             chosen.append(pod)
         else:
-            over = {name: amount - takes[name] for name, amount in over.items()}
+            over = {name: amount - takes.get(name, 0) for name, amount in over.items()}
     return chosen[::-1]
 
 
-def _within(order: Iterable[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
+def _within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
     """Those of them, from the first on, that budgets let go."""
+    if not budgets:
+        return order
     known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
     for pod in order:
         concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]
@@ -272,14 +273,10 @@ def _sorted(_: str, budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[Dis
 _by_namespace: Derived[str, tuple[DisruptionBudget, ...], dict[str, list[DisruptionBudget]]] = Derived(_sorted)
 
 
-def _memory(pod: Pod) -> float:
-    return pod.counted.get("memory", 0.0)
-
-
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:
     """What it uses, in cores; where that is not known, what it requests."""
-    found = use.get(_name(pod))
-    return pod.counted.get("cpu", 0.0) if found is None or isnan(found) else found
+    found = use.get(_name(pod), nan) if use else nan
+    return pod.counted.get("cpu", 0.0) if isnan(found) else found
 
 
 def _name(pod: Pod) -> str:

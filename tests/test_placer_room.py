@@ -278,6 +278,26 @@ async def test_a_budget_of_the_cluster_is_kept() -> None:
         assert it.done() == []
 
 
+async def test_who_is_ahead_in_the_queue_gets_what_comes_free_though_one_behind_is_due_first() -> None:
+    async with bench(ONE, [old("x", priority=99), pod("behind", 1, created=NOW - 5)]) as it:
+        await it.tick()
+        it.board.add(pod("ahead", 1, created=NOW - 9))
+        await it.tick(0.5)
+        it.board.remove("x")
+        await it.tick(0.6)  # only the one behind has rested long enough
+        assert it.board.tried(Bind) == [(NOW + 1.1, "ahead")]
+
+
+async def test_who_was_asked_before_its_time_rests_no_longer_for_it() -> None:
+    async with bench(ONE, [old("x", priority=99), pod("a", 1, created=NOW - 9)]) as it:
+        await it.tick()  # until 1
+        it.board.add(pod("b", 1, created=NOW))
+        await it.tick(0.5)  # a comes along
+        it.board.remove("x")
+        await it.tick(0.5)
+        assert it.board.tried(Bind) == [(NOW + 1, "a")]
+
+
 class Sees(Strategy, tag="sees", frozen=True):
     """Notes what it is told of pods that were evicted."""
 

@@ -17,6 +17,9 @@ from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.order import in_order
 from elasticd.placing.room import Budgets, Room, make_room
 
+QUESTIONS = 100_000
+"""Nodes about which is asked, for all pods of one plan together, who could give way there: under a second of work."""
+
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     """Decisions about all pending pods, in the order in which they were made."""
@@ -41,6 +44,7 @@ class Draft:
         self._case, self.columns = case, case.columns
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
         self._hopeless: set[Hashable] = set()
+        self._asked = 0
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Ask about all at once, and then check each where it was put. One that was put nowhere waits, or has others
@@ -109,6 +113,8 @@ class Draft:
 
     def _by_force(self, pod: Pod, places: Mask, found: Found, ranked: Ranked, *, forced: bool) -> PodDecision:
         """Others give way, if anybody can."""
+        if self._asked > QUESTIONS:
+            return self._waits(pod, "Unschedulable", found, ranked, "who could give way is asked at a later look")
         if why := self._blind():
             return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
         room, failures = self._room(pod, places, ranked, forced=forced)
@@ -133,6 +139,7 @@ class Draft:
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
             return None, ()
+        self._asked += int(np.count_nonzero(places))
         room, failures = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
         if room is None and not again:
             self._hopeless.add(like)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import GIVES_WAY, Evict, Nominate
+from elasticd.columns import needed
 from elasticd.model import Failure, Pod
 from elasticd.placements import Column, DisruptionBudget, Mask, Victims
 from elasticd.placing.ask import PoolCase
@@ -91,7 +92,7 @@ def make_room(
     """The node where it costs least that others give way, and who; None: nowhere, or an implementation failed."""
     observation = replace(case.observation, budgets=budgets.now())
     offers: list[tuple[tuple[float, ...], Room]] = []
-    for index in _by_score(places, total):
+    for index in _by_score(case, pod, places, total):
         heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced)
         if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
             return None, failures
@@ -129,8 +130,12 @@ def _suffices(case: PoolCase, pod: Pod, room: Room) -> bool:
         return not heard.failures and not any(one.nodes[room.node] for _, said in heard.values for one in said)
 
 
-def _by_score(places: Mask, total: Column) -> list[int]:
-    """The nodes in question, best first."""
+def _by_score(case: PoolCase, pod: Pod, places: Mask, total: Column) -> list[int]:
+    """The nodes in question, best first; of equal ones first that which lacks least, for fewer have to go there."""
     found = np.flatnonzero(places)
-    order = np.argsort(-np.nan_to_num(total[found], nan=-np.inf), kind="stable")
-    return [int(found[index]) for index in order]
+    lack = np.zeros(len(found), dtype=np.float64)
+    for resource, amount in needed(pod).items():
+        whole = case.columns.allocatable(resource)[found]
+        lack += np.maximum(case.columns.requested(resource)[found] + amount - whole, 0) / np.maximum(whole, 1)
+    order = np.lexsort((lack, -np.nan_to_num(total[found], nan=-np.inf)))
+    return [int(index) for index in found[order]]

@@ -163,6 +163,14 @@ def test_disruption_budgets_hold_within_one_plan() -> None:
     assert found == [("p0", "b"), ("p1", "Budget"), ("p2", "Budget")]
 
 
+def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
+    view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
+    unknown = PoolObservation(NOW, budgets_known=False)
+    found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies)))
+    assert told(found) == [("p0", "BudgetsUnknown"), ("p1", "BudgetsUnknown")]
+
+
 def test_so_many_are_moved_at_a_time() -> None:
     view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
     assert [one for _, one in told(moves(view, Fits(), Leave(node="a"), per_look=2))] == ["b", "b", "Enough", "Enough"]

@@ -279,6 +279,19 @@ def test_nobody_is_asked_again_for_a_pod_that_is_like_one_for_which_nobody_could
     assert asked == ["p0", "q"]
 
 
+def test_a_plan_asks_about_so_many_nodes_and_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elasticd.placing.plan.QUESTIONS", 3)
+    asked: list[str] = []
+
+    def nobody(waiting: Pod, *_: object) -> None:
+        asked.append(waiting.name)
+
+    there = [pod(f"x{name}", 1, on=name) for name in "ab"]
+    decisions = preempting(there, [pod(f"p{index}", 1, labels={"own": str(index)}) for index in range(3)], nobody)
+    assert asked == ["p0", "p0", "p1", "p1"]
+    assert decisions[-1].message.endswith("; who could give way is asked at a later look")
+
+
 def test_as_many_nodes_are_compared_as_can_make_room_and_no_more_than_enough() -> None:
     asked: list[int] = []
 
