@@ -33,9 +33,8 @@ from elasticd.api import (
 
 How = Literal["reschedule", "kill"]
 
-SLACK = 5.0
-"""Seconds by which a pod may seem to have come before the one was gone that it stands for: an API server tells whole
-seconds, and the answer to an eviction takes its time."""
+SLACK = 1.0
+"""Seconds by which a pod may seem to have come too early: an API server tells whole seconds."""
 
 DOUBLINGS = 12
 """Of `cooldown` at most; moves are remembered for an hour."""
