@@ -28,6 +28,17 @@ NOW = 1_000_000.0
 GIB = 2.0**30
 MIB = 2.0**20
 
+PROTECTED: dict[str, dict[str, Any]] = {
+    "static": {"static": True},
+    "DaemonSet": {"owner": ("DaemonSet", "d", "u")},
+    "critical": {"priority": 2_000_000_000},
+    "annotated": {"annotations": {"elasticd.io/do-not-disrupt": "true"}},
+    "in kube-system": {"namespace": "kube-system"},
+    "local storage": {"local": True},
+    "claims": {"claims": True},
+}
+"""What makes a pod one that is never moved, unless a policy allows it."""
+
 
 def node(name: str, cpu: float = 4.0, memory: float = 8 * GIB, pods: int = 110, **more: Any) -> Node:
     """A node that is ready."""

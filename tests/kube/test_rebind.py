@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from elasticd.api import BINDING
 from elasticd.broker import Broker, BrokerTable
 from elasticd.clock import WallClock
 from elasticd.cluster import Kind, Snapshot
@@ -24,7 +23,7 @@ from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.pools import PODS, all_run, create, decided, manifest, places
+from tests.kube.pools import FRONT, PODS, all_run, bound, create, decided, five, manifest, places, thesis, uids
 from tests.kube.reports import NodeSpec
 from tests.kube.running import Running, running
 
@@ -48,41 +47,16 @@ dwell = 1
 """
 
 
-def tiered(namespace: str, **tiers: str) -> list[NodeSpec]:
-    """The nodes of the thesis: 1, 2 and 4 cores, and twice as many GiB."""
-    return [
-        NodeSpec(
-            f"{name}-{namespace}",
-            cpu=str(2**index),
-            memory=f"{2 ** (index + 1)}Gi",
-            labels={"for": namespace, "tier": tier, "hostname": name},
-        )
-        for index, (name, tier) in enumerate(tiers.items())
-    ]
-
-
 async def relabel(kube: Kube, namespace: str, **tiers: str) -> None:
     """Give nodes another tier, one after the other."""
     for name, tier in tiers.items():
         await kube.client.patch(f"/api/v1/nodes/{name}-{namespace}", {"metadata": {"labels": {"tier": tier}}})
 
 
-def bound(name: str, *expressions: JSON, **more: Any) -> JSON:
-    return manifest(name, annotations={BINDING: {"expressions": expressions, **more}})
-
-
-def expression(key: str, operator: str, *values: str) -> JSON:
-    return {"key": key, "operator": operator, "values": values}
-
-
 async def found(kube: Kube, namespace: str) -> dict[str, str]:
     """The node of each pod, as the test calls it."""
     known = await places(kube, namespace)
     return {name: node.removesuffix(f"-{namespace}") for name, node in known.items()}
-
-
-async def uids(kube: Kube, namespace: str) -> dict[str, str]:
-    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in await kube.client.list(PODS.format(namespace))}
 
 
 async def stand(kube: Kube, namespace: str, expected: dict[str, str]) -> None:
@@ -104,25 +78,12 @@ async def test_t5_pods_are_where_the_thesis_has_them_after_the_labels_changed(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     policies = {"bound": POLICY.format(namespace=namespace)}
-    nodes = tiered(namespace, node1="frontend", node2="backend", node3="frontend")
+    nodes = thesis(namespace, node1="frontend", node2="backend", node3="frontend")
     async with (
         kube.nodes.having(*nodes),
         running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies) as daemon,
     ):
-        await create(
-            kube,
-            namespace,
-            bound("pod1", expression("hostname", "in", "node1"), nodeLabelChange="reschedule"),
-            bound("pod2", expression("tier", "notIn", "backend"), nodeLabelChange="still"),
-            bound(
-                "pod3",
-                expression("hostname", "in", "node1", "node2"),
-                expression("tier", "in", "frontend"),
-                nodeLabelChange="reschedule",
-            ),
-            bound("pod4", expression("hostname", "in", "node4"), collectionIsEmpty="default"),
-            bound("pod5", expression("hostname", "in", "node4"), collectionIsEmpty="reschedule"),
-        )
+        await create(kube, namespace, *five())
         await decided(daemon, "pod5", "wait")
         others = {"pod1": "node1", "pod4": "node3", "pod5": ""}
         await stand(kube, namespace, {**others, "pod2": "node3", "pod3": "node1"})
@@ -158,16 +119,15 @@ async def test_pods_of_a_deployment_follow_their_node_selector_and_others_end_or
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
     policies = {"bound": POLICY.format(namespace=namespace)}
-    front = expression("tier", "in", "frontend")
     async with (
-        kube.nodes.having(*tiered(namespace, node1="frontend", node2="backend")),
+        kube.nodes.having(*thesis(namespace, node1="frontend", node2="backend")),
         running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies),
     ):
         await create(
             kube,
             namespace,
-            bound("ends", front, nodeLabelChange="kill"),
-            bound("stays", front, nodeLabelChange="still"),
+            bound("ends", FRONT, nodeLabelChange="kill"),
+            bound("stays", FRONT, nodeLabelChange="still"),
         )
         await kube.client.apply(deployment(2, nodeSelector={"tier": "frontend"}), namespace)
         await counted(kube, namespace, {"node1": 4})

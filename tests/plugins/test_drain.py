@@ -16,7 +16,7 @@ from elasticd.testing import check_strategy, registry
 from elasticd_plugins import drain, filters, least_requested
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
-from tests.pools import GIB, NOW, columns, moving, node, planned, pod, refused
+from tests.pools import GIB, NOW, PROTECTED, columns, moving, node, planned, pod, refused
 
 SET = ("ReplicaSet", "web", "rs-1")
 MARK = "elasticd.io/drain"
@@ -208,15 +208,6 @@ _STATES: dict[str, dict[str, Any]] = {
 _nodes = some.lists(some.sampled_from(sorted(_STATES)), min_size=1, max_size=5).map(
     lambda states: [node(f"n{index}", **_STATES[state]) for index, state in enumerate(states)]
 )
-_PROTECTED: dict[str, dict[str, Any]] = {
-    "static": {"static": True},
-    "DaemonSet": {"owner": ("DaemonSet", "d", "u")},
-    "critical": {"priority": 2_000_000_000},
-    "annotated": {"annotations": {"elasticd.io/do-not-disrupt": "true"}},
-    "in kube-system": {"namespace": "kube-system"},
-    "local storage": {"local": True},
-    "claims": {"claims": True},
-}
 
 
 @some.composite
@@ -224,8 +215,8 @@ def _pools(draw: some.DrawFn) -> tuple[list[Node], list[Pod]]:
     nodes = draw(_nodes)
     pods = []
     for index in range(draw(some.integers(0, 8))):
-        kind = draw(some.sampled_from([*_PROTECTED, "", "", "", ""]))
-        own: dict[str, Any] = {"owner": ("ReplicaSet", "web", f"rs-{index % 2}"), **_PROTECTED.get(kind, {})}
+        kind = draw(some.sampled_from([*PROTECTED, "", "", "", ""]))
+        own: dict[str, Any] = {"owner": ("ReplicaSet", "web", f"rs-{index % 2}"), **PROTECTED.get(kind, {})}
         own.setdefault("priority", draw(some.integers(-1, 1)))
         if draw(some.booleans()):
             own["tolerations"] = (ANY,)

@@ -20,7 +20,8 @@ from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebind import Rebind
-from tests.pools import GIB, MIB, NOW, columns, moving, node, planned, pod, refused
+from tests.pools import NOW, PROTECTED, columns, moving, node, planned, pod, refused
+from tests.thesis import POD1, POD2, POD3, POD4, POD5, thesis
 
 SET = ("ReplicaSet", "web", "rs-1")
 LONG_AGO = NOW - 3600.0
@@ -63,48 +64,17 @@ def long_ago(*nodes: Node) -> PoolPast:
     return PoolPast(labelled={one.name: LONG_AGO for one in nodes})
 
 
-# Thesis, table 6-5 (algorithms T-5).
-
-
-def thesis(*tiers: str) -> list[Node]:
-    """The cluster of the thesis: nodes of 1, 2 and 4 cores and twice as many GiB."""
-    return [
-        node(
-            f"node{number}",
-            cpu=2.0 ** (number - 1),
-            memory=2.0**number * GIB,
-            labels={"hostname": f"node{number}", "tier": of},
-        )
-        for number, of in enumerate(tiers, 1)
-    ]
-
-
-def t5(name: str, *expressions: dict[str, Any], **more: Any) -> Pod:
-    annotations = {BINDING: json.dumps({"expressions": expressions, **more})}
-    return pod(name, cpu=0.01, memory=64 * MIB, annotations=annotations)
-
-
-POD1 = t5("pod1", expression("hostname", "in", "node1"), nodeLabelChange="reschedule")
-POD2 = t5("pod2", expression("tier", "notIn", "backend"), nodeLabelChange="still")
-POD3 = t5(
-    "pod3",
-    expression("hostname", "in", "node1", "node2"),
-    expression("tier", "in", "frontend"),
-    nodeLabelChange="reschedule",
-)
-POD4 = t5("pod4", expression("hostname", "in", "node4"), collectionIsEmpty="default")
-POD5 = t5("pod5", expression("hostname", "in", "node4"), collectionIsEmpty="reschedule")
 T5 = (POD1, POD2, POD3, POD4, POD5)
 
 
 def test_t5_pods_are_where_the_thesis_has_them_before_and_after_the_labels_change() -> None:
     strategies: list[Strategy] = [Filters(), BindingRules(), LoadBalance(), Rebind()]
-    before = thesis("frontend", "backend", "frontend")
+    before = thesis(node1="frontend", node2="backend", node3="frontend")
     use = {name: {one.name: 0.0 for one in before} for name in ("cpu", "memory")}
     placed = {one.pod.name: one.node for one in planned(strategies, columns(before, (), use), T5)}
     assert placed == {"pod1": "node1", "pod2": "node3", "pod3": "node1", "pod4": "node3", "pod5": ""}
 
-    after = thesis("backend", "frontend", "backend")
+    after = thesis(node1="backend", node2="frontend", node3="backend")
     there = [replace(one, node=placed[one.name], phase="Running", started=LONG_AGO) for one in T5 if placed[one.name]]
     (move,) = moving(strategies, columns(after, there, use), long_ago(*after))
     assert (move.pod.name, move.node, move.target, move.verdict) == ("pod3", "node1", "node2", "move")
@@ -339,15 +309,6 @@ _expressions = some.lists(
 _nodes = some.lists(some.sampled_from(TIERS), min_size=1, max_size=5).map(
     lambda tiers: [tier(f"n{index}", of) for index, of in enumerate(tiers)]
 )
-PROTECTED: dict[str, dict[str, Any]] = {
-    "static": {"static": True},
-    "DaemonSet": {"owner": ("DaemonSet", "d", "u")},
-    "critical": {"priority": 2_000_000_000},
-    "annotated": {"annotations": {"elasticd.io/do-not-disrupt": "true"}},
-    "in kube-system": {"namespace": "kube-system"},
-    "local storage": {"local": True},
-    "claims": {"claims": True},
-}
 
 
 @some.composite
