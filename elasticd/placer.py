@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from elasticd.acting import announce
+from elasticd.acting import STOPPED, announce
 from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
@@ -42,7 +42,7 @@ LOOKED_AT = ("cpu", "memory")
 AHEAD = 100
 """Pods that rest and are asked all the same where one behind them is."""
 
-IN_FLIGHT = 32
+IN_FLIGHT = 64
 """Requests that bind and evict at a time."""
 
 FIRST_REST, LONGEST_REST = 1.0, 10.0
@@ -58,7 +58,7 @@ NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
 NOT_WANTED = "NotWanted"
-
+_ENDED = (NOT_WANTED, STOPPED)
 _WAITING = ("wait", "leave")
 
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
@@ -189,6 +189,7 @@ class Placer:
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
+        self._journal.flush()
         if not self.pools or not self._cluster.leading:
             return
         snapshot = await self.look(now)
@@ -335,7 +336,7 @@ class Placer:
             for action in decision.actions:
                 outcome = await self._do(decision, pod, action)
                 if outcome.result != "done":
-                    if isinstance(action, Evict) and outcome.reason != NOT_WANTED:  # no room is made, so none is kept
+                    if isinstance(action, Evict) and outcome.reason not in _ENDED:  # no room is made, so none is kept
                         await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
             else:
@@ -345,8 +346,7 @@ class Placer:
             if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
                 pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
                 self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
-            self._journal.flush()
-            self._stirred.set()
+            self._stirred.set()  # and the next look writes the journal, once for all that ended meanwhile
 
     async def _do(self, decision: PodDecision, pod: Pod, action: PodAction) -> PodOutcome:
         """Do one thing, and write down what came of it."""
@@ -387,6 +387,7 @@ class Placer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._journal.flush()
 
 
 def _is_old(last: PodDecision, decision: PodDecision) -> bool:
