@@ -4,7 +4,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
-from elasticd.bindings import BINDING, Binding, LabelRule, binding_of
+from elasticd.bindings import BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
@@ -29,7 +29,7 @@ from elasticd.model import (
     Series,
     Workload,
 )
-from elasticd.movable import CRITICAL, SPARE, rooted
+from elasticd.movable import CRITICAL, SPARE, rooted, stationary
 from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.node_scores import LoadScored, PartScored
@@ -61,6 +61,7 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 __all__ = [
     "BINDING",
     "Binding",
+    "BindingRule",
     "Bounds",
     "CRITICAL",
     "Candidate",
@@ -143,6 +144,7 @@ __all__ = [
     "average_score",
     "balance_score",
     "binding_of",
+    "bindings_of",
     "cool_down",
     "estimated",
     "field",
@@ -159,6 +161,7 @@ __all__ = [
     "serving",
     "stabilize",
     "standing",
+    "stationary",
     "std_score",
     "steady",
     "swiftness",
