@@ -12,6 +12,7 @@ from elasticd.hookspecs import hookimpl
 from elasticd.load_score import average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
+    COST,
     Condition,
     Container,
     Limit,
@@ -31,7 +32,7 @@ from elasticd.model import (
 from elasticd.movable import CRITICAL, SPARE, rooted
 from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Taint, Term, Toleration
-from elasticd.node_scores import LoadScored, PartScored
+from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import timeline
 from elasticd.placements import (
     Candidate,
@@ -59,6 +60,7 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
     "Bounds",
+    "COST",
     "CRITICAL",
     "Candidate",
     "Change",
@@ -77,6 +79,7 @@ __all__ = [
     "Job",
     "Limit",
     "LoadScored",
+    "Loaded",
     "Look",
     "MOST",
     "Mark",
@@ -122,6 +125,7 @@ __all__ = [
     "Sample",
     "Scores",
     "Seconds",
+    "Seen",
     "Selection",
     "Series",
     "Serving",
@@ -137,6 +141,7 @@ __all__ = [
     "Workload",
     "average_score",
     "balance_score",
+    "capacity",
     "cool_down",
     "estimated",
     "field",

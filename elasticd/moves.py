@@ -20,7 +20,13 @@ class Move(Struct, frozen=True, gc=False):
     unit; both 0: it must go, whatever it costs.
 
     reschedule: it shall run elsewhere; kill: it shall end, and its controller, if it has one, may make another.
-    `not_to` are nodes that it should not go to, by name.
+    `not_to` are nodes that it should not go to, by name. With `up_to` it goes only where no series of a node exceeds a
+    column, in the node's unit, with what the pod itself uses (`use`) and what those moved before it do; NaN: it must
+    not go there.
+
+    A strategy may name more pods than a node must give up, for not all of them will find a place: `relief` is what a
+    pod takes of each thing that the node has too much of, as parts of that. When those that go come to 1 in each, the
+    rest of that node's is left where it is, and nothing is told of it.
     """
 
     pod: Pod
@@ -30,6 +36,9 @@ class Move(Struct, frozen=True, gc=False):
     benefit: float = 0.0
     disruption: float = 0.0
     not_to: frozenset[str] = frozenset()
+    use: Mapping[str, float] = {}
+    up_to: Mapping[str, Column] = {}
+    relief: tuple[float, ...] = ()
 
 
 class Look(Struct, frozen=True, eq=False):
