@@ -108,6 +108,10 @@ class Bind(Struct, frozen=True, gc=False, tag="bind"):
     reason: str = ""
 
 
+GIVES_WAY = "gives way for"
+"""How the reason of an eviction begins that makes room for another pod."""
+
+
 class Evict(Struct, frozen=True, gc=False, tag="evict"):
     """Let a pod be evicted, as the eviction API does it, if it still is the one that was judged.
 

@@ -31,7 +31,7 @@ from elasticd.model import (
 )
 from elasticd.movable import CRITICAL, SPARE, rooted
 from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
-from elasticd.needs import Disk, Expression, Needs, Operator, Port, Taint, Term, Toleration
+from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import timeline
 from elasticd.placements import (
@@ -118,6 +118,7 @@ __all__ = [
     "Recommendation",
     "Ref",
     "Refusal",
+    "Repel",
     "Resources",
     "Room",
     "Run",

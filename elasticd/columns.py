@@ -4,7 +4,7 @@ Knows nodes, the pods on them and what they are promised within one plan; knows 
 change from one plan to the next is not counted again.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from math import ceil, isfinite, nan
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elasticd.model import Node, Pod
+from elasticd.needs import Repel
 from elasticd.placements import Column, Mask, NodeReport, Whole
 from elasticd.units import milli
 
@@ -141,14 +142,15 @@ class Columns:
         known: Mapping[str, Mapping[str, Mapping[str, float]]],
         siblings: Mapping[str, int],
     ) -> None:
-        """`pods`: those on each node, and of those the ones with ports or disks. `known`: by kind (use, peak,
-        measured), series and node. `siblings`: by controller."""
+        """`pods`: those on each node, and of those the ones with ports or disks, or that repel others.
+        `known`: by kind (use, peak, measured), series and node. `siblings`: by controller."""
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
         self._known, self._siblings = known, siblings
         self._columns: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
+        self._repels: set[tuple[str, Repel]] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -224,12 +226,18 @@ class Columns:
         return self._siblings.get(controller, 0)
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """Which nodes have a pod with ports or disks for which the test holds."""
+        """Which nodes have a pod with ports or disks, or one that repels others, for which the test holds."""
         found = self._holding.get(key)
         if found is None:
             self._tests[key] = test
             found = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
         return _shown(found)
+
+    def repels(self) -> Collection[tuple[str, Repel]]:
+        """By which rules pods keep others off."""
+        if self._repels is None:
+            self._repels = {found for pods in self._special for pod in pods for found in _rules(pod)}
+        return self._repels
 
     def take(self, index: int, pod: Pod) -> None:
         """Promise a node to a pod."""
@@ -252,6 +260,8 @@ class Columns:
         if _special(pod):
             left = tuple(one for one in self._special[index] if one.uid != pod.uid)
             self._special[index] = (*left, pod) if sign > 0 else left
+            if sign > 0 and self._repels is not None:
+                self._repels.update(_rules(pod))
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
 
@@ -298,7 +308,11 @@ def _taken(pod: Pod) -> dict[str, int]:
 
 
 def _special(pod: Pod) -> bool:
-    return bool(pod.needs.ports or pod.needs.disks)
+    return bool(pod.needs.ports or pod.needs.disks or pod.needs.repels)
+
+
+def _rules(pod: Pod) -> list[tuple[str, Repel]]:
+    return [(pod.namespace, rule) for rule in pod.needs.repels]
 
 
 def _mask(values: list[bool]) -> Mask:

@@ -245,7 +245,7 @@ async def assembled(
         placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
         placer.furnish(shelves)
         moving = [one for one in listeners if isinstance(one, MovingListener)]
-        mover = Mover(cluster, loop.look, placer, journal, clock, moving, ThreadMovesPlanner())
+        mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(loop.drain, GRACE)
         stack.push_async_callback(placer.drain, GRACE)

@@ -93,14 +93,13 @@ class Mover:
     def __init__(
         self,
         cluster: Cluster,
-        look: Callable[[float], Awaitable[Snapshot]],
         placer: Placer,
         journal: Journal,
         clock: Clock,
         listeners: Sequence[MovingListener] = (),
         planner: MovesPlanner = moves_at_once,
     ) -> None:
-        self._cluster, self._look, self._placer = cluster, look, placer
+        self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
         self._memories: dict[str, _Memory] = {}
         self._acting: dict[str, asyncio.Task[None]] = {}
@@ -142,7 +141,7 @@ class Mover:
         pools = self._moving()
         if not pools or not self._cluster.leading:
             return
-        snapshot = await self._look(now)
+        snapshot = await self._placer.look(now)
         for pool in pools:
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:

@@ -146,6 +146,22 @@ class Disk(Struct, frozen=True, gc=False):
         return not (self.shareable and self.read_only and other.read_only)
 
 
+class Repel(Struct, frozen=True, gc=False):
+    """Pods that a pod keeps off all nodes that have the same value of a label (`topology`) as its own node, wherever
+    those ask to go: a term of its required anti-affinity. `labels` None: it selects none; `namespaces` empty: its own,
+    None: all."""
+
+    topology: str
+    labels: tuple[Expression, ...] | None
+    namespaces: tuple[str, ...] | None = ()
+
+    def keeps_off(self, home: str, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of this namespace and these labels is one of them; `home` is the namespace of who repels."""
+        if self.labels is None or (self.namespaces is not None and namespace not in (self.namespaces or (home,))):
+            return False
+        return all(one.matches(labels) for one in self.labels)
+
+
 class Needs(Struct, frozen=True, gc=False):
     """What a pod asks for before it runs. Equal ones are one record.
 
@@ -175,6 +191,7 @@ class Needs(Struct, frozen=True, gc=False):
     """It has storage that is lost when it leaves its node."""
     claims: bool = False
     """It uses persistent volume claims."""
+    repels: tuple[Repel, ...] = ()
 
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps it off a node; None: there is none."""

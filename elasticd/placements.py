@@ -4,7 +4,7 @@ Frozen records and the view of nodes that plugins are given. A Mask or a Column 
 in its order. Knows nothing of how nodes are watched or pods bound.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from elasticd.actions import Bind, Evict, Nominate, Result
 from elasticd.model import Failure, Node, Pod, Ref
+from elasticd.needs import Repel
 
 Mask = NDArray[np.bool_]
 Column = NDArray[np.float64]
@@ -65,7 +66,12 @@ class Nodes(Protocol):
         """How many pods a controller (its UID) has on these nodes that are ready and stay, before this plan."""
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """Which nodes have a pod for which the test holds. Only pods with ports or disks are looked at."""
+        """Which nodes have a pod for which the test holds. Only pods that have ports or disks, or that repel others,
+        are looked at."""
+
+    def repels(self) -> Collection[tuple[str, Repel]]:
+        """By which rules pods on the nodes keep others off, each with the namespace of such pods, in any order. Some of
+        them may have left since."""
 
 
 class Refusal(Struct, frozen=True, eq=False):
@@ -149,6 +155,8 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """How many pods have been made to give way for a pending one, by its UID."""
     moved: Mapping[str, float] = {}
     """When the pod that a pending one stands for was evicted, by the pending one's UID."""
+    budgets_known: bool = True
+    """Where they are not, nobody is asked who gives way."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):

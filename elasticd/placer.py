@@ -42,6 +42,9 @@ IN_FLIGHT = 32
 FIRST_REST, LONGEST_REST = 1.0, 10.0
 """Seconds before a pod that found no place is tried again; they double, as kube-scheduler's backoff does."""
 
+DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
+"""The hooks by which pods are made to leave: only for those must it be known what PodDisruptionBudgets allow."""
+
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
@@ -94,7 +97,7 @@ class Placer:
         listeners: Sequence[PlacingListener] = (),
         planner: Planner = at_once,
     ) -> None:
-        self._cluster, self._look, self._journal, self._clock = cluster, look, journal, clock
+        self._cluster, self.look, self._journal, self._clock = cluster, look, journal, clock
         self._listeners, self._planner = listeners, planner
         self.pools: tuple[Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
@@ -152,7 +155,7 @@ class Placer:
         """Plan for every pool that has pods to place, and begin what was decided."""
         if not self.pools or not self._cluster.leading:
             return
-        snapshot = await self._look(now)
+        snapshot = await self.look(now)
         pending = [pod for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
@@ -185,11 +188,13 @@ class Placer:
         nodes = pool.nodes("", snapshot.nodes())
         columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
         self._assume(columns, snapshot)
+        budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=snapshot.budgets(),
+            budgets=budgets or (),
+            budgets_known=budgets is not None,
             confirmed=snapshot.confirmed,
             gave_way=self.views.gave_way,
             moved=self.views.moved(pods),
@@ -302,7 +307,7 @@ class Placer:
     async def nodes(self) -> list[NodeReport]:
         """Every node of every pool, as a person looks at it."""
         now = self._clock.now()
-        snapshot = await self._look(now)
+        snapshot = await self.look(now)
         found: list[NodeReport] = []
         for pool in self.pools:
             readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from elasticd.asking import Heard
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Container, Node, Pod
-from elasticd.needs import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
+from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
@@ -26,6 +26,7 @@ NOW = 1_700_000_000.0
 """When the trials take place, in seconds since the epoch."""
 
 _BY_POD = ("filter_nodes", "select_nodes", "score_nodes")
+_BY_POOL = ("rebind_pods", "rebalance_nodes")
 
 
 class Trial(Struct, frozen=True, eq=False):
@@ -92,9 +93,9 @@ def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
 
 
 def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Heard]:
-    """What it answers about each of these pods, about all together, and about who should give way on which node; by
-    what was asked."""
-    found = {}
+    """What it answers about each of these pods, about all together, about who should give way on which node, and about
+    who should leave; by what was asked."""
+    found: dict[tuple[str, ...], Heard] = {(hook,): case.ask(hook) for hook in _BY_POOL}
     for pod in pods:
         for hook in _BY_POD:
             found[hook, pod.name] = case.ask(hook, pod=pod)
@@ -119,7 +120,10 @@ def _candidates(case: PoolCase, nodes: Mask) -> list[Candidate]:
 def _misled(case: PoolCase, asked: tuple[str, ...], heard: Heard) -> Iterator[str]:
     """What is wrong with an answer for what was asked, though it makes sense by itself."""
     for _, value in heard.values:
-        if asked[0] == "place_pods":
+        if asked[0] in _BY_POOL:
+            if any(case.columns.index(move.pod.node) is None for move in value):
+                yield f"{asked[0]} moves a pod that is on no node"
+        elif asked[0] == "place_pods":
             if asked[1] == "no node" and value:
                 yield "place_pods placed a pod on a node that may not take it"
             if any(one.pod >= len(case.observation.pending) for one in value):
@@ -191,9 +195,10 @@ def _pod(name: str, node: str = "", cpu: float = 0.5, memory: float = GIB, **nee
 
 
 def _running(nodes: Iterable[str]) -> tuple[Pod, ...]:
-    """On each node one of each restart policy, of which the last takes a port and a disk."""
+    """On each node one of each restart policy, of which the last takes a port and a disk, and keeps others off."""
     restarts: tuple[Restart, ...] = ("Never", "OnFailure", "Always")
-    own = {"ports": (Port(8080),), "disks": (Disk("gce", "data"),)}
+    app = Repel("zone", (Expression("app", "In", ("repelled",)),))
+    own: dict[str, Any] = {"ports": (Port(8080),), "disks": (Disk("gce", "data"),), "repels": (app,)}
     return tuple(
         _pod(f"{restart.lower()}-{node}", node, restart=restart, **(own if restart == "Always" else {}))
         for node in nodes
@@ -211,6 +216,7 @@ def _waiting() -> tuple[Pod, ...]:
         _pod("accelerated", more={"example.com/gpu": 1.0}),
         _pod("absent", more={"example.com/none": 1.0}),
         _pod("port", ports=(Port(8080, "TCP", "127.0.0.1"),)),
+        _pod("repelled"),
         _pod("disk", disks=(Disk("gce", "data"),)),
         _pod("selective", selector={"zone": "b"}, affinity=(zone,)),
         _pod("tolerant", tolerations=(Toleration(operator="Exists"),)),

@@ -23,6 +23,7 @@ from elasticd.api import (
     Pod,
     Port,
     Refusal,
+    Repel,
     Strategy,
     Struct,
     Taint,
@@ -36,13 +37,15 @@ from elasticd.api import (
     whole,
 )
 
-Part = Literal["unschedulable", "not-ready", "taints", "affinity", "ports", "resources", "pods", "disks"]
+Part = Literal[
+    "unschedulable", "not-ready", "taints", "affinity", "ports", "resources", "pods", "disks", "anti-affinity"
+]
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 FAILED = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 _SIGNS = (FAILED.key, "node.kubernetes.io/unreachable")
 
-NAMED = 10
+NAMED = 20
 """Taints that are named with what they keep off, those of most nodes first; the others share a reason."""
 
 
@@ -50,8 +53,9 @@ class Filters(Strategy, tag="filters", frozen=True):
     """Refuses the nodes that kube-scheduler would refuse: without it a pod goes anywhere.
 
     The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-    NodeResourcesFit and VolumeRestrictions. The first that refuses a node gives the reason; NodeResourcesFit gives one
-    for each resource that does not suffice. Pods that are being deleted still take their room.
+    NodeResourcesFit, VolumeRestrictions and, of InterPodAffinity, what pods that are there keep off. The first that
+    refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not suffice. Pods that are
+    being deleted still take their room. Pods on nodes outside the pool are not seen, so that they keep off none.
 
     Two things are stricter, or milder. A node whose Ready is not True is refused also before its taint has come, unless
     the pod tolerates that taint. A pod that does not ask for a resource is not refused where that is overcommitted, as
@@ -105,33 +109,46 @@ class Filters(Strategy, tag="filters", frozen=True):
             yield "node(s) didn't match Pod's node affinity/selector", ~_wanted(needs, nodes)
 
     def _full(self, pod: Pod, nodes: Nodes, left: Mask) -> list[Refusal]:
-        """Of the nodes that are left, those that have no room."""
+        """Of the nodes that are left, those where pods are in the way. Of a node that lacks several things, one of
+        which fewer pods would not mend, nothing is curable."""
         refusals: list[Refusal] = []
-        shortages = list(self._shortages(pod, nodes, left))
-        if pod.needs.ports and "ports" not in self.skip:
-            clash = left & _any((_port_taken(one, nodes) for one in pod.needs.ports), left)
-            hopeless = _any((one.nodes & ~one.curable for one in shortages), left)
-            refusals += _split("node(s) didn't have free ports for the requested pod ports", clash, ~hopeless)
-            shortages = [_Shortage(one.reason, one.nodes & ~clash, one.curable) for one in shortages]
-            left = left & ~clash
-        for one in shortages:
-            refusals += _split(one.reason, one.nodes, one.curable)
-        if pod.needs.disks and "disks" not in self.skip:
-            taken = left & _any((_disk_taken(one, nodes) for one in pod.needs.disks), left)
-            taken &= ~_any((one.nodes for one in shortages), left)
-            refusals += _split("node(s) had no available disk", taken, taken)
+        stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
+        hopeless = _any((one.nodes & ~one.curable for stage in stages for one in stage), left)
+        for stage in stages:
+            for one in stage:
+                refusals += _split(one.reason, one.nodes & left, hopeless)
+            left = left & ~_any((one.nodes for one in stage), left) if stage else left
         return refusals
 
-    def _shortages(self, pod: Pod, nodes: Nodes, left: Mask) -> Iterator["_Shortage"]:
+    def _ports(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
+        if pod.needs.ports and "ports" not in self.skip:
+            clash = _any((_port_taken(one, nodes) for one in pod.needs.ports), _all(nodes))
+            yield _Lack("node(s) didn't have free ports for the requested pod ports", clash, _all(nodes))
+
+    def _shortages(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
         for resource, amount in needed(pod).items():
             if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
                 continue
             most = self._most(resource, nodes)
             short = nodes.requested(resource) + amount > most
-            short &= left
             if short.any():
                 reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-                yield _Shortage(reason, short, most >= amount)
+                yield _Lack(reason, short, most >= amount)
+
+    def _disks(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
+        if pod.needs.disks and "disks" not in self.skip:
+            clash = _any((_disk_taken(one, nodes) for one in pod.needs.disks), _all(nodes))
+            yield _Lack("node(s) had no available disk", clash, _all(nodes))
+
+    def _repelled(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
+        if "anti-affinity" in self.skip:
+            return
+        rules = [one for one in nodes.repels() if one[1].keeps_off(one[0], pod.namespace, pod.labels)]
+        if rules:
+            found = [_near(home, rule, nodes) for home, rule in rules]
+            near = _any((near for near, _ in found), _all(nodes))
+            theirs = _any((near & ~own for near, own in found), near)
+            yield _Lack("node(s) didn't satisfy existing pods anti-affinity rules", near, ~theirs)
 
     def _most(self, resource: str, nodes: Nodes) -> Whole:
         """What pods may request of it, of each node."""
@@ -140,17 +157,17 @@ class Filters(Strategy, tag="filters", frozen=True):
         return found if kept is None else found - _amount(resource, kept)
 
 
-class _Shortage(Struct, frozen=True, eq=False):
-    """Nodes without enough of something, and all nodes that would have enough if they were empty."""
+class _Lack(Struct, frozen=True, eq=False):
+    """Nodes that lack something, and all nodes that would have it if they were empty."""
 
     reason: str
     nodes: Mask
     curable: Mask
 
 
-def _split(reason: str, nodes: Mask, curable: Mask) -> list[Refusal]:
+def _split(reason: str, nodes: Mask, hopeless: Mask) -> list[Refusal]:
     """Those that fewer pods would mend apart from those that they would not."""
-    parts = Refusal(reason, nodes & curable, curable=True), Refusal(reason, nodes & ~curable)
+    parts = Refusal(reason, nodes & ~hopeless, curable=True), Refusal(reason, nodes & hopeless)
     return [part for part in parts if part.nodes.any()]
 
 
@@ -229,6 +246,32 @@ def _port_taken(port: Port, nodes: Nodes) -> Mask:
 
 def _disk_taken(disk: Disk, nodes: Nodes) -> Mask:
     return nodes.holding(("filters", disk), lambda other: any(map(disk.clashes, other.needs.disks)))
+
+
+def _near(home: str, rule: Repel, nodes: Nodes) -> tuple[Mask, Mask]:
+    """The nodes where pods of a namespace keep others off by a rule; and those where only the node's own pods do."""
+    holding = nodes.holding(
+        ("filters", home, rule), lambda other: other.namespace == home and rule in other.needs.repels
+    )
+    places = _places(rule.topology, nodes.nodes)
+    holders = np.bincount(places[holding], minlength=len(places) + 1)
+    holders[0] = 0
+    near = holders[places]
+    return near > 0, near == holding
+
+
+def _values(label: str, nodes: tuple[Node, ...]) -> Whole:
+    """A number for each value of a label, from 1 on, and 0 for none."""
+    numbers: dict[str | None, int] = {None: 0}
+    values = (node.labels.get(label) for node in nodes)
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+
+
+_places = Derived(_values, most=64)
+
+
+def _all(nodes: Nodes) -> Mask:
+    return np.ones(len(nodes.names), dtype=np.bool_)
 
 
 def _any(masks: Iterable[Mask], like: Mask) -> Mask:

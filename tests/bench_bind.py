@@ -70,7 +70,7 @@ async def bound(client: Client, namespace: str) -> int:
 def rate(plane: ControlPlane, namespace: str) -> tuple[int, float]:
     """Bindings of a namespace, and the seconds from the first to the last."""
     times = [
-        datetime.fromisoformat(entry["requestReceivedTimestamp"].replace("Z", "+00:00")).timestamp()
+        datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
         for entry in plane.audit()
         if entry["verb"] == "create"
         and entry["objectRef"].get("subresource") == "binding"

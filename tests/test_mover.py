@@ -64,7 +64,7 @@ class Bench:
         placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
         placer.adopt([policy])
-        self.mover = Mover(self.board, self.board.observe, placer, journal, self.clock, [self.heard])
+        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
 
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:

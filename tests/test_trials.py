@@ -8,6 +8,7 @@ import pytest
 
 from elasticd.api import (
     Candidate,
+    Move,
     Nodes,
     Placement,
     Pod,
@@ -92,6 +93,14 @@ class Firsts(Strategy, tag="firsts", frozen=True):
         return [Placement(len(pods), 0)] if nodes.names else []
 
 
+class Restless(Strategy, tag="restless", frozen=True):
+    """Moves pods that wait."""
+
+    @hookimpl
+    def rebalance_nodes(self, observation: PoolObservation) -> Sequence[Move]:
+        return [Move(pod, "Restless") for pod in observation.pending]
+
+
 class Greedy(Strategy, tag="greedy", frozen=True):
     """Lets a pod give way twice, and on every node."""
 
@@ -117,6 +126,7 @@ def test_a_sound_strategy_passes() -> None:
         pytest.param(
             Firsts(), "plain: place_pods placed a pod on a node that may not take it", id="a node that may not take it"
         ),
+        pytest.param(Restless(), "plain: rebalance_nodes moves a pod that is on no node", id="moves those that wait"),
         pytest.param(
             Greedy(), "plain: select_victims named a pod twice, or one of another node", id="another node's victims"
         ),

@@ -97,8 +97,8 @@ class Snapshot(Protocol):
         """The pods on each node that take room there, by node's name and then by namespace and name; of a node the same
         sequence while nothing changed."""
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """All PodDisruptionBudgets."""
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
+        """All PodDisruptionBudgets; None: they are not known, so that no pod may be made to leave."""
 
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count, such as an HPA, in a few words; empty when none is known."""

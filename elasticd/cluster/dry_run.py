@@ -90,8 +90,8 @@ class DryRunSnapshot:
         """The pods on each node."""
         return self.real.on_nodes()
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """All PodDisruptionBudgets."""
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
+        """All PodDisruptionBudgets; None: they are not known."""
         return self.real.budgets()
 
     def autoscaler(self, ref: Ref) -> str:

@@ -29,6 +29,8 @@ TRIES = 100
 """Pods for which a place is sought in vain in one plan, beside four for each that may be moved: where nodes are full,
 none would be found for thousands."""
 
+UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+
 
 def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
@@ -123,7 +125,9 @@ class _Draft:
         uid = pod.owner[2]
         if uid and not policy.moves.single and self._draft.columns.siblings(uid) - self._gone[uid] < 2:
             return "Single", "it is the only one of its controller"
-        return None if self._draft.budgets.bear([pod]) else ("Budget", "a PodDisruptionBudget forbids it")
+        if self._draft.budgets.bear([pod]):
+            return None
+        return ("Budget", "a PodDisruptionBudget forbids it") if self._draft.budgets.known else UNKNOWN
 
     @property
     def _enough(self) -> Why:
@@ -192,19 +196,16 @@ class _Draft:
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     """Why a pod may not be moved under these settings."""
-    if pod.deleted:
-        return "Leaving", "it is being deleted"
-    if pod.namespace in table.spared:
-        return "Spared", f"pods of {pod.namespace} stay"
-    if pod.needs.local and not table.local_storage:
-        return "LocalStorage", "what it has stored on its node would be lost"
-    if pod.needs.claims and not table.claims:
-        return "Claims", "it uses persistent volume claims"
-    if not pod.owner[0] and not table.bare:
-        return "Bare", "it has no controller"
-    if pod.started is None or at - pod.started < table.min_age:
-        return "Young", f"it has not run for {table.min_age:g} s"
-    return None
+    young = pod.started is None or at - pod.started < table.min_age
+    reasons = (
+        (pod.deleted, "Leaving", "it is being deleted"),
+        (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
+        (pod.needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
+        (pod.needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),
+        (not pod.owner[0] and not table.bare, "Bare", "it has no controller"),
+        (young, "Young", f"it has not run for {table.min_age:g} s"),
+    )
+    return next(((word, why) for holds, word, why in reasons if holds), None)
 
 
 def _joined(*texts: str) -> str:

@@ -72,7 +72,7 @@ class Draft:
 
     def __init__(self, case: PoolCase) -> None:
         self._case, self.columns = case, case.columns
-        self.budgets = Budgets(case.observation.budgets)
+        self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Ask about all at once, and then check each where it was put. One that was put nowhere waits, or has others
@@ -180,6 +180,9 @@ class Draft:
             return self.decision(pod, "wait", "Nominated", text, found, ranked, node=pod.nominated)
         places, forced = _places(found)
         if places is not None and pod.needs.preempts and self._case.hooks.heeds("select_victims"):
+            if places.any() and not self.budgets.known:
+                text = f"{message}; nobody gives way while PodDisruptionBudgets are not known"
+                return self.decision(pod, "wait", "BudgetsUnknown", text, found, ranked)
             room, failures = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
             if room is not None:
                 return self._preempt(pod, found, ranked, room)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct
 
-from elasticd.actions import Evict, Nominate
+from elasticd.actions import GIVES_WAY, Evict, Nominate
 from elasticd.model import Failure, Pod
 from elasticd.placements import Column, DisruptionBudget, Mask, PoolObservation
 from elasticd.placing.ask import PoolCase
@@ -32,7 +32,7 @@ class Room(Struct, frozen=True, eq=False):
                 victim.ref,
                 victim.uid,
                 name,
-                f"gives way for {pod.namespace}/{pod.name}",
+                f"{GIVES_WAY} {pod.namespace}/{pod.name}",
                 restore=not victim.owner[0],
                 first=victim.needs.restart == "OnFailure",
                 owner=victim.owner[2],
@@ -43,9 +43,10 @@ class Room(Struct, frozen=True, eq=False):
 
 
 class Budgets:
-    """What PodDisruptionBudgets still allow within one plan."""
+    """What PodDisruptionBudgets still allow within one plan; nothing where they are not known."""
 
-    def __init__(self, budgets: Iterable[DisruptionBudget]) -> None:
+    def __init__(self, budgets: Iterable[DisruptionBudget], *, known: bool = True) -> None:
+        self.known = known
         self._left = {(one.namespace, one.name): one for one in budgets}
 
     def now(self) -> tuple[DisruptionBudget, ...]:
@@ -61,7 +62,7 @@ class Budgets:
     def bear(self, pods: Iterable[Pod]) -> bool:
         """Whether all of these may go."""
         gone = {pod.uid for pod in pods}
-        return all(len(one.pods & gone) <= max(0, one.allowed) for one in self._left.values())
+        return self.known and all(len(one.pods & gone) <= max(0, one.allowed) for one in self._left.values())
 
 
 def make_room(

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.store import PodStore
 from elasticd.cluster.rooms import Loads, room
@@ -91,7 +92,10 @@ def test_kept_up_it_is_what_it_would_be_made_anew(before: Any, after: Any) -> No
         elif gone and name in pods:
             kept.remove(pods.pop(name))
         else:
-            pods[name] = pod(name, node, cpu, phase)
+            # None leaves its node: it is another of its name.
+            last = pods.get(name)
+            uid = last.uid if last is not None and (node or not last.node) else f"{name}-{index}"
+            pods[name] = replace(pod(name, node, cpu, phase), uid=uid)
             kept.put(pods[name], listed=bool(index % 2))
     anew = PodStore()
     for one in pods.values():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elasticd.api import Disk, Expression, Needs, Node, Pod, Port, Refusal, Taint, Term, Toleration
+from elasticd.api import Disk, Expression, Needs, Node, Pod, Port, Refusal, Repel, Taint, Term, Toleration
 from elasticd.model import Container
 from elasticd.testing import check_strategy
 from elasticd_plugins import filters as filters_module
@@ -22,6 +22,8 @@ CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 DISKS = "node(s) had no available disk"
+REPELLED = "node(s) didn't satisfy existing pods anti-affinity rules"
+ZONE, WEB = "zone", (Expression("app", "In", ("web",)),)
 
 
 def ask(
@@ -195,6 +197,43 @@ def test_the_first_filter_that_refuses_a_node_names_it_and_each_resource_is_name
     }
 
 
+ZONES = [node("a1", labels={"zone": "a"}), node("a2", labels={"zone": "a"}), node("b", labels={"zone": "b"}), node("n")]
+
+
+@pytest.mark.parametrize(
+    ("on", "repel", "asks", "expected"),
+    [
+        pytest.param("b", Repel(ZONE, WEB), {"labels": {"app": "web"}}, "..c.", id="the only node of its zone"),
+        pytest.param("a1", Repel(ZONE, WEB), {"labels": {"app": "web"}}, "cx..", id="a zone of two"),
+        pytest.param("n", Repel(ZONE, WEB), {"labels": {"app": "web"}}, "....", id="a node of no zone"),
+        pytest.param("a1", Repel(ZONE, WEB), {"labels": {"app": "api"}}, "....", id="another app"),
+        pytest.param("a1", Repel(ZONE, WEB, ("x",)), {"labels": {"app": "web"}}, "....", id="another namespace"),
+        pytest.param("a1", Repel("kubernetes.io/hostname", WEB), {"labels": {"app": "web"}}, "c...", id="its own node"),
+        pytest.param("b", Repel(ZONE, ()), {"cpu": 9.0}, "xxxx", id="what fits nowhere anyhow"),
+        pytest.param("b", Repel(ZONE, WEB), {"labels": {"app": "web"}, "selector": {"zone": "b"}}, "xxcx", id="bound"),
+    ],
+)
+def test_pods_that_are_there_keep_others_off_nodes_like_theirs(
+    on: str, repel: Repel, asks: dict[str, Any], expected: str
+) -> None:
+    assert marks(pod("p", **asks), ZONES, [pod("q", on=on, repels=(repel,))]) == expected
+
+
+def test_a_node_that_several_keep_off_is_counted_once() -> None:
+    on = [pod(f"q{i}", on="b", repels=(Repel(ZONE, WEB), Repel("kubernetes.io/hostname", ()))) for i in range(2)]
+    assert ask(pod("p", labels={"app": "web"}), ZONES, on) == {REPELLED: ["b"]}
+
+
+def test_one_that_keeps_others_off_does_so_once_it_has_a_place() -> None:
+    view, web = columns(ZONES), pod("p", labels={"app": "web"})
+    assert Filters().filter_nodes(web, view) == []
+    view.take(2, pod("q", repels=(Repel(ZONE, WEB),)))
+    (refusal,) = Filters().filter_nodes(web, view)
+    assert refusal.nodes.tolist() == [False, False, True, False]
+    view.release(2, pod("q", repels=(Repel(ZONE, WEB),)))
+    assert Filters().filter_nodes(web, view) == []
+
+
 def test_the_message_is_kube_schedulers() -> None:
     nodes = [node("a", cpu=1), node("b", cpu=1), node("c", taints=(BATCH,)), node("d", unschedulable=True)]
     (decision,) = planned([Filters()], columns(nodes), [pod("p", cpu=2)])
@@ -208,8 +247,8 @@ def test_many_taints_share_a_reason_after_the_first_few() -> None:
     nodes = [node(f"n{i:02}", taints=(Taint("owner", "NoSchedule", f"{i:02}"),)) for i in range(NAMED + 5)]
     nodes += [node("x", taints=nodes[-1].taints)]
     found = ask(pod("p"), nodes)
-    assert found["node(s) had untolerated taint {owner: 14}"] == ["n14", "x"]
-    assert found["node(s) had untolerated taint(s)"] == ["n09", "n10", "n11", "n12", "n13"]
+    assert found["node(s) had untolerated taint {owner: 24}"] == ["n24", "x"]
+    assert found["node(s) had untolerated taint(s)"] == ["n19", "n20", "n21", "n22", "n23"]
     assert len(found) == NAMED + 1
 
 
@@ -279,6 +318,7 @@ OFF = [
     pytest.param("ports", {}, {"ports": (Port(80),)}, {"ports": (Port(80),)}, id="ports"),
     pytest.param("resources", {}, {}, {"cpu": 5.0}, id="resources"),
     pytest.param("pods", {"pods": 1}, {}, {}, id="pods"),
+    pytest.param("anti-affinity", {}, {"repels": (Repel("kubernetes.io/hostname", ()),)}, {}, id="anti-affinity"),
     pytest.param("disks", {}, {"disks": (Disk("ebs", "d"),)}, {"disks": (Disk("ebs", "d"),)}, id="disks"),
 ]
 
@@ -340,7 +380,7 @@ def test_nodes_that_changed_are_looked_at_anew() -> None:
     [
         pytest.param(
             'skip = ["disk"]',
-            "skip[0]: must be one of affinity, disks, not-ready, pods, ports, resources, taints, unschedulable",
+            "skip[0]: must be one of affinity, anti-affinity, disks, not-ready, pods, ",
             id="no such filter",
         ),
         pytest.param(

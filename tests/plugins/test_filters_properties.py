@@ -6,6 +6,7 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from elasticd.api import (
     Disk,
@@ -14,6 +15,7 @@ from elasticd.api import (
     Nodes,
     Pod,
     Port,
+    Repel,
     Scores,
     Strategy,
     Taint,
@@ -82,6 +84,15 @@ disks = some.lists(
     some.builds(Disk, some.sampled_from(("gce", "ebs")), some.sampled_from("de"), some.booleans(), some.booleans()),
     max_size=1,
 ).map(tuple)
+repels = some.lists(
+    some.builds(
+        Repel,
+        some.sampled_from((*KEYS, "kubernetes.io/hostname")),
+        some.sampled_from((None, (), (Expression("app", "In", ("a",)),))),
+        some.sampled_from((None, (), ("shop",), ("other",))),
+    ),
+    max_size=2,
+).map(tuple)
 
 
 @some.composite
@@ -116,6 +127,8 @@ def pods_of(draw: some.DrawFn, prefix: str, places: Sequence[str] = ("",)) -> li
             tolerations=draw(tolerations),
             ports=draw(ports),
             disks=draw(disks),
+            repels=draw(some.one_of(some.just(()), repels)),
+            labels=draw(some.dictionaries(some.just("app"), some.sampled_from(VALUES))),
             priority=draw(some.integers(0, 2)),
         )
         for index in range(draw(some.integers(0, 6)))
@@ -146,8 +159,20 @@ def share_disks(asked: Pod, there: Sequence[Pod]) -> bool:
     return any(disk.clashes(other) for one in there for other in one.needs.disks for disk in asked.needs.disks)
 
 
-def reasons(asked: Pod, one: Node, there: Sequence[Pod]) -> set[str]:
+def repelled(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
+    labels = {node.name: node.labels for node in nodes}
+    return any(
+        rule.keeps_off(other.namespace, asked.namespace, asked.labels)
+        and rule.topology in one.labels
+        and labels[other.node].get(rule.topology) == one.labels[rule.topology]
+        for other in pods
+        for rule in other.needs.repels
+    )
+
+
+def reasons(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> set[str]:
     """What kube-scheduler would say of one node, filter by filter, written down without a thought for speed."""
+    there = [other for other in pods if other.node == one.name]
     needs, cordoned = asked.needs, Taint("node.kubernetes.io/unschedulable", "NoSchedule")
     taint = needs.tolerates(one.taints)
     stages = (
@@ -161,6 +186,7 @@ def reasons(asked: Pod, one: Node, there: Sequence[Pod]) -> set[str]:
             if amount > 0 and taken(there, resource) + amount > has(one, resource)
         },
         {"node(s) had no available disk"} if share_disks(asked, there) else set(),
+        {"node(s) didn't satisfy existing pods anti-affinity rules"} if repelled(asked, one, nodes, pods) else set(),
     )
     return next((stage for stage in stages if stage), set())
 
@@ -172,13 +198,15 @@ def test_all_nodes_at_once_are_as_one_after_the_other(pool: tuple[list[Node], li
     for asked in new:
         refusals = filters.filter_nodes(asked, view)
         for index, one in enumerate(view.nodes):
-            here = [other for other in there if other.node == one.name]
+            others = [other for other in there if other.node != one.name]
             said = [refusal for refusal in refusals if refusal.nodes[index]]
-            assert {refusal.reason for refusal in said} == reasons(asked, one, here)
+            assert {refusal.reason for refusal in said} == reasons(asked, one, nodes, there)
             assert len({refusal.reason for refusal in said}) == len(said), "a node is counted once for each reason"
             if said:
                 curable = all(refusal.curable for refusal in said)
-                assert curable is (reasons(asked, one, []) == set()), "curable: it would fit if the node were empty"
+                assert curable is (reasons(asked, one, nodes, others) == set()), (
+                    "curable: it would fit if the node were empty"
+                )
 
 
 class Wild(Strategy, tag="wild", frozen=True):
@@ -224,15 +252,14 @@ def test_a_pod_waits_only_where_no_node_would_take_it(
     pool: tuple[list[Node], list[Pod], list[Pod]], scores: Wild
 ) -> None:
     nodes, there, new = pool
-    on = {one.name: [other for other in there if other.node == one.name] for one in nodes}
     by_uid = {one.uid: one for one in new}
     for decision in planned([Filters(), scores], columns(nodes, there), new):
         asked = by_uid[decision.uid]
-        fits = [one.name for one in nodes if not reasons(asked, one, on[one.name])]
+        fits = [one.name for one in nodes if not reasons(asked, one, nodes, there)]
         assert (decision.verdict == "bind") is bool(fits)
         if fits:
             assert decision.node in fits
-            on[decision.node].append(asked)
+            there = [*there, replace(asked, node=decision.node)]
 
 
 @given(pools(), wild, some.randoms())

@@ -85,6 +85,8 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             elector=Elector(session, clock, lease, identity) if elect and lease.enabled else None,
             identity=identity,
             version=version,
+            acts=elect,
+            home=lease.namespace,
             patience=self.request_timeout,
         )
 

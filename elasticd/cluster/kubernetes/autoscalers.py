@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.store import Key
+from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler
 from elasticd.model import Ref
 

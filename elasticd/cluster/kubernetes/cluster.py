@@ -16,13 +16,17 @@ from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
+from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.disruption import BudgetStore
 from elasticd.cluster.kubernetes.events import Events
+from elasticd.cluster.kubernetes.evict import Evictor
 from elasticd.cluster.kubernetes.follow import (
     Follower,
     Means,
     follow_autoscalers,
+    follow_budgets,
     follow_jobs,
     follow_kind,
     follow_nodes,
@@ -35,8 +39,12 @@ from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
 from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.metrics import Metrics
+from elasticd.cluster.kubernetes.once import Once
+from elasticd.cluster.kubernetes.pod_actions import PodActions
 from elasticd.cluster.kubernetes.pulls import PullSink
 from elasticd.cluster.kubernetes.resize import Resizer
+from elasticd.cluster.kubernetes.restorations import Records
+from elasticd.cluster.kubernetes.restore import Restorer
 from elasticd.cluster.kubernetes.scale import Scaler
 from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
@@ -49,6 +57,8 @@ _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")
 _NODE: Kind = ("v1", "Node")
 _AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
+_BUDGET: Kind = ("policy", "PodDisruptionBudget")
+_RECORD: Kind = ("v1", "ConfigMap")
 _FAREWELL = 3.0
 
 
@@ -117,16 +127,16 @@ class LiveSnapshot:
         return self._cluster.pods.loads().rooms(self._cluster.nodes.all())
 
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node."""
-        return ()
+        """The pods that are on no node and not being deleted, by namespace and name."""
+        return self._cluster.waiting()
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
         """The pods on each node; the same sequence while nothing changed."""
-        return {}
+        return self._cluster.pods.places().on_nodes()
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """All PodDisruptionBudgets."""
-        return ()
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
+        """All PodDisruptionBudgets; None until they are known. They are followed from the first question on."""
+        return self._cluster.disruptions()
 
     def autoscaler(self, ref: Ref) -> str:
         """The HPA that scales a workload; empty when there is none, or they may not be read."""
@@ -144,6 +154,10 @@ class Parts(Struct, frozen=True):
     elector: Elector | None
     identity: str
     version: str
+    acts: bool
+    """Whether it is opened to act on it, and not only to look."""
+    home: str
+    """The daemon's own namespace."""
     patience: float
     """How many seconds the first observation of a kind may wait for its first list."""
 
@@ -153,13 +167,23 @@ class KubernetesCluster:
 
     def __init__(self, parts: Parts, tasks: asyncio.TaskGroup) -> None:
         self.pods, self.nodes, self.workloads, self.jobs = PodStore(), NodeStore(), WorkloadStore(), JobStore()
-        self.autoscalers = AutoscalerStore()
+        self.autoscalers, self._budgets = AutoscalerStore(), BudgetStore(self.pods)
         self._parts, self._group = parts, tasks
         session, clock, means = parts.session, parts.clock, parts.means
         self._events = Events(session, parts.budget, clock, parts.identity)
         self._scaler = Scaler(session, means.discovery, parts.budget, clock, self._assume)
         self._marker = Marker(session, means.discovery, parts.budget)
         self._resizer = Resizer(session, means.discovery, parts.budget)
+        once, discovery = Once(session, parts.budget), means.discovery
+        evictor = Evictor(session, discovery, once, clock)
+        self._restorer = Restorer(session, parts.budget, clock, evictor, Records(session, parts.home))
+        self._pod_actions = PodActions(
+            (self.pods, self.nodes),
+            Binder(session, once, clock),
+            (evictor, self._restorer),
+            lambda: self.leading,
+            self._events.begin,
+        )
         self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
         self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
         self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
@@ -170,6 +194,7 @@ class KubernetesCluster:
             _NODE: follow_nodes(means, self.nodes),
             _AUTOSCALER: follow_autoscalers(means, self.autoscalers),
         }
+        self._restoring = False
         self._kinds: dict[Kind, tuple[Follower, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
         if parts.elector is not None:
@@ -181,6 +206,7 @@ class KubernetesCluster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._restorer.close()
         await self._events.close()
         if self._parts.elector is not None:
             with contextlib.suppress(TimeoutError):
@@ -208,6 +234,21 @@ class KubernetesCluster:
         """Whether the Jobs of a namespace were ever read."""
         followed = self._kinds.get(JOB_KIND)
         return followed is not None and followed[0].confirmed(namespace) > 0
+
+    def waiting(self) -> tuple[Pod, ...]:
+        """The pods that wait for a node. Who asks places them, and takes up what was left when others stopped."""
+        if self._parts.acts and not self._restoring:
+            self._restoring = True
+            self._tasks.append(self._group.create_task(self._restorer.run(lambda: self.leading)))
+        return self.pods.places().pending()
+
+    def disruptions(self) -> tuple[DisruptionBudget, ...] | None:
+        """All PodDisruptionBudgets; None: they have not been read. Only who asks needs the right to."""
+        follower = self._always.get(_BUDGET)
+        if follower is None:
+            follower = self._always[_BUDGET] = follow_budgets(self._parts.means, self._budgets)
+            self._tasks.append(self._group.create_task(follower.run()))
+        return self._budgets.all() if follower.confirmed() > 0 else None
 
     def _followers(self) -> list[Follower]:
         return [*self._always.values(), *[follower for follower, _ in self._kinds.values()]]
@@ -291,10 +332,7 @@ class KubernetesCluster:
             case Announce():
                 return await self._events.announce(action)
             case Bind() | Evict() | Nominate():
-                return await self._move(action)
-
-    async def _move(self, action: Bind | Evict | Nominate) -> Answer:
-        return Answer("failed", 501, f"{action.workload}: pods are not placed yet", "UnknownAction")
+                return await self._pod_actions.act(action)
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Know of our own write before the watch tells of it, so that nobody decides on the count before."""
@@ -312,6 +350,8 @@ class KubernetesCluster:
 
     def heed(self, stir: Callable[[], None]) -> None:
         """Call this whenever a pod is seen that is on no node, or a node or pod goes or has room."""
+        for stirred in (self.pods.stirred, self.nodes.stirred):
+            stirred.heeding.append(stir)
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""
@@ -319,6 +359,8 @@ class KubernetesCluster:
         found = {kind: follower.problem for kind, follower in named.items() if follower.problem}
         if self._parts.elector is not None and self._parts.elector.fault:
             found[_LEASE] = self._parts.elector.fault
+        if self._restorer.fault:
+            found[_RECORD] = self._restorer.fault
         return found
 
     def describe(self) -> Description:

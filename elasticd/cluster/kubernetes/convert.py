@@ -8,39 +8,28 @@ import sys
 from functools import lru_cache
 
 from elasticd import model
+from elasticd.cluster.kubernetes.convert_template import amounts, shape_of
 from elasticd.cluster.kubernetes.rollout import rollout
 from elasticd.cluster.kubernetes.selector import to_text
 from elasticd.cluster.kubernetes.wire import (
-    Amount,
     ContainerStatus,
-    Labels,
     Metadata,
+    OwnerReference,
     WireCondition,
-    WireContainer,
     WireNode,
     WirePod,
     WireScale,
+    WireTaint,
 )
+from elasticd.cluster.kubernetes.wire_template import Labels
 from elasticd.cluster.kubernetes.wire_workload import ManagedFields, WireWorkload
 from elasticd.model import COST
-from elasticd.units import parse_quantity
+from elasticd.needs import Taint
 
 _OURS = "elasticd.io/"
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the API's picture of a pod that a kubelet runs from a file."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-@lru_cache(maxsize=8192)
-def _parse(quantity: Amount) -> float | None:
-    try:
-        return parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
-    except ValueError:
-        return None
-
-
-def _amounts(quantities: dict[str, Amount] | None) -> dict[str, float]:
-    """An unreadable quantity is left out: to judgement that is a missing request, never a zero."""
-    parsed = {name: _parse(quantity) for name, quantity in (quantities or {}).items()}
-    return {sys.intern(name): value for name, value in parsed.items() if value is not None}
 
 
 @lru_cache(maxsize=8192)
@@ -51,19 +40,6 @@ def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 def _labels(labels: Labels) -> dict[str, str]:
     return _shared_labels(tuple(labels.items())) if labels else {}
-
-
-@lru_cache(maxsize=8192)
-def _shared_container(
-    name: str, requests: tuple[tuple[str, Amount], ...], sidecar: bool, limits: tuple[tuple[str, Amount], ...]
-) -> model.Container:
-    return model.Container(name, _amounts(dict(requests)), sidecar, _amounts(dict(limits)))
-
-
-def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
-    requests = (container.resources and container.resources.requests) or {}
-    limits = (container.resources and container.resources.limits) or {}
-    return _shared_container(container.name, tuple(requests.items()), sidecar, tuple(limits.items()))
 
 
 def _resize(conditions: list[WireCondition] | None) -> str:
@@ -100,6 +76,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     never ready. Not ready is the careful reading: load that such a pod might carry raises no count.
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
+    shape, created = shape_of(pod), meta.creation_timestamp
     ready = _condition(status.conditions, "Ready")
     moved = ready.last_transition_time if ready else None
     return model.Pod(
@@ -109,11 +86,8 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         phase=sys.intern(status.phase),
         node=sys.intern(spec.node_name),
         labels=_labels(meta.labels),
-        containers=(
-            *[_container(one) for one in spec.containers or ()],
-            *[_container(one, sidecar=True) for one in spec.init_containers or () if one.restart_policy == "Always"],
-        ),
-        requests=_amounts(spec.resources.requests) if spec.resources else {},
+        containers=shape.containers,
+        requests=shape.requests,
         started=status.start_time.timestamp() + offset if status.start_time else None,
         ready=ready.status == "True" if ready else None,
         ready_changed=moved.timestamp() + offset if moved else 0.0,
@@ -123,7 +97,28 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         waits=_waits(status.conditions, offset) if not spec.node_name else None,
         resize=_resize(status.conditions),
         killed=_killed(status.container_statuses, offset),
+        created=created.timestamp() + offset if created else 0.0,
+        needs=shape.needs,
+        owner=_owner(meta.owner_references),
+        nominated=status.nominated_node_name,
+        static=meta.annotations is not None and MIRROR in meta.annotations,
     )
+
+
+_NOBODY = ("", "", "")
+
+
+def _owner(owners: list[OwnerReference] | None) -> tuple[str, str, str]:
+    """Its controller."""
+    for one in owners or ():
+        if one.controller:
+            return _shared_owner(one.kind, one.name, one.uid)
+    return _NOBODY
+
+
+@lru_cache(maxsize=8192)
+def _shared_owner(kind: str, name: str, uid: str) -> tuple[str, str, str]:
+    return sys.intern(kind), name, uid
 
 
 def _waits(conditions: list[WireCondition] | None, offset: float) -> float | None:
@@ -143,12 +138,19 @@ def to_node(node: WireNode) -> model.Node:
         ready=ready is not None and ready.status == "True",
         unschedulable=node.spec.unschedulable,
         labels=_labels(node.metadata.labels),
-        allocatable=_amounts(node.status.allocatable),
+        allocatable=amounts(node.status.allocatable),
+        taints=_taints(node.spec.taints),
+        annotations=_looked_at(node.metadata.annotations),
     )
 
 
+def _taints(taints: list[WireTaint] | None) -> tuple[Taint, ...]:
+    """In the order in which they stand. One whose effect is not known keeps pods off."""
+    return tuple(Taint(one.key, one.effect, one.value) for one in taints or ())  # type: ignore[arg-type]
+
+
 def _looked_at(annotations: Labels) -> dict[str, str]:
-    """Those of a pod that judgement looks at; nearly always none."""
+    """Those of a pod or node that judgement looks at; nearly always none."""
     if not annotations:
         return {}
     return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key == COST}

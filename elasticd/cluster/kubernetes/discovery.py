@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.wire_discovery import ApiGroup, ApiGroups, ApiResources
+from elasticd.cluster.kubernetes.wire_discovery import ApiGroup, ApiGroups, ApiResource, ApiResources
 from elasticd.errors import nearest
 
 
@@ -37,15 +37,17 @@ PODS = Resource("/api/v1", "pods")
 NODES = Resource("/api/v1", "nodes", namespaced=False)
 EVENTS = Resource("/api/v1", "events")
 JOBS = Resource("/apis/batch/v1", "jobs")
+CONFIG_MAPS = Resource("/api/v1", "configmaps")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 
 
 class _Served(Struct, frozen=True):
-    """What one group and version serve: resources by kind, and the kinds that can be scaled."""
+    """What one group and version serve: resources by kind, the kinds that can be scaled, and subresources with the
+    apiVersion of their bodies."""
 
     resources: dict[str, Resource]
     scalable: frozenset[str]
-    subresources: frozenset[str]
+    subresources: dict[str, str]
 
 
 class Discovery:
@@ -80,10 +82,15 @@ class Discovery:
 
     async def has(self, api_version: str, subresource: str) -> bool:
         """Whether there is a subresource, such as pods/resize. Raises ApiError when the server does not say."""
+        return await self.body_of(api_version, subresource) is not None
+
+    async def body_of(self, api_version: str, subresource: str) -> str | None:
+        """The apiVersion in which a subresource, such as pods/eviction, takes its body; None: there is none. Raises
+        ApiError when the server does not say."""
         served = self._served.get(api_version)
         if served is None or subresource not in served.subresources:
             served = await self._read(api_version)
-        return subresource in served.subresources
+        return served.subresources.get(subresource)
 
     def forget(self, kind: Kind) -> None:
         """It was not there after all: ask again next time."""
@@ -103,7 +110,7 @@ class Discovery:
         self._served[api_version] = _Served(
             {one.kind: Resource(path, one.name, one.namespaced) for one in plurals.values()},
             frozenset(one.kind for one in plurals.values() if one.name in scaled),
-            frozenset(one.name for one in found if "/" in one.name),
+            {one.name: _body(one, api_version) for one in found if "/" in one.name},
         )
         return self._served[api_version]
 
@@ -124,3 +131,7 @@ class Discovery:
         found = msgspec.json.decode(body, type=ApiGroup)
         version = found.preferred_version or next(iter(found.versions or ()), None)
         return f"/apis/{version.group_version}" if version else None
+
+
+def _body(one: ApiResource, listed: str) -> str:
+    return f"{one.group}/{one.version}" if one.group and one.version else one.version or listed

@@ -44,12 +44,13 @@ class Events:
         """Tell of a scaling that was carried out or failed, in the background."""
         size = f"New size: {action.after}; reason: {action.reason}"
         if answer.result == "done":
-            self._begin(Announce(action.workload, action.uid, "SuccessfulRescale", size))
+            self.begin(Announce(action.workload, action.uid, "SuccessfulRescale", size))
         elif answer.result == "failed":
             text = f"{size}; error: {answer.message}"
-            self._begin(Announce(action.workload, action.uid, "FailedRescale", text, warning=True))
+            self.begin(Announce(action.workload, action.uid, "FailedRescale", text, warning=True))
 
-    def _begin(self, announce: Announce) -> None:
+    def begin(self, announce: Announce) -> None:
+        """Tell it in the background, or drop it where too much is being told."""
         if len(self._tasks) >= _UNDER_WAY:
             self.dropped += 1
             return

@@ -20,6 +20,7 @@ from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.disruption import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.job_wire import WireJob, to_job
 from elasticd.cluster.kubernetes.pulls import PULLED, PullSink, to_told
@@ -38,6 +39,7 @@ TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "R
 _PARTIAL = f"application/json;as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1,{JSON}"
 _LOOK_AGAIN = 30.0
 _AUTOSCALER = "HorizontalPodAutoscaler"
+_BUDGET = "PodDisruptionBudget"
 
 
 class Means(Struct, frozen=True):
@@ -204,14 +206,26 @@ def follow_pulls(means: Means, sink: PullSink) -> Follower:
 def follow_autoscalers(means: Means, store: AutoscalerStore) -> Follower:
     """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
 
-    async def find() -> Resource:
-        path = await means.discovery.preferred("autoscaling")
-        if path is None:
-            raise UnknownKindError("the server does not serve autoscaling")
-        return await means.discovery.resource((path.removeprefix("/apis/"), _AUTOSCALER))
-
     feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
-    return Follower(means, find, lambda *_: feed, optional=True)
+    return Follower(means, partial(_preferred, means, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
+
+
+def follow_budgets(means: Means, store: BudgetStore) -> Follower:
+    """All PodDisruptionBudgets, in the version that the server prefers. Of v1beta1 an empty selector selects none."""
+
+    def feed(resource: Resource, _: Proved) -> Feed:
+        empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
+        return Feed(Codec(WireBudget, lambda wire: to_budget(wire, empty)), store)
+
+    return Follower(means, partial(_preferred, means, "policy", _BUDGET), feed)
+
+
+async def _preferred(means: Means, group: str, kind: str) -> Resource:
+    """Where a kind is, in the version of its group that the server prefers."""
+    path = await means.discovery.preferred(group)
+    if path is None:
+        raise UnknownKindError(f"the server does not serve {group}")
+    return await means.discovery.resource((path.removeprefix("/apis/"), kind))
 
 
 def follow_jobs(means: Means, store: JobStore) -> Follower:

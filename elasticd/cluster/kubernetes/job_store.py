@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from elasticd.batch import Job
 from elasticd.cluster.kubernetes.job_wire import PlacedJob
-from elasticd.cluster.kubernetes.store import Key
+from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.template import SET
 from elasticd.model import Pod, Ref, Workload
 

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from elasticd.batch import JOB_KIND, Job
 from elasticd.cluster.kubernetes.template import SET, TEMPLATE
-from elasticd.cluster.kubernetes.wire import Metadata, ObjectMeta, Wire, WireCondition
+from elasticd.cluster.kubernetes.wire import Metadata, ObjectMeta, WireCondition
+from elasticd.cluster.kubernetes.wire_template import Wire
 from elasticd.model import Ref
 
 

@@ -15,7 +15,8 @@ from msgspec import Raw
 from elasticd.cluster import Part
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount
-from elasticd.cluster.kubernetes.wire import ObjectReference, Wire
+from elasticd.cluster.kubernetes.wire import ObjectReference
+from elasticd.cluster.kubernetes.wire_template import Wire
 from elasticd.model import Readings, Sample
 from elasticd.times import Times
 

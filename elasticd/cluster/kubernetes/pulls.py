@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from msgspec import Struct
 
 from elasticd.cluster import Pull
-from elasticd.cluster.kubernetes.store import Key
+from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.values import go_seconds
 from elasticd.cluster.kubernetes.wire import WireEvent
 

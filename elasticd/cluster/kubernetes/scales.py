@@ -14,8 +14,9 @@ from elasticd.clock import Clock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.convert import described, ref_of, scaled_workload
 from elasticd.cluster.kubernetes.discovery import Resource
+from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.store import Key, WorkloadStore
+from elasticd.cluster.kubernetes.store import WorkloadStore
 from elasticd.cluster.kubernetes.watch import Backoff
 from elasticd.cluster.kubernetes.wire import Metadata, WireScale
 

@@ -34,14 +34,27 @@ class ApiError(Exception):
     """The server said no (`code` is its HTTP status), or nothing (0).
 
     `sent` is false only when the request surely did not reach the server. `retry_after` are the seconds
-    it asked to be left alone for.
+    it asked to be left alone for, `causes` the words by which it says more than `reason` does.
     """
 
     def __init__(
-        self, code: int, reason: str, message: str, retry_after: float | None = None, *, sent: bool = True
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        *,
+        sent: bool = True,
+        causes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(f"{code} {reason}: {message}" if code else message)
         self.code, self.reason, self.message, self.retry_after, self.sent = code, reason, message, retry_after, sent
+        self.causes = causes
+
+    @property
+    def lost(self) -> bool:
+        """Whether what was asked for may have been done all the same."""
+        return self.code >= 500 or (self.code == 0 and self.sent)
 
     @property
     def quiet(self) -> float:
@@ -221,7 +234,8 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
-    return ApiError(response.status, reason, status.message or reason, seconds)
+    causes = tuple(one.reason for one in (status.details and status.details.causes) or ())
+    return ApiError(response.status, reason, status.message or reason, seconds, causes=causes)
 
 
 def _silence(error: Exception) -> ApiError:

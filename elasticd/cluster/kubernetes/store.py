@@ -3,17 +3,17 @@
 Knows how to find things without scanning; knows nothing of how they came or of the wire format.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from elasticd.cluster import Kind
+from elasticd.cluster.kubernetes.places import Key, Places, stirs
 from elasticd.cluster.kubernetes.selector import Selector, SelectorError, parse_selector
 from elasticd.cluster.rooms import Loads
 from elasticd.model import Node, Pod, Ref, Workload
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -31,6 +31,17 @@ class Sink(Protocol[T_contra]):
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all objects of the namespace (all namespaces, if empty) but these."""
+
+
+class Stirred:
+    """Tells whoever asked that something happened which lets pods be placed. Nobody may block or raise."""
+
+    def __init__(self) -> None:
+        self.heeding: list[Callable[[], None]] = []
+
+    def __call__(self) -> None:
+        for tell in self.heeding:
+            tell()
 
 
 class _Bucket:
@@ -103,6 +114,8 @@ class PodStore:
         self._namespaces: dict[str, _Namespace] = {}
         self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
         self._loads: Loads | None = None
+        self._places: Places | None = None
+        self.stirred = Stirred()
 
     def put(self, item: Pod, *, listed: bool) -> Key:
         """Take a pod; one that is equal to what is known disturbs nothing."""
@@ -110,11 +123,29 @@ class PodStore:
         if namespace is None:
             namespace = self._namespaces[item.namespace] = _Namespace()
         old = namespace.all.pods.get(item.name)
-        if old != item:
+        if old != item and not (old is not None and _goes_back(old, item, listed=listed)):
             namespace.replace(item.name, item)
-            if self._loads is not None:
-                self._loads.change(old, item)
+            self._changed(old, item)
         return item.namespace, item.name
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if self._loads is not None:
+            self._loads.change(old, new)
+        if self._places is not None:
+            self._places.change(old, new)
+        if stirs(old, new):
+            self.stirred()
+
+    def assume(self, ref: Ref, uid: str, **known: Any) -> None:
+        """Know what we have just done to a pod before the watch tells of it, if it still is the one of this UID."""
+        found = self.get(ref.namespace, ref.name)
+        if found is not None and found.uid == uid:
+            self.put(replace(found, **known), listed=False)
+
+    def get(self, namespace: str, name: str) -> Pod | None:
+        """One pod."""
+        space = self._namespaces.get(namespace)
+        return None if space is None else space.all.pods.get(name)
 
     def remove(self, item: Pod) -> None:
         """The pod is gone."""
@@ -122,10 +153,9 @@ class PodStore:
 
     def _remove(self, namespace: str, name: str) -> None:
         found = self._namespaces.get(namespace)
-        if found is not None and name in found.all.pods:
-            if self._loads is not None:
-                self._loads.change(found.all.pods[name], None)
+        if found is not None and (old := found.all.pods.get(name)) is not None:
             found.replace(name, None)
+            self._changed(old, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all pods of the namespace (all namespaces, if empty) but these."""
@@ -154,17 +184,39 @@ class PodStore:
         self._selections[key] = (bucket, bucket.changes, tuple(found))
         return self._selections[key][2]
 
+    def all_of(self, namespace: str) -> tuple[Pod, ...]:
+        """All pods of a namespace, in no order."""
+        space = self._namespaces.get(namespace)
+        return () if space is None else tuple(space.all.pods.values())
+
     def loads(self) -> Loads:
         """What is on each node, kept up from the first question on: others do not pay for it."""
         if self._loads is None:
             self._loads = Loads()
-            for namespace in self._namespaces.values():
-                for pod in namespace.all.pods.values():
-                    self._loads.change(None, pod)
+            for pod in self._all():
+                self._loads.change(None, pod)
         return self._loads
+
+    def places(self) -> Places:
+        """Which pods wait and which are on each node, kept up from the first question on."""
+        if self._places is None:
+            self._places = Places(self._all())
+        return self._places
+
+    def _all(self) -> Iterable[Pod]:
+        for namespace in self._namespaces.values():
+            yield from namespace.all.pods.values()
 
     def __len__(self) -> int:
         return sum(len(namespace.all.pods) for namespace in self._namespaces.values())
+
+
+def _goes_back(old: Pod, new: Pod, *, listed: bool) -> bool:
+    """Whether a pod as it is told is older than what is known of it: none leaves its node, or is deleted no more. Of
+    an end that was only assumed a list is believed."""
+    return old.uid == new.uid and (
+        (not new.node and bool(old.node)) or (old.deleted and not new.deleted and not listed)
+    )
 
 
 class NodeStore:
@@ -173,23 +225,30 @@ class NodeStore:
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._sorted: tuple[Node, ...] | None = ()
+        self.stirred = Stirred()
 
     def put(self, item: Node, *, listed: bool) -> Key:
         """Take a node; one that is equal to what is known disturbs nothing."""
         if self._nodes.get(item.name) != item:
             self._nodes[item.name] = item
             self._sorted = None
+            self.stirred()
         return "", item.name
 
     def remove(self, item: Node) -> None:
         """The node is gone."""
         if self._nodes.pop(item.name, None) is not None:
             self._sorted = None
+            self.stirred()
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all nodes but these."""
         for node in [node for name, node in self._nodes.items() if ("", name) not in keep]:
             self.remove(node)
+
+    def get(self, name: str) -> Node | None:
+        """One node."""
+        return self._nodes.get(name)
 
     def all(self) -> tuple[Node, ...]:
         """All nodes, ordered by name; the same tuple while nothing changed."""

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from elasticd.clock import Clock
+from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
-from elasticd.cluster.kubernetes.store import Key, Sink
+from elasticd.cluster.kubernetes.store import Sink
 from elasticd.cluster.kubernetes.wire import Codec, Fault, Metadata, Status, WatchEvent, meta_of
 
 logger = logging.getLogger(__name__)

@@ -9,14 +9,9 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-Amount = str | int | float
-Labels = dict[str, str] | None
-
-
-class Wire(Struct, frozen=True, gc=False, rename="camel"):
-    """Anything read from the API: camelCase names, never part of a cycle."""
+from elasticd.cluster.kubernetes.wire_template import Amounts, Labels, Wire, WireVolume
 
 
 class Metadata(Wire, frozen=True):
@@ -58,10 +53,17 @@ class WatchEvent(Wire, frozen=True):
     object: Raw
 
 
+class StatusCause(Wire, frozen=True):
+    """One cause of a failure, in a word."""
+
+    reason: str = ""
+
+
 class StatusDetails(Wire, frozen=True):
     """What a Status says beside its message."""
 
     retry_after_seconds: float | None = None
+    causes: list[StatusCause] | None = None
 
 
 class Status(Wire, frozen=True):
@@ -73,19 +75,41 @@ class Status(Wire, frozen=True):
     details: StatusDetails | None = None
 
 
-class Resources(Wire, frozen=True):
-    """The part of a resource list that counts."""
+class OwnerReference(Wire, frozen=True):
+    """Whose an object is."""
 
-    requests: dict[str, Amount] | None = None
-    limits: dict[str, Amount] | None = None
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+
+
+class PodMetadata(Metadata, frozen=True):
+    """Of a pod."""
+
+    creation_timestamp: datetime | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+UNREAD = Raw()
+"""A part that is not there."""
 
 
 class WireContainer(Wire, frozen=True):
-    """A container of a pod."""
+    """A container of a pod. What all pods of a template have alike is read once for all of them: see wire_template."""
 
     name: str
-    resources: Resources | None = None
+    resources: Raw = UNREAD
+    ports: Raw = UNREAD
     restart_policy: str | None = None
+
+
+class WireAffinity(Wire, frozen=True):
+    """Which nodes and pods a pod wants to be on and near."""
+
+    node_affinity: Raw = UNREAD
+    pod_affinity: Raw = UNREAD
+    pod_anti_affinity: Raw = UNREAD
 
 
 class PodSpec(Wire, frozen=True):
@@ -94,7 +118,23 @@ class PodSpec(Wire, frozen=True):
     node_name: str = ""
     containers: list[WireContainer] | None = None
     init_containers: list[WireContainer] | None = None
-    resources: Resources | None = None
+    volumes: tuple[WireVolume, ...] | None = None
+    resources: Raw = UNREAD
+    overhead: Raw = UNREAD
+    node_selector: Raw = UNREAD
+    affinity: WireAffinity | None = None
+    tolerations: Raw = UNREAD
+    topology_spread_constraints: Raw = UNREAD
+    resource_claims: Raw = UNREAD
+    scheduling_gates: Raw = UNREAD
+    workload_ref: Raw = UNREAD
+    scheduling_group: Raw = UNREAD
+    scheduler_name: str = ""
+    restart_policy: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class WireCondition(Wire, frozen=True):
@@ -126,6 +166,7 @@ class PodStatus(Wire, frozen=True):
 
     phase: str = ""
     start_time: datetime | None = None
+    nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: list[WireCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
@@ -134,21 +175,30 @@ class PodStatus(Wire, frozen=True):
 class WirePod(Wire, frozen=True):
     """A Pod."""
 
-    metadata: Metadata
+    metadata: PodMetadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class WireTaint(Wire, frozen=True):
+    """What keeps pods off a node."""
+
+    key: str
+    effect: str
+    value: str = ""
 
 
 class NodeSpec(Wire, frozen=True):
     """What a node was told."""
 
     unschedulable: bool = False
+    taints: list[WireTaint] | None = None
 
 
 class NodeStatus(Wire, frozen=True):
     """What a node offers."""
 
-    allocatable: dict[str, Amount] | None = None
+    allocatable: Amounts = None
     conditions: list[WireCondition] | None = None
 
 

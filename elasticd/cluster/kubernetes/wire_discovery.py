@@ -3,15 +3,17 @@
 Knows JSON shapes; knows nothing of HTTP or of what is looked for.
 """
 
-from elasticd.cluster.kubernetes.wire import Wire
+from elasticd.cluster.kubernetes.wire_template import Wire
 
 
 class ApiResource(Wire, frozen=True):
-    """One line of discovery."""
+    """One line of discovery. `group` and `version` are those of its body, where they are others than the list's."""
 
     name: str
     kind: str
     namespaced: bool = False
+    group: str = ""
+    version: str = ""
 
 
 class ApiResources(Wire, frozen=True):

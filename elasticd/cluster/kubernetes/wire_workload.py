@@ -5,7 +5,8 @@ Knows JSON shapes, of each as much as is used; knows nothing of what they mean.
 
 import msgspec
 
-from elasticd.cluster.kubernetes.wire import Labels, Metadata, ObjectMeta, Wire
+from elasticd.cluster.kubernetes.wire import Metadata, ObjectMeta
+from elasticd.cluster.kubernetes.wire_template import Labels, Wire
 
 
 class OwnedSpec(Wire, frozen=True):

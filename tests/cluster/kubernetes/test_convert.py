@@ -9,6 +9,7 @@ from elasticd.cluster.kubernetes.convert import scaled_workload, to_node, to_pod
 from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale
 from elasticd.cluster.kubernetes.wire_workload import WireWorkload
 from elasticd.model import Container, Node, Pod, Ref, Workload
+from elasticd.needs import Needs, Taint
 
 CPU = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
 FULL: dict[str, Any] = {
@@ -20,7 +21,7 @@ FULL: dict[str, Any] = {
         "uid": "u1",
         "resourceVersion": "5",
         "labels": {"app": "web"},
-        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "creationTimestamp": "1970-01-01T00:00:01Z",
         "managedFields": [{"manager": "x"}],
     },
     "spec": {
@@ -43,9 +44,14 @@ FULL: dict[str, Any] = {
 }
 
 
+def wire_pod(**changes: Any) -> WirePod:
+    """A full pod with other parts, as it is read."""
+    return msgspec.json.decode(msgspec.json.encode({**FULL, **changes}), type=WirePod)
+
+
 def pod_of(**changes: Any) -> Pod:
-    """A full pod with other parts."""
-    return to_pod(msgspec.convert({**FULL, **changes}, WirePod))
+    """The same in the model."""
+    return to_pod(wire_pod(**changes))
 
 
 def test_full_pod_keeps_what_judgement_needs() -> None:
@@ -64,6 +70,8 @@ def test_full_pod_keeps_what_judgement_needs() -> None:
         started=100.0,
         ready=True,
         ready_changed=120.0,
+        created=1.0,
+        needs=Needs(requests={"cpu": 0.3, "memory": 2.0**30}),
     )
 
 
@@ -91,10 +99,10 @@ def test_readiness_has_three_values(conditions: list[dict[str, str]] | None, rea
 
 
 def test_times_of_a_pod_are_moved_to_the_daemon_s_clock_but_none_that_is_missing() -> None:
-    full = to_pod(msgspec.convert(FULL, WirePod), 3600.0)
-    assert (full.started, full.ready_changed) == (3700.0, 3720.0)
-    bare = to_pod(msgspec.convert({**FULL, "status": {}}, WirePod), 3600.0)
-    assert (bare.started, bare.ready_changed) == (None, 0.0)
+    full = to_pod(wire_pod(), 3600.0)
+    assert (full.started, full.ready_changed, full.created) == (3700.0, 3720.0, 3601.0)
+    bare = to_pod(wire_pod(status={}, metadata={"name": "bare"}), 3600.0)
+    assert (bare.started, bare.ready_changed, bare.created) == (None, 0.0, 0.0)
 
 
 UNBOUND: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -113,8 +121,8 @@ SINCE = {"lastTransitionTime": "1970-01-01T00:02:00Z"}
     ],
 )
 def test_since_when_a_pod_waits_for_a_node(condition: dict[str, Any], node: str, waits: float | None) -> None:
-    wire = {**FULL, "spec": {"nodeName": node}, "status": {"phase": "Pending", "conditions": [condition]}}
-    assert to_pod(msgspec.convert(wire, WirePod), 10.0).waits == waits
+    found = wire_pod(spec={"nodeName": node}, status={"phase": "Pending", "conditions": [condition]})
+    assert to_pod(found, 10.0).waits == waits
 
 
 def test_bare_pod_has_no_start_and_no_containers() -> None:
@@ -128,15 +136,48 @@ def test_request_that_is_no_quantity_is_missing_and_not_zero() -> None:
 
 
 def test_equal_pods_share_their_labels_and_containers() -> None:
-    one, two = pod_of(), pod_of()
+    one, two = pod_of(), pod_of(metadata={**FULL["metadata"], "name": "web-2"})
     assert one.labels is two.labels
-    assert one.containers[0] is two.containers[0]
+    assert one.containers is two.containers
+    assert one.needs is two.needs
+
+
+CONTROLLER = {"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "owner"),
+    [
+        pytest.param(None, ("", "", ""), id="none"),
+        pytest.param([{**CONTROLLER, "controller": False}], ("", "", ""), id="no controller"),
+        pytest.param(
+            [{**CONTROLLER, "controller": None, "uid": "q"}, CONTROLLER], ("ReplicaSet", "web-1", "r"), id="one"
+        ),
+    ],
+)
+def test_owner_of_a_pod_is_its_controller(owners: Any, owner: tuple[str, str, str]) -> None:
+    assert pod_of(metadata={**FULL["metadata"], "ownerReferences": owners}).owner == owner
+
+
+def test_pod_of_a_file_on_its_node_is_marked_and_so_is_the_node_that_is_made_free_for_one() -> None:
+    meta = {**FULL["metadata"], "annotations": {"kubernetes.io/config.mirror": "hash", "elasticd.io/a": "b"}}
+    pod = pod_of(metadata=meta, status={"phase": "Pending", "nominatedNodeName": "n7"})
+    assert (pod.static, pod.nominated, pod.annotations) == (True, "n7", {"elasticd.io/a": "b"})
+    assert not pod_of().static
 
 
 def test_node_keeps_what_placement_needs() -> None:
     wire = {
-        "metadata": {"name": "n1", "uid": "u", "labels": {"zone": "a"}},
-        "spec": {"unschedulable": True, "taints": []},
+        "metadata": {
+            "name": "n1",
+            "uid": "u",
+            "labels": {"zone": "a"},
+            "annotations": {"elasticd.io/a": "b", "c": "d"},
+        },
+        "spec": {
+            "unschedulable": True,
+            "taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}, {"key": "x", "effect": "NoExecute"}],
+        },
         "status": {
             "allocatable": {"cpu": "3920m", "memory": "16Gi", "pods": "110"},
             "conditions": [{"type": "Ready", "status": "True"}],
@@ -144,7 +185,16 @@ def test_node_keeps_what_placement_needs() -> None:
     }
     node = to_node(msgspec.convert(wire, WireNode))
     amounts = {"cpu": 3.92, "memory": 2.0**34, "pods": 110.0}
-    assert node == Node("n1", "u", ready=True, unschedulable=True, labels={"zone": "a"}, allocatable=amounts)
+    assert node == Node(
+        "n1",
+        "u",
+        ready=True,
+        unschedulable=True,
+        labels={"zone": "a"},
+        allocatable=amounts,
+        taints=(Taint("gpu", "NoSchedule", "a"), Taint("x", "NoExecute")),
+        annotations={"elasticd.io/a": "b"},
+    )
 
 
 def test_node_without_conditions_is_not_ready() -> None:

@@ -1,0 +1,65 @@
+"""Evicts pods through the eviction API, which keeps their disruption budgets; never by deleting them.
+
+Knows how the API says no, in the version of policy that the server serves; knows nothing of who shall go or why.
+"""
+
+from functools import partial
+
+from elasticd.actions import Answer, Evict
+from elasticd.clock import Clock
+from elasticd.cluster.kubernetes.answers import failed, refused_by
+from elasticd.cluster.kubernetes.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.once import Allowed, Once, plainly
+from elasticd.cluster.kubernetes.pod_state import read_back
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+
+_SEVERAL = "more than one PodDisruptionBudget"
+_BUDGET = "DisruptionBudget"
+GONE = Answer("done", 404, "it was gone already", "NotFound")
+
+
+class Evictor:
+    """Evicts."""
+
+    def __init__(self, session: Session, discovery: Discovery, once: Once, clock: Clock) -> None:
+        self._session, self._discovery, self._once, self._clock = session, discovery, once, clock
+
+    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+        """Let the pod be evicted, if it still is the one that was judged."""
+        try:
+            version = await self._discovery.body_of("v1", "pods/eviction")
+        except ApiError as error:
+            return refused_by(error)
+        if version is None:
+            return failed(404, "the API server has no pods/eviction")
+        return await self._once.send(_eviction(action, version), allowed, partial(self._look, action), _refused)
+
+    async def _look(self, action: Evict, lost: ApiError) -> Answer | None:
+        try:
+            found = await read_back(self._session, self._clock, action.workload)
+        except ApiError:
+            return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
+        if found is None or found.uid != action.uid or found.deleted:
+            return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
+        return None
+
+
+def _eviction(action: Evict, version: str) -> Request:
+    ref = action.workload
+    body = {
+        "apiVersion": version,
+        "kind": "Eviction",
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+        "deleteOptions": {"preconditions": {"uid": action.uid}},
+    }
+    path = PODS.path(ref.namespace, ref.name, "eviction")
+    return Request(verb="create", path=path, resource="pods/eviction", body=encode(body))
+
+
+def _refused(error: ApiError) -> Answer:
+    """A budget that forbids it says so with the status of a busy server, and several budgets with that of a fault."""
+    if error.code == 429 and (_BUDGET in error.causes or "disruption budget" in error.message):
+        return Answer("refused", 429, error.message, "Budget")
+    if error.code == 500 and _SEVERAL in error.message:
+        return Answer("refused", 500, error.message, "Budgets")
+    return GONE if error.code == 404 else plainly(error)

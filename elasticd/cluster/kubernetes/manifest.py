@@ -1,0 +1,61 @@
+"""The manifest from which a pod that has no controller is made anew.
+
+Knows what the API server puts into a pod by itself, and refuses or puts in again when the pod is created; knows nothing
+of HTTP or of why a pod is made anew.
+"""
+
+from typing import Any
+
+RESTORED = "elasticd.io/restored-from"
+"""Annotation of a pod that was made anew: the UID of the one before it."""
+
+RESUMED = "elasticd.io/resumed"
+"""Annotation of a pod that was made anew: when the one before it was evicted, in seconds since the epoch."""
+
+_KEPT = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
+# Of a priority only its class: the server works out the rest, and refuses what differs.
+_LEFT_OUT = frozenset(("nodeName", "priority", "preemptionPolicy", "ephemeralContainers"))
+_TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
+    """What creates a pod like this one, on no node, evicted at that time (seconds since the epoch)."""
+    old = pod["metadata"]
+    meta = {key: old[key] for key in _KEPT if old.get(key)}
+    meta["annotations"] = {**meta.get("annotations", {}), RESTORED: old["uid"], RESUMED: f"{at:.3f}"}
+    spec = {key: value for key, value in pod["spec"].items() if key not in _LEFT_OUT}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _without_tokens(spec)}
+
+
+def tried(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The same under a name that is free, to see whether it would be created."""
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "name"}
+    return {**manifest, "metadata": {**meta, "generateName": f"{manifest['metadata']['name'][:200]}-"}}
+
+
+def _without_tokens(spec: dict[str, Any]) -> dict[str, Any]:
+    """Without the volume of the service account's token, which the server adds by a name of its own to each pod."""
+    names = {one["name"] for one in spec.get("volumes") or () if _is_token(one)}
+    if not names:
+        return spec
+    found = {**spec, "volumes": [one for one in spec["volumes"] if one["name"] not in names]}
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            found[kind] = [_unmounted(container, names) for container in spec[kind]]
+    return found
+
+
+def _is_token(volume: dict[str, Any]) -> bool:
+    name = volume["name"]
+    if name.startswith("kube-api-access-"):
+        return "projected" in volume
+    return "-token-" in name and "secret" in volume  # before Kubernetes 1.21
+
+
+def _unmounted(container: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    mounts = [
+        one
+        for one in container.get("volumeMounts") or ()
+        if one["name"] not in names or one.get("mountPath") != _TOKENS
+    ]
+    return {**container, "volumeMounts": mounts}

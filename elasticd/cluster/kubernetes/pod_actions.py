@@ -1,0 +1,87 @@
+"""Carries out what is decided about pods' places, and makes it known before the watch tells of it.
+
+Knows what must still hold of a node when a pod's turn has come, and what follows from an answer; knows no wire format.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from elasticd.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
+from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict
+from elasticd.cluster.kubernetes.bind import Binder
+from elasticd.cluster.kubernetes.once import Allowed
+from elasticd.cluster.kubernetes.store import NodeStore, PodStore
+from elasticd.needs import Taint
+
+CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
+TERMINATING = Answer("done", 0, "it is being deleted already", "Terminating")
+
+
+class Evicts(Protocol):
+    """Who evicts pods, or evicts them and makes them anew."""
+
+    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+        """Let a pod be evicted, once."""
+
+
+class PodActions:
+    """Binds, evicts and nominates; `leading` is asked before each write, `tell` is given what is said of it."""
+
+    def __init__(
+        self,
+        stores: tuple[PodStore, NodeStore],
+        binder: Binder,
+        evicts: tuple[Evicts, Evicts],
+        leading: Callable[[], bool],
+        tell: Callable[[Announce], None],
+    ) -> None:
+        """`evicts`: who evicts a pod that has a controller, and one that has none and shall come back."""
+        (self._pods, self._nodes), self._binder = stores, binder
+        (self._evictor, self._restorer), self._leading, self._tell = evicts, leading, tell
+
+    async def act(self, action: Bind | Evict | Nominate) -> Answer:
+        """Do it, once, if what it was judged on still holds."""
+        match action:
+            case Bind():
+                return await self._bind(action)
+            case Evict():
+                return await self._evict(action)
+            case Nominate():
+                answer = await self._binder.nominate(action, self._allowed)
+                if answer.result == "done":
+                    self._pods.assume(action.workload, action.uid, nominated=action.node)
+                return answer
+
+    def _allowed(self) -> Answer | None:
+        return None if self._leading() else NOT_LEADING
+
+    async def _bind(self, action: Bind) -> Answer:
+        answer = await self._binder.bind(action, lambda: self._allowed() or self._unfit(action))
+        if answer.result == "done":
+            self._pods.assume(action.workload, action.uid, node=action.node, waits=None)
+        return answer
+
+    def _unfit(self, action: Bind) -> Answer | None:
+        """A node may vanish, fail or be cordoned while a pod waits for its turn to be bound to it."""
+        node, pod = self._nodes.get(action.node), self._pods.get(action.workload.namespace, action.workload.name)
+        if node is None:
+            return conflict(0, f"{action.node} is gone")
+        taints = [CORDONED] if node.unschedulable else []
+        if not node.ready:
+            taints.append(NOT_READY)
+        if pod is None or pod.uid != action.uid or not pod.needs.tolerates(taints):
+            return None
+        return conflict(0, f"{action.node} is {'not ready' if not node.ready else 'cordoned'}")
+
+    async def _evict(self, action: Evict) -> Answer:
+        known = self._pods.get(action.workload.namespace, action.workload.name)
+        if known is not None and known.uid == action.uid and known.deleted:
+            return TERMINATING
+        evicts = self._restorer if action.restore else self._evictor
+        answer = await evicts.evict(action, self._allowed)
+        if answer.result == "done" and answer.reason == "":
+            self._pods.assume(action.workload, action.uid, deleted=True)
+            reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
+            self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
+        return answer

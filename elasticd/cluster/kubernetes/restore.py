@@ -1,0 +1,148 @@
+"""Evicts pods that have no controller, and makes each anew under its own name: none is lost, whatever ends when.
+
+What a pod is made from is written into the cluster first; what is then to be done follows from what is found, see
+course. Knows what must hold before a pod is evicted, and who goes on after that; knows nothing of who shall go.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from elasticd.actions import Answer, Evict
+from elasticd.clock import Clock
+from elasticd.cluster.kubernetes.answers import conflict, refused_by, spent
+from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.convert import MIRROR
+from elasticd.cluster.kubernetes.course import Course, creation
+from elasticd.cluster.kubernetes.evict import Evictor
+from elasticd.cluster.kubernetes.manifest import remade, tried
+from elasticd.cluster.kubernetes.once import Allowed
+from elasticd.cluster.kubernetes.pod_state import PodState, read_pod
+from elasticd.cluster.kubernetes.restorations import Records, Restoration
+from elasticd.cluster.kubernetes.session import ApiError, Session, encode
+
+AGAIN = 30.0
+"""Seconds between two looks for records that others have left."""
+
+
+class Restorer:
+    """Evicts and makes anew. What follows an eviction goes on in the background, and `run` takes up what is left."""
+
+    def __init__(self, session: Session, budget: Budget, clock: Clock, evictor: Evictor, records: Records) -> None:
+        self._session, self._budget, self._clock = session, budget, clock
+        self._evictor, self._records = evictor, records
+        self._courses: dict[str, Course] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._preparing: set[str] = set()
+        self._fault = ""
+        self.patience = 30.0
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, in a line for each pod; empty when nothing is."""
+        return "; ".join(filter(None, [self._fault, *[one.fault for one in self._courses.values()]]))
+
+    async def close(self) -> None:
+        """Stop; what is not finished is written down."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+        """Let the pod be evicted, if it would come back."""
+        if action.uid in self._courses or action.uid in self._preparing:
+            return Answer("refused", 0, "it is being made anew already", "UnderWay")
+        self._preparing.add(action.uid)
+        try:
+            found = await self._prepare(action, allowed)
+            if isinstance(found, Answer):
+                return found
+            answer = await self._evictor.evict(action, allowed)
+            evicted = answer.result == "done" and not answer.reason
+            unsure = answer.result == "failed" and (answer.code == 0 or answer.code >= 500)
+            if evicted or unsure:
+                self._begin(found, evicted=evicted)
+            else:
+                with contextlib.suppress(ApiError):  # a record that stays is found later, and nothing has been done
+                    await self._records.remove(found)
+            return answer
+        finally:
+            self._preparing.discard(action.uid)
+
+    async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
+        """Write down what the pod is made from, once the server has said that it would create it."""
+        try:
+            found = await read_pod(self._session, action.workload)
+        except ApiError as error:
+            return refused_by(error)
+        pod: Any = None if found is None else msgspec.json.decode(found.body)
+        if stop := _unfit(action, found, pod):
+            return stop
+        manifest = remade(pod, self._clock.now())
+        one = Restoration(action.workload, action.uid, encode(manifest).decode())
+        trial = creation(one.pod, encode(tried(manifest)), dryRun="All")
+        for write in (partial(self._session.send, trial), partial(self._records.write, one)):
+            if stop := await self._written(write, allowed):
+                return stop
+        return one
+
+    async def _written(self, write: Callable[[], Awaitable[object]], allowed: Allowed) -> Answer | None:
+        if not await self._budget.take(self.patience):
+            return spent(f"the write budget is spent for the next {self.patience:g} s")
+        if stop := allowed():
+            return stop
+        try:
+            await write()
+        except ApiError as error:
+            self._budget.pause(error.quiet)
+            return Answer("refused", error.code, f"it might not come back: {error}", "NotRestorable")
+        return None
+
+    async def run(self, leading: Callable[[], bool]) -> None:
+        """Take up, for ever, what was begun and not finished, by whomever; while this daemon leads."""
+        while True:
+            if leading():
+                await self._look()
+            await self._clock.sleep_until(self._clock.now() + (AGAIN if leading() else 1.0))
+
+    async def _look(self) -> None:
+        try:
+            found = await self._records.all()
+        except ApiError as error:
+            self._fault = f"what has yet to be made anew cannot be looked for: {error}"
+            return
+        self._fault = ""
+        for one in found:
+            if one.uid not in self._courses and one.uid not in self._preparing:
+                self._begin(one, evicted=False)
+
+    def _begin(self, one: Restoration, *, evicted: bool) -> None:
+        course = Course(one, self._session, self._budget, self._clock, self._records, evicted=evicted)
+        self._courses[one.uid] = course
+        task = asyncio.create_task(self._follow(course), name=one.name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _follow(self, course: Course) -> None:
+        try:
+            await course.run()
+        finally:
+            del self._courses[course.one.uid]
+
+
+def _unfit(action: Evict, found: PodState | None, pod: Any) -> Answer | None:
+    """Why it is not made anew."""
+    if found is None or found.uid != action.uid:
+        return conflict(404, "it is gone")
+    if found.deleted:
+        return conflict(409, "it is being deleted")
+    if any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ()):
+        return conflict(409, "it has a controller, which makes another")
+    if MIRROR in found.annotations:
+        return conflict(409, "a kubelet runs it from a file")
+    return None

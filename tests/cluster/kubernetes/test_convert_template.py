@@ -1,0 +1,266 @@
+"""What a pod asks of its node, from the wire to the model: what counts, and what is told of the rest."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from elasticd.cluster.kubernetes.convert import to_pod
+from elasticd.cluster.kubernetes.wire import Codec, WirePod
+from elasticd.model import Pod
+from elasticd.needs import Disk, Expression, Needs, Port, Repel, Term, Toleration
+
+
+def pod_of(meta: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    """A pod of this spec."""
+    wire = {"metadata": {"name": "p", "namespace": "shop", "uid": "u", **(meta or {})}, "spec": spec}
+    return to_pod(msgspec.json.decode(msgspec.json.encode(wire), type=WirePod))
+
+
+def container(name: str = "main", **requests: str) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": requests}}
+
+
+def volume(**kind: Any) -> dict[str, Any]:
+    return {"volumes": [{"name": "v", **kind}]}
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def nodes(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
+def pods(kind: str, *terms: dict[str, Any], how: str = REQUIRED) -> dict[str, Any]:
+    return {"affinity": {kind: {how: list(terms)}}}
+
+
+APART = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "labelSelector": {}}
+RULE = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
+NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+WEB = Expression("app", "In", ("web",))
+HOST = "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({"schedulerName": "elasticd"}, {"scheduler": "elasticd"}, id="scheduler"),
+        pytest.param({"restartPolicy": "OnFailure"}, {"restart": "OnFailure"}, id="restart policy"),
+        pytest.param({"restartPolicy": "Sometimes"}, {"restart": "Always"}, id="restart policy of a later Kubernetes"),
+        pytest.param(
+            {"priority": 1000, "priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
+            {"priority": 1000, "priority_class": "high"},
+            id="priority",
+        ),
+        pytest.param({"preemptionPolicy": "Never"}, {"preempts": False}, id="does not preempt"),
+        pytest.param({"terminationGracePeriodSeconds": 0}, {"grace": 0.0}, id="no grace"),
+        pytest.param({"terminationGracePeriodSeconds": 3600}, {"grace": 3600.0}, id="a long grace"),
+        pytest.param({"nodeSelector": {"zone": "a"}}, {"selector": {"zone": "a"}}, id="node selector"),
+        pytest.param({"nodeSelector": None, "tolerations": None, "volumes": None, "affinity": None}, {}, id="nulls"),
+        pytest.param(
+            nodes({"matchExpressions": [RULE]}, {"matchFields": [NAME]}),
+            {
+                "affinity": (
+                    Term((Expression("disk", "In", ("ssd", "nvme")),)),
+                    Term(fields=(Expression("metadata.name", "In", ("n1",)),)),
+                )
+            },
+            id="required node affinity",
+        ),
+        pytest.param(nodes(), {"affinity": ()}, id="required terms of which none can hold"),
+        pytest.param(
+            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {}}]}}}, {}, id="preferred only"
+        ),
+        pytest.param(
+            {"tolerations": [{"operator": "Exists"}, {"key": "gpu", "value": "a", "effect": "NoSchedule"}]},
+            {"tolerations": (Toleration(operator="Exists"), Toleration("gpu", "Equal", "a", "NoSchedule"))},
+            id="tolerations",
+        ),
+        pytest.param(
+            {"tolerations": [{"key": "level", "operator": "Gt", "value": "5"}]}, {}, id="toleration nobody here knows"
+        ),
+        pytest.param({"schedulingGates": [{"name": "g"}]}, {"gated": True}, id="scheduling gate"),
+        pytest.param({"schedulingGates": []}, {}, id="no scheduling gate left"),
+        pytest.param(volume(emptyDir={"medium": "Memory"}), {"local": True}, id="empty folder"),
+        pytest.param(volume(hostPath={"path": "/x"}), {"local": True}, id="folder of the node"),
+        pytest.param(volume(configMap={"name": "x"}), {}, id="a volume that does not matter"),
+        pytest.param(volume(csi={"driver": "secrets-store.csi.k8s.io"}), {}, id="inline CSI volume"),
+        pytest.param(
+            volume(gcePersistentDisk={"pdName": "d", "readOnly": True}),
+            {"disks": (Disk("GCE disk", "d", read_only=True, shareable=True),)},
+            id="GCE disk",
+        ),
+        pytest.param(
+            volume(awsElasticBlockStore={"volumeID": "d", "readOnly": True}),
+            {"disks": (Disk("AWS disk", "d", read_only=True),)},
+            id="AWS disk",
+        ),
+        pytest.param(
+            volume(iscsi={"iqn": "d", "targetPortal": "x"}),
+            {"disks": (Disk("iSCSI disk", "d", shareable=True),)},
+            id="iSCSI disk",
+        ),
+        pytest.param(
+            volume(rbd={"monitors": ["a", "b"], "image": "i"}),
+            {"disks": (Disk("RBD image", "a/rbd/i", shareable=True), Disk("RBD image", "b/rbd/i", shareable=True))},
+            id="RBD image, by each monitor",
+        ),
+    ],
+)
+def test_what_a_pod_needs(spec: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert pod_of(**spec).needs == Needs(**expected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "unsupported"),
+    [
+        pytest.param(
+            {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}]},
+            ("topology spread constraints",),
+            id="topology spread",
+        ),
+        pytest.param(
+            {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]},
+            (),
+            id="topology spread as a wish",
+        ),
+        pytest.param(pods("podAffinity", APART), ("inter-pod affinity",), id="inter-pod affinity"),
+        pytest.param(pods("podAntiAffinity", APART), ("inter-pod anti-affinity",), id="inter-pod anti-affinity"),
+        pytest.param(
+            pods("podAffinity", {"weight": 1, "podAffinityTerm": APART}, how=PREFERRED), (), id="affinity as a wish"
+        ),
+        pytest.param(
+            pods("podAntiAffinity", {"weight": 1, "podAffinityTerm": APART}, how=PREFERRED), (), id="apart as a wish"
+        ),
+        pytest.param(
+            nodes({"matchExpressions": [{**RULE, "operator": "Near"}]}),
+            ("operators of its node affinity",),
+            id="an operator of a later Kubernetes",
+        ),
+        pytest.param({"resourceClaims": [{"name": "gpu"}]}, ("resource claims",), id="resource claims"),
+        pytest.param(
+            volume(persistentVolumeClaim={"claimName": "c"}), ("persistent volume claims",), id="persistent volume"
+        ),
+        pytest.param(volume(ephemeral={}), ("persistent volume claims",), id="ephemeral volume"),
+        pytest.param(volume(azureDisk={}), ("volumes of a limited number",), id="volume with an attach limit"),
+        pytest.param({"workloadRef": {"name": "g"}}, ("groups of pods that start together",), id="gang of 1.35"),
+        pytest.param({"schedulingGroup": {"podGroupName": "g"}}, ("groups of pods that start together",), id="gang"),
+        pytest.param(
+            {"resourceClaims": [{"name": "gpu"}], **volume(persistentVolumeClaim={})},
+            ("resource claims", "persistent volume claims"),
+            id="several",
+        ),
+    ],
+)
+def test_what_elasticd_does_not_know_is_told_in_words(spec: dict[str, Any], unsupported: tuple[str, ...]) -> None:
+    found = pod_of(**spec).needs
+    assert found.unsupported == unsupported
+    assert found.claims == ("persistent volume claims" in unsupported)
+
+
+@pytest.mark.parametrize(
+    ("spec", "requests"),
+    [
+        pytest.param({"containers": [container(cpu="100m"), container("b", cpu="1")]}, {"cpu": 1.1}, id="the sum"),
+        pytest.param(
+            {"containers": [container(cpu="1")], "initContainers": [container("i", cpu="3", memory="1Gi")]},
+            {"cpu": 3.0, "memory": 2.0**30},
+            id="an init container that takes more",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu="1")],
+                "initContainers": [
+                    {**container("s", cpu="500m"), "restartPolicy": "Always"},
+                    container("i", cpu="2"),
+                ],
+            },
+            {"cpu": 2.5},
+            id="a sidecar beside an init container",
+        ),
+        pytest.param({"containers": [container(cpu="1")], "overhead": {"cpu": "250m"}}, {"cpu": 1.25}, id="overhead"),
+        pytest.param(
+            {"containers": [container(cpu="1", memory="1Gi")], "resources": {"requests": {"cpu": "4"}}},
+            {"cpu": 4.0, "memory": 2.0**30},
+            id="the pod as a whole",
+        ),
+        pytest.param({"containers": [container(cpu="much", memory="5")]}, {"memory": 5.0}, id="no quantity"),
+        pytest.param({"containers": [{"name": "bare"}]}, {}, id="says nothing"),
+    ],
+)
+def test_requests_are_counted_as_a_scheduler_does(spec: dict[str, Any], requests: dict[str, float]) -> None:
+    pod = pod_of(**spec)
+    assert pod.needs.requests == pytest.approx(requests)
+    assert pod.counted == pytest.approx(requests)
+
+
+def test_ports_of_the_node_are_those_of_containers_and_sidecars_with_address_and_protocol() -> None:
+    def with_ports(name: str, *ports: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"name": name, "ports": list(ports), **more}
+
+    http, dns = {"containerPort": 80, "hostPort": 8080}, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}
+    found = pod_of(
+        containers=[with_ports("a", http, {"containerPort": 90}), with_ports("b", dns)],
+        initContainers=[
+            with_ports("once", {"hostPort": 1}),
+            with_ports("mesh", {"hostPort": 15}, restartPolicy="Always"),
+        ],
+    )
+    assert found.needs.ports == (Port(8080), Port(53, "UDP", "10.0.0.1"), Port(15))
+
+
+@pytest.mark.parametrize(
+    ("term", "repel"),
+    [
+        pytest.param(APART, Repel(HOST, (WEB,)), id="its own namespace"),
+        pytest.param({**APART, "namespaces": ["a", "b"]}, Repel(HOST, (WEB,), ("a", "b")), id="named namespaces"),
+        pytest.param({**APART, "namespaceSelector": {}}, Repel(HOST, (WEB,), None), id="all namespaces"),
+        pytest.param(
+            {**APART, "namespaceSelector": {"matchLabels": {"a": "b"}}, "namespaces": ["c"]},
+            Repel(HOST, (WEB,), None),
+            id="namespaces by labels that are not read",
+        ),
+        pytest.param({"topologyKey": "zone"}, Repel("zone", None), id="selects none"),
+        pytest.param({"topologyKey": "zone", "labelSelector": {}}, Repel("zone", ()), id="selects all"),
+        pytest.param(
+            {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
+            Repel("zone", (Expression("app", "Exists"),)),
+            id="by expression",
+        ),
+    ],
+)
+def test_pods_that_a_pod_keeps_away_are_known(term: dict[str, Any], repel: Repel) -> None:
+    assert pod_of(**pods("podAntiAffinity", term)).needs.repels == (repel,)
+
+
+DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}
+
+
+def test_pods_of_a_daemon_set_on_their_nodes_share_one_record_though_each_names_its_node() -> None:
+    def own(node: str, **more: Any) -> Pod:
+        return pod_of(DAEMON, **nodes({"matchFields": [{**NAME, "values": [node]}]}), **more)
+
+    assert own("n1", nodeName="n1").needs is own("n2", nodeName="n2").needs
+    assert own("n1", nodeName="n1").needs.affinity is None
+    pending = own("n1").needs.affinity
+    assert pending == (Term(fields=(Expression("metadata.name", "In", ("n1",)),)),)
+
+
+def test_token_volume_of_a_name_by_chance_makes_no_other_record() -> None:
+    def with_token(suffix: str) -> Needs:
+        return pod_of(volumes=[{"name": f"kube-api-access-{suffix}", "projected": {"sources": []}}]).needs
+
+    assert with_token("x7k2p") is with_token("q9z4m")
+
+
+def test_pod_whose_requests_are_unreadable_costs_only_itself() -> None:
+    bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"containers": [{"name": "a", "resources": 3}]}}
+    good = {"metadata": {"name": "good", "namespace": "shop"}, "spec": {}}
+    body = msgspec.json.encode({"metadata": {"resourceVersion": "4"}, "items": [bad, good]})
+    _, found, faults = Codec(WirePod, to_pod).page(body)
+    assert ([one.name for one in found], [meta.name for meta, _ in faults]) == (["good"], ["bad"])

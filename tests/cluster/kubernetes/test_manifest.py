@@ -1,0 +1,102 @@
+"""The manifest of a pod that is made anew: what is kept, and what the server puts in by itself."""
+
+from typing import Any
+
+import pytest
+
+from elasticd.cluster.kubernetes.manifest import remade, tried
+
+TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def container(name: str, *mounts: tuple[str, str]) -> dict[str, Any]:
+    return {"name": name, "image": "i", "volumeMounts": [{"name": one, "mountPath": path} for one, path in mounts]}
+
+
+def pod(token: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod as the API server shows it."""
+    data = ("data", "/data")
+    return {
+        "metadata": {
+            "name": "batch",
+            "generateName": "batch-",
+            "namespace": "shop",
+            "uid": "u",
+            "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "batch"},
+            "annotations": {"note": "x"},
+            "ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "c"}],
+            "managedFields": [{"manager": "kubectl"}],
+        },
+        "spec": {
+            "schedulerName": "elasticd",
+            "restartPolicy": "OnFailure",
+            "nodeName": "n1",
+            "priority": 7,
+            "priorityClassName": "low",
+            "preemptionPolicy": "PreemptLowerPriority",
+            "ephemeralContainers": [container("debug")],
+            "containers": [container("main", data, (token["name"], TOKENS))],
+            "initContainers": [container("once", (token["name"], TOKENS))],
+            "volumes": [{"name": "data", "emptyDir": {}}, token],
+            **spec,
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+PROJECTED = {"name": "kube-api-access-x7k2p", "projected": {"sources": []}}
+SECRET = {"name": "default-token-abcde", "secret": {"secretName": "default-token-abcde"}}
+
+
+@pytest.mark.parametrize("token", [PROJECTED, SECRET], ids=["since 1.21", "before"])
+def test_what_the_server_put_in_is_left_out(token: dict[str, Any]) -> None:
+    assert remade(pod(token), 1234.5) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "batch",
+            "namespace": "shop",
+            "labels": {"app": "batch"},
+            "annotations": {"note": "x", "elasticd.io/restored-from": "u", "elasticd.io/resumed": "1234.500"},
+            "ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "c"}],
+        },
+        "spec": {
+            "schedulerName": "elasticd",
+            "restartPolicy": "OnFailure",
+            "priorityClassName": "low",
+            "containers": [container("main", ("data", "/data"))],
+            "initContainers": [container("once")],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        pytest.param({"name": "my-token-store", "emptyDir": {}}, id="a folder"),
+        pytest.param({"name": "tokens", "projected": {"sources": []}}, id="a projection of its own"),
+    ],
+)
+def test_what_the_pod_itself_asks_for_is_kept(volume: dict[str, Any]) -> None:
+    found = pod(volume)
+    made = remade(found, 0.0)
+    assert [made["spec"][key] for key in ("volumes", "containers")] == [
+        found["spec"][key] for key in ("volumes", "containers")
+    ]
+
+
+def test_a_pod_that_was_made_anew_once_is_made_anew_again() -> None:
+    first = remade(pod(SECRET), 1.0)
+    second = {**first, "metadata": {**first["metadata"], "uid": "v"}}
+    noted = remade(second, 2.0)["metadata"]["annotations"]
+    assert noted == {"note": "x", "elasticd.io/restored-from": "v", "elasticd.io/resumed": "2.000"}
+
+
+def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
+    manifest = remade(pod(SECRET), 1.0)
+    trial = tried(manifest)
+    assert trial["metadata"].pop("generateName") == "batch-"
+    assert {**trial, "metadata": {**trial["metadata"], "name": "batch"}} == manifest

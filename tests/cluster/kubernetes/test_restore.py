@@ -1,0 +1,350 @@
+"""Pods without a controller are evicted and made anew: exactly one is there in the end, whatever is lost or killed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from elasticd.actions import Answer, Evict
+from elasticd.cluster.kubernetes import course
+from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.discovery import Discovery
+from elasticd.cluster.kubernetes.evict import Evictor
+from elasticd.cluster.kubernetes.once import Once
+from elasticd.cluster.kubernetes.restorations import Records
+from elasticd.cluster.kubernetes.restore import Restorer
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.model import Ref
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status, until
+from tests.cluster.kubernetes.test_evict import served
+
+PODS = "/api/v1/namespaces/shop/pods"
+POD = f"{PODS}/batch"
+RECORDS = "/api/v1/namespaces/home/configmaps"
+RECORD = f"{RECORDS}/elasticd-restore-u"
+ACTION = Evict(Ref("shop", "Pod", "batch", "v1"), "u", "n1", "gives way", restore=True)
+SPEC = {"schedulerName": "elasticd", "restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "i"}]}
+TAKEN = status(409, "AlreadyExists", "it exists")
+NONE = status(404, "NotFound", "none")
+
+
+def running(uid: str = "u", **meta: Any) -> dict[str, Any]:
+    """The pod, on its node."""
+    named = {"name": "batch", "namespace": "shop", "uid": uid, "labels": {"app": "batch"}, **meta}
+    return {"metadata": named, "spec": {**SPEC, "nodeName": "n1"}}
+
+
+class Server:
+    """A scripted server that keeps the pod and its record. Each write and read is a step; a fault may be set for one.
+
+    An evicted pod ends after it was read twice.
+    """
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.pod: dict[str, Any] | None = running()
+        self.records: dict[str, Any] = {}
+        self.steps: list[str] = []
+        self.created: list[dict[str, Any]] = []
+        self.evictions = 0
+        self.fault: Callable[[int, str], str] = lambda step, what: ""
+        """For each step: empty, or lost, undone, killed before or killed after it was carried out."""
+        self.killed = asyncio.Event()
+        self._reads_left = 2
+        api.on("GET", "/api/v1", served("v1"))
+        for method, path, do in (
+            ("GET", POD, self._read),
+            ("POST", PODS, self._create),
+            ("POST", f"{POD}/eviction", self._evict),
+            ("POST", RECORDS, self._write),
+            ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
+            ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
+            ("DELETE", RECORD, self._forget),
+        ):
+            api.on(method, path, self._step(do))
+
+    def _step(self, do: Callable[[], Any]) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            what = f"{request.method} {request.path.rpartition('/')[2]}"
+            if request.query.get("dryRun"):
+                what += " dry"
+            self.steps.append(what)
+            fault = self.fault(len(self.steps) - 1, what)
+            reply = None if fault in ("undone", "killed before") else do()
+            if fault.startswith("killed"):
+                self.killed.set()
+                await asyncio.Event().wait()
+            if fault in ("undone", "lost"):
+                return await drop(request)
+            said = reply if isinstance(reply, Say) else Say(200, reply)
+            return web.json_response(said.body, status=said.code)
+
+        return handle
+
+    def _read(self) -> Any:
+        if self.pod is not None and "deletionTimestamp" in self.pod["metadata"]:
+            self._reads_left -= 1
+            if self._reads_left < 0:
+                self.pod = None
+        return self.pod or NONE
+
+    def _create(self) -> Any:
+        seen = self.api.seen[-1]
+        if seen.query.get("dryRun") == "All":
+            return seen.body
+        if self.pod is not None:
+            return TAKEN
+        self.created.append(seen.body)
+        self.pod = {**seen.body, "metadata": {**seen.body["metadata"], "uid": f"new-{len(self.created)}"}}
+        return self.pod
+
+    def _evict(self) -> Any:
+        if self.pod is None or self.pod["metadata"]["uid"] != "u":
+            return status(409, "Conflict", "UID in precondition")
+        self.evictions += 1
+        self.pod = running(deletionTimestamp="2026-01-01T00:00:00Z")
+        return {"kind": "Status", "status": "Success"}
+
+    def _write(self) -> Any:
+        body = self.api.seen[-1].body
+        if body["metadata"]["name"] in self.records:
+            return TAKEN
+        self.records[body["metadata"]["name"]] = body
+        return body
+
+    def _forget(self) -> Any:
+        return {} if self.records.pop("elasticd-restore-u", None) else NONE
+
+    def made_anew(self) -> bool:
+        """The pod was made anew, as it was, and nothing is left to do."""
+        if self.pod is None or self.records or self.pod["metadata"]["uid"] != "new-1":
+            return False
+        noted = self.pod["metadata"]["annotations"]
+        return self.pod["spec"] == SPEC and noted["elasticd.io/restored-from"] == "u" and len(self.created) == 1
+
+    def untouched(self) -> bool:
+        """The pod is as it was, and nothing is left to do."""
+        return self.pod == running() and not self.records
+
+
+@pytest.fixture
+def server(api: FakeApi) -> Server:
+    return Server(api)
+
+
+@pytest.fixture(autouse=True)
+def _short_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course, "QUIET", 4.0)
+
+
+@asynccontextmanager
+async def daemon(session: Session, clock: HurriedClock, *, resumes: bool = False) -> AsyncIterator[Restorer]:
+    """A daemon, until it stops or is killed."""
+    budget = Budget(clock, 10_000, 1000)
+    evictor = Evictor(session, Discovery(session), Once(session, budget), clock)
+    restorer = Restorer(session, budget, clock, evictor, Records(session, "home"))
+    task = asyncio.create_task(restorer.run(lambda: True)) if resumes else None
+    try:
+        yield restorer
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await restorer.close()
+
+
+def granted() -> None:
+    """It may be written."""
+
+
+async def test_a_pod_is_tried_written_down_evicted_waited_for_and_created(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        assert await one.evict(ACTION, granted) == Answer("done", 201)
+        await until(server.made_anew)
+    assert server.steps[:4] == ["GET batch", "POST pods dry", "POST configmaps", "POST eviction"]
+    assert [step for step in server.steps[4:] if not step.startswith("GET")] == [
+        "POST configmaps",  # once more, in case it was thought to be of no use
+        "POST pods",
+        "DELETE elasticd-restore-u",
+    ]
+    trial = next(seen.body for seen in server.api.asked("POST", PODS) if seen.query)
+    assert "name" not in trial["metadata"]
+    assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
+
+
+STEPS = 11
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("step", range(STEPS))
+async def test_a_daemon_killed_at_any_step_leaves_to_the_next_exactly_one_pod(
+    server: Server, session: Session, clock: HurriedClock, step: int, moment: str
+) -> None:
+    server.fault = lambda number, _: f"killed {moment}" if number == step else ""
+    async with daemon(session, clock) as first:
+        task = asyncio.create_task(first.evict(ACTION, granted))
+        await until(server.killed.is_set)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    async with daemon(session, clock, resumes=True):
+        await until(lambda: server.made_anew() if server.evictions else server.untouched())
+    assert server.evictions <= 1
+
+
+@pytest.mark.parametrize("fault", ["lost", "undone"])
+@pytest.mark.parametrize("step", range(STEPS))
+async def test_a_lost_reply_at_any_step_ends_with_exactly_one_pod(
+    server: Server, session: Session, clock: HurriedClock, step: int, fault: str
+) -> None:
+    server.fault = lambda number, _: fault if number == step else ""
+    async with daemon(session, clock, resumes=True) as one:
+        server.steps.clear()
+        answer = await one.evict(ACTION, granted)
+        await until(lambda: server.made_anew() if server.evictions else server.untouched())
+    assert (answer.result == "done") == bool(server.evictions)
+    assert server.evictions <= 1
+
+
+async def test_all_steps_are_killed_and_lost_in_turn(server: Server, session: Session, clock: HurriedClock) -> None:
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
+    assert len(server.steps) == STEPS
+
+
+async def test_two_daemons_that_both_go_on_make_one_pod(server: Server, session: Session, clock: HurriedClock) -> None:
+    async with daemon(session, clock) as old, daemon(session, clock, resumes=True):
+        assert (await old.evict(ACTION, granted)).result == "done"
+        await until(server.made_anew)
+        await asyncio.sleep(0.1)
+    assert server.made_anew()
+
+
+async def test_a_record_that_was_removed_before_the_eviction_came_is_written_again(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """Another daemon took over, waited, and saw a pod that nobody evicted: then the eviction came all the same."""
+
+    def taken_away(step: int, what: str) -> str:
+        if what == "POST eviction":
+            server.records.clear()
+        return ""
+
+    server.fault = taken_away
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(server.made_anew)
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        pytest.param(None, "NotFound", id="gone"),
+        pytest.param(running("v"), "NotFound", id="another of that name"),
+        pytest.param(running(deletionTimestamp="2026-01-01T00:00:00Z"), "Conflict", id="being deleted"),
+        pytest.param(
+            running(ownerReferences=[{"kind": "Job", "name": "j", "uid": "j", "controller": True}]),
+            "Conflict",
+            id="a controller makes another",
+        ),
+        pytest.param(running(annotations={"kubernetes.io/config.mirror": "h"}), "Conflict", id="of a kubelet's file"),
+    ],
+)
+async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
+    server: Server, session: Session, clock: HurriedClock, pod: dict[str, Any] | None, reason: str
+) -> None:
+    server.pod = pod
+    async with daemon(session, clock) as one:
+        answer = await one.evict(ACTION, granted)
+    assert (answer.result, answer.reason) == ("conflict", reason)
+    assert server.steps == ["GET batch"]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "told"),
+    [
+        pytest.param(PODS, status(403, "Forbidden", "may not create pods"), "may not create pods", id="no right"),
+        pytest.param(PODS, status(422, "Invalid", "priority"), "priority", id="what the server would not create"),
+        pytest.param(RECORDS, status(403, "Forbidden", "may not create configmaps"), "configmaps", id="no record"),
+    ],
+)
+async def test_a_pod_that_might_not_come_back_is_not_evicted(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock, path: str, answer: Say, told: str
+) -> None:
+    api.on("POST", path, answer)
+    async with daemon(session, clock) as one:
+        found = await one.evict(ACTION, granted)
+    assert (found.result, found.reason) == ("refused", "NotRestorable")
+    assert told in found.message
+    assert (server.evictions, server.untouched()) == (0, True)
+
+
+async def test_an_eviction_that_a_budget_refuses_leaves_nothing_behind(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    api.on("POST", f"{POD}/eviction", status(429, "TooManyRequests", "the pod's disruption budget"))
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).reason == "Budget"
+        assert server.untouched()
+        assert "DELETE elasticd-restore-u" in server.steps
+
+
+async def test_without_the_lead_nothing_is_written(server: Server, session: Session, clock: HurriedClock) -> None:
+    async with daemon(session, clock) as one:
+        assert await one.evict(ACTION, lambda: NOT_LEADING) == NOT_LEADING
+    assert server.steps == ["GET batch"]
+
+
+async def test_the_same_pod_is_not_evicted_twice_at_once(server: Server, session: Session, clock: HurriedClock) -> None:
+    async with daemon(session, clock) as one:
+        first, second = await asyncio.gather(one.evict(ACTION, granted), one.evict(ACTION, granted))
+        assert (first.result, second.reason) == ("done", "UnderWay")
+        assert (await one.evict(ACTION, granted)).reason == "UnderWay"
+        await until(server.made_anew)
+
+
+async def test_a_pod_that_cannot_be_created_is_tried_until_it_can_and_told_meanwhile(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        api.on("POST", PODS, status(403, "Forbidden", "exceeded quota"))
+        await until(lambda: one.fault)
+        assert one.fault == (
+            "shop/Pod/batch has yet to be made anew, from ConfigMap home/elasticd-restore-u: "
+            "403 Forbidden: exceeded quota"
+        )
+        api.on("POST", PODS, server._step(server._create))
+        await until(server.made_anew)
+        await until(lambda: not one.fault)
+
+
+async def test_a_name_that_another_pod_has_taken_is_left_to_it(
+    server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        server.pod = running("stranger")
+        await until(lambda: not server.records)
+    assert server.pod == running("stranger")
+    assert "shop/Pod/batch is not made anew: another pod has its name" in caplog.text
+
+
+async def test_records_that_cannot_be_looked_for_are_told_and_odd_ones_left_alone(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    odd = {"metadata": {"name": "elasticd-restore-x"}, "data": {"uid": "x", "pod": "{"}}
+    other = {"metadata": {"name": "mine"}, "data": {"uid": "x", "pod": '{"metadata":{"name":"a"}}'}}
+    empty = {"metadata": {"name": "elasticd-restore-y"}}
+    api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", {"items": [odd, other, empty]})
+    async with daemon(session, clock, resumes=True) as one:
+        await until(lambda: one.fault == "what has yet to be made anew cannot be looked for: 403 Forbidden: may not")
+        await until(lambda: not one.fault)
+    assert len(api.asked("GET", RECORDS)) == 3
+    assert server.untouched()

@@ -1,0 +1,239 @@
+"""Agreement with the genuine kube-scheduler: does this pod fit that node?
+
+For each filter the same random pods are offered to both, each asking for one random node by name: to kube-scheduler,
+which binds it there or says Unschedulable and why; and to elasticd's decoder and its strategy `filters`, with the nodes
+and pods as they are read back from the API server. Both must give the same answer, and count the same reasons.
+"""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
+
+import numpy as np
+
+from elasticd.cluster.kubernetes.convert import to_node, to_pod
+from elasticd.cluster.kubernetes.places import Places
+from elasticd.cluster.kubernetes.wire import Codec, WireNode, WirePod
+from elasticd.columns import Columns, Ledger
+from elasticd.model import Node, Pod
+from elasticd_plugins.filters import Filters
+from tests.kube.client import JSON, ApiError, Client, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.pairs import CLASSES, ELSEWHERE, HERE, Board, boards
+
+SEED, PAIRS = 20, 300
+AT_ONCE = 24
+NODES, RUNTIME_CLASSES = "/api/v1/nodes", "/apis/node.k8s.io/v1/runtimeclasses"
+
+# How kube-scheduler says today what 1.20 said.
+TODAY = (
+    (
+        re.compile(r"\d+ node\(s\) didn't match pod affinity/anti-affinity, (?=\d+ node\(s\) didn't satisfy existing)"),
+        "",
+    ),
+    (re.compile(r"had taint (\{.*?\}), that the pod didn't tolerate"), r"had untolerated taint \1"),
+    (re.compile(r"didn't match Pod's node affinity(?!/)"), "didn't match Pod's node affinity/selector"),
+)
+
+
+@dataclass
+class Tally:
+    """What came of the pairs of one filter."""
+
+    pairs: int = 0
+    fits: int = 0
+    differs: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Ground:
+    """Two namespaces on the API server, and what is created in them."""
+
+    client: Client
+    namespaces: dict[str, str]
+
+    def pods(self, namespace: str) -> str:
+        """Where pods of a namespace are, that one of a board or a real one."""
+        return f"/api/v1/namespaces/{self.namespaces.get(namespace, namespace)}/pods"
+
+    async def each(self, write: Callable[[JSON], Awaitable[object]], items: Sequence[JSON]) -> None:
+        """Do something for all, a few at a time."""
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def one(item: JSON) -> None:
+            async with places:
+                await write(item)
+
+        await asyncio.gather(*map(one, items))
+
+    async def create(self, pod: JSON, label: str) -> JSON:
+        """Create a pod of a board; namespaces in it become the real ones."""
+        text = json.dumps(pod)
+        for name, real in self.namespaces.items():
+            text = text.replace(f'"{name}"', f'"{real}"')
+        body = json.loads(text)
+        body["metadata"]["labels"]["fits/round"] = label
+        body["spec"] |= {"terminationGracePeriodSeconds": 3600, "automountServiceAccountToken": False}
+        return await self.client.create(self.pods(body["metadata"]["namespace"]), body)
+
+    async def add_node(self, node: JSON) -> JSON:
+        """Create a node. Admission gives it the taint of one that is not ready, so its own come after."""
+        await self.client.create(NODES, {"apiVersion": "v1", "kind": "Node", **node})
+        path = f"{NODES}/{node['metadata']['name']}"
+        return await self.client.patch(path, {"spec": {"taints": node["spec"]["taints"] or None}})
+
+    async def occupy(self, pod: JSON) -> None:
+        """Create a pod that is on its node already, and perhaps on its way out."""
+        made = await self.create(pod, "none")
+        path = f"{self.pods(made['metadata']['namespace'])}/{made['metadata']['name']}"
+        state = pod["metadata"].get("annotations", {}).get("fits/state", "")
+        if state == "deleted":
+            await self.client.delete(path, grace=3600)
+        elif state:
+            await self.client.patch(f"{path}/status", {"status": {"phase": state}})
+
+    async def remove(self, path: str) -> None:
+        """Delete an object that may not have come to be."""
+        try:
+            await self.client.delete(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def listed(self, label: str) -> list[JSON]:
+        """The pods of a round."""
+        pages = [
+            await self.client.list(self.pods(name), labelSelector=f"fits/round={label}") for name in self.namespaces
+        ]
+        return [pod for page in pages for pod in page]
+
+    async def answered(self, label: str, number: int) -> list[JSON]:
+        """The pods of a round, when kube-scheduler has said something about each."""
+
+        async def all_of_them() -> list[JSON]:
+            found = await self.listed(label)
+            return found if len(found) == number and all(map(verdict, found)) else []
+
+        return await wait_until(all_of_them, within=90, what=f"kube-scheduler has looked at round {label}", every=0.3)
+
+    async def clear(self, label: str = "") -> None:
+        """Delete the pods of a round, or all, at once."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        chosen = {"labelSelector": f"fits/round={label}"} if label else {}
+        for name in self.namespaces:
+            await self.client.request("DELETE", self.pods(name), body=options, params=chosen)
+
+
+def verdict(pod: JSON) -> str:
+    """The node it was bound to, else what kube-scheduler said; empty: nothing yet."""
+    if node := pod["spec"].get("nodeName"):
+        return str(node)
+    told = [one for one in pod["status"].get("conditions", []) if one["type"] == "PodScheduled"]
+    return "".join(f"{one['reason']}: {one['message']}" for one in told)
+
+
+@asynccontextmanager
+async def ground(kube: Kube, namespace: str, every: Sequence[Board]) -> AsyncIterator[Ground]:
+    """The boards' nodes with what is on them; all are gone at the end."""
+    client = kube.client
+    other = (await client.create("/api/v1/namespaces", {"metadata": {"generateName": "test-"}}))["metadata"]["name"]
+    made = Ground(client, {HERE: namespace, ELSEWHERE: other})
+    nodes = [node for board in every for node in board.nodes]
+    try:
+        for name, amounts in CLASSES.items():
+            body = {"metadata": {"name": f"fits-{name}"}, "handler": "none", "overhead": {"podFixed": amounts}}
+            await client.create(RUNTIME_CLASSES, body)
+        await made.each(made.add_node, nodes)
+        await made.each(made.occupy, [pod for board in every for pod in board.bound])
+        yield made
+    finally:
+        await made.clear()
+        for name in CLASSES:
+            await made.remove(f"{RUNTIME_CLASSES}/fits-{name}")
+        await made.each(lambda node: made.remove(f"{NODES}/{node['metadata']['name']}"), nodes)
+        await made.remove(f"/api/v1/namespaces/{other}")
+
+
+async def left(client: Client) -> list[str]:
+    """Nodes and pods of boards that are still there."""
+    there = [*await client.list(NODES), *await client.list("/api/v1/pods")]
+    return [one["metadata"]["name"] for one in there if one["metadata"]["name"].startswith("fits-")]
+
+
+def decoded(pods: Sequence[JSON]) -> list[Pod]:
+    return [Codec(WirePod, to_pod).one(json.dumps(pod).encode())[1] for pod in pods]
+
+
+async def seen(made: Ground) -> Columns:
+    """All nodes of the cluster, with the pods that are bound to them and have not ended."""
+    codec = Codec(WireNode, to_node)
+    nodes: list[Node] = [codec.one(json.dumps(one).encode())[1] for one in await made.client.list(NODES)]
+    there = await made.client.list("/api/v1/pods", fieldSelector="spec.nodeName!=")
+    return Ledger().columns(tuple(sorted(nodes, key=lambda one: one.name)), Places(decoded(there)).on_nodes())
+
+
+def ours(view: Columns, pod: Pod) -> str:
+    """What kube-scheduler should say."""
+    refusals = Filters().filter_nodes(pod, view)
+    fits = ~np.logical_or.reduce([one.nodes for one in refusals])
+    if fits.any():
+        return " ".join(view.names[index] for index in np.flatnonzero(fits))
+    counts: Counter[str] = Counter()
+    for one in refusals:
+        counts[one.reason] += int(np.count_nonzero(one.nodes))
+    return said(len(view.names), [f"{number} {reason}" for reason, number in counts.items()])
+
+
+def said(nodes: int, reasons: Sequence[str]) -> str:
+    return f"Unschedulable: 0/{nodes} nodes are available: {', '.join(sorted(reasons))}."
+
+
+def today(told: str) -> str:
+    """What 1.20 said in today's words."""
+    for old, new in TODAY:
+        told = old.sub(new, told)
+    if not told.startswith("Unschedulable: 0/"):
+        return told
+    head, _, reasons = told.removesuffix(".").partition(" available: ")
+    return said(int(head.partition("/")[2].split()[0]), re.split(r", (?=\d+ )", reasons))
+
+
+def judge(tally: Tally, view: Columns, found: Sequence[JSON]) -> None:
+    """Compare the answers about the pods of one round and one filter."""
+    for wire, pod in zip(found, decoded(found), strict=True):
+        theirs, mine = today(verdict(wire)), ours(view, pod)
+        tally.pairs += 1
+        tally.fits += not theirs.startswith("Unschedulable")
+        if theirs != mine or pod.needs.unsupported:
+            spec = {key: value for key, value in wire["spec"].items() if value}
+            tally.differs.append(f"kube-scheduler: {theirs}\nelasticd:       {mine}\n{json.dumps(spec)}")
+
+
+async def test_filters_agree_with_the_genuine_kube_scheduler(kube: Kube, namespace: str) -> None:
+    every = boards(SEED, PAIRS)
+    tallies = {board.filter: Tally() for board in every}
+    async with ground(kube, namespace, every) as made:
+        view = await seen(made)
+        for number, rounds in enumerate(zip_longest(*(board.rounds for board in every), fillvalue=())):
+            label = str(number)
+            pods = [pod for one in rounds for pod in one]
+            await made.each(partial(made.create, label=label), pods)
+            found = {pod["metadata"]["name"]: pod for pod in await made.answered(label, len(pods))}
+            await made.clear(label)
+            for board, one in zip(every, rounds, strict=True):
+                judge(tallies[board.filter], view, [found[pod["metadata"]["name"]] for pod in one])
+    print(f"\n{'filter':16}{'pairs':>7}{'fits':>7}{'differs':>9}")
+    for name, tally in tallies.items():
+        print(f"{name:16}{tally.pairs:7}{tally.fits:7}{len(tally.differs):9}")
+    assert await left(kube.client) == []
+    assert {name: tally.differs[:1] for name, tally in tallies.items() if tally.differs} == {}
+    assert all(tally.pairs >= PAIRS for tally in tallies.values())
+    assert all(0.1 * tally.pairs < tally.fits < 0.9 * tally.pairs for tally in tallies.values()), (
+        "both answers are tried"
+    )
