@@ -9,7 +9,7 @@ from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
-from elasticd.load_score import average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
     COST,
@@ -30,7 +30,7 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.movable import CRITICAL, SPARE, rooted
-from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
+from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import timeline
@@ -73,11 +73,13 @@ __all__ = [
     "Disk",
     "DisruptionBudget",
     "Expression",
+    "Fits",
     "Forecast",
     "Hours",
     "Instant",
     "Job",
     "Limit",
+    "LEAST_USE",
     "LoadScored",
     "Loaded",
     "Look",

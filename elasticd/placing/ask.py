@@ -88,14 +88,13 @@ def _victims(value: Any, _: int) -> None:
         raise TypeError("must be Victims")
 
 
-def _moves(value: Any, size: int) -> None:
+def _moves(value: Any, _: int) -> None:
     if not isinstance(value, Sequence) or not all(isinstance(one, Move) for one in value):
         raise TypeError("must be a sequence of Moves")
     if not all(isfinite(number) for one in value for number in _numbers(one)):
         raise ValueError("benefit, disruption, use and relief must be finite")
-    columns = {id(column): column for one in value for column in one.up_to.values()}
-    if any(column.dtype != np.float64 or column.shape != (size,) for column in columns.values()):
-        raise TypeError(f"up_to must hold arrays of {size} doubles, one for each node")
+    if not all(one.fits is None or callable(one.fits) for one in value):
+        raise TypeError("fits must be a function of what nodes use")
 
 
 def _numbers(move: Move) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import Draft, unavailable
 from elasticd.policy import MovesTable
+from elasticd.words import raised
 
 Why = tuple[str, str]
 """One word for counting, and a sentence."""
@@ -140,7 +141,10 @@ class _Draft:
             return None, f"elasticd does not know {', '.join(pod.needs.unsupported)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
-        wanted = self._wanted(move, index)
+        try:
+            wanted = self._wanted(move, index)
+        except Exception as error:  # whatever a stranger's rule does
+            return None, f"its strategy cannot say where it fits: {raised(error)}"
         if not wanted.any():
             return None, "no other node would stay below its mark with it"
         found = self._draft.look(pod)
@@ -150,11 +154,11 @@ class _Draft:
         return self._draft.best(allowed, self._draft.rank(pod).total)[0], ""
 
     def _wanted(self, move: Move, index: int) -> Mask:
-        """The other nodes, but those that the move itself rules out."""
+        """The other nodes, but those that the move itself rules out. Raises what its own rule does."""
         columns = self._draft.columns
         wanted = np.ones(len(columns.names), dtype=np.bool_)
-        for series, most in move.up_to.items():
-            wanted &= self._uses(series) + move.use.get(series, 0.0) <= most
+        if move.fits is not None:
+            wanted &= move.fits({series: self._uses(series) + amount for series, amount in move.use.items()})
         wanted[index] = False
         for name in move.not_to:
             place = columns.index(name)

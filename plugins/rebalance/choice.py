@@ -13,7 +13,7 @@ from elasticd.api import Mask, Move, Nodes, Pod, PoolObservation, PoolPast
 from .levels import Levels
 from .memory import Rests
 from .options import Options
-from .victims import Chosen, Victim, by_match, by_queues, disruption, others
+from .victims import Chosen, Victim, by_match, by_queues, disruption, others, relief
 
 MOST = 1000
 """Pods that one look chooses at most; no policy moves more at a time."""
@@ -47,18 +47,20 @@ class Choice:
             excess = {name: float(amount[place]) for name, amount in self._now.excess.items() if amount[place] > 0}
             if not excess:
                 continue
-            needed, spare = self._of(place, excess)
+            sizes = {name: float(self._now.sizes[name][place]) for name in excess}
+            needed, spare = self._of(place, excess, sizes)
             chosen += len(needed)
             message = self._message(place)
-            found += [self._move(one, excess, message) for one in (*needed, *spare)]
+            found += [self._move(one, excess, sizes, message) for one in (*needed, *spare)]
         return found
 
-    def _of(self, place: int, excess: Mapping[str, float]) -> tuple[list[Chosen], list[Chosen]]:
+    def _of(
+        self, place: int, excess: Mapping[str, float], sizes: Mapping[str, float]
+    ) -> tuple[list[Chosen], list[Chosen]]:
         """Who must leave a node, and who could instead."""
         victims = list(self._victims(place))
         if self._paper:
             return by_queues(victims, excess), []
-        sizes = {name: float(self._now.sizes[name][place]) for name in excess}
         needed = by_match(victims, excess, sizes, self._take)
         return needed, others(victims, needed, excess, sizes, lambda pod: self._rests.free(pod, self._nodes))
 
@@ -82,11 +84,10 @@ class Choice:
         shown = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
         return f"{self._nodes.names[place]} uses {'; '.join(shown)}"
 
-    def _move(self, one: Chosen, excess: Mapping[str, float], message: str) -> Move:
+    def _move(self, one: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
         pod = one.victim.pod
-        relief = tuple([one.released.get(name, 0.0) / amount for name, amount in excess.items()])
         if self._paper:
-            return Move(pod, "Overloaded", message, relief=relief)
+            return Move(pod, "Overloaded", message, relief=tuple(relief(one, excess, {})))
         return Move(
             pod,
             "Overloaded",
@@ -95,6 +96,6 @@ class Choice:
             disruption=one.victim.cost,
             not_to=self._rests.left(pod, self._nodes),
             use=one.victim.use,
-            up_to=self._now.up_to,
-            relief=relief,
+            fits=self._now.fits,
+            relief=tuple(relief(one, excess, sizes)),
         )

@@ -4,31 +4,67 @@ much.
 Knows columns of numbers and the marks they are held against; knows no pods and no past.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from elasticd.api import Column, Mask, Nodes, Seen, Struct, balance_score, capacity
+from elasticd.api import LEAST_USE, Column, Fits, Mask, Nodes, Seen, Struct, balance_score, capacity
 
 from .options import Options
+
+Parts = dict[str, Column]
+"""Parts of nodes, by resource."""
 
 
 class Levels(Struct, frozen=True, eq=False):
     """Of each node: whether it has too much (`above`), is calm, can take more (`low`), and how bad it is (`worst`, the
     greater the worse; NaN: what it uses is not known, and then it is none of these).
 
-    `sizes` are what nodes have, `parts` what they use of that, `means` the pool's, all by resource. `excess` is how
-    much too much each has, `up_to` the most that those which can take more may use (NaN for others), both in the
-    series' unit.
+    `sizes` are what nodes have, `parts` what they use of that, `means` the pool's, all by resource; `excess` is how
+    much too much each has, in the series' unit. `fits`: who can take a pod, and is calm with it.
     """
 
     above: Mask
     calm: Mask
     low: Mask
     worst: Column
-    sizes: dict[str, Column]
-    parts: dict[str, Column]
+    sizes: Parts
+    parts: Parts
     means: dict[str, float]
-    excess: dict[str, Column]
-    up_to: dict[str, Column]
+    excess: Parts
+    fits: Fits
+
+
+class FitsScore(Struct, frozen=True, eq=False):
+    """Calm by score. Means stay as they are when a pod moves, so a score changes with the logarithms of use alone."""
+
+    low: Mask
+    sizes: Parts
+    score: Column
+    parts: Parts
+    weights: dict[str, float]
+    calm: float
+    balance: float
+
+    def __call__(self, used: Mapping[str, Column]) -> Mask:
+        """Of which nodes it holds."""
+        parts, score = {name: used[name] / size for name, size in self.sizes.items()}, self.score.copy()
+        for name, weight in self.weights.items():
+            score -= 10 * weight * np.log(np.maximum(parts[name], LEAST_USE) / np.maximum(self.parts[name], LEAST_USE))
+        return self.low & (score >= self.calm) & _balanced(parts, self.balance)
+
+
+class FitsMarks(Struct, frozen=True, eq=False):
+    """Calm by marks: the most that is, by resource."""
+
+    low: Mask
+    sizes: Parts
+    most: dict[str, float]
+
+    def __call__(self, used: Mapping[str, Column]) -> Mask:
+        """Of which nodes it holds."""
+        calm = [used[name] / size <= self.most[name] for name, size in self.sizes.items()]
+        return np.asarray(np.logical_and.reduce([self.low, *calm]))
 
 
 def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
@@ -36,40 +72,34 @@ def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
     sizes = {name: capacity(nodes, name) for name in rule.resources()}
     parts = {name: seen(name) / size for name, size in sizes.items()}
     means = {name: rule.mean(nodes, name, seen) for name in sizes}
-    found = (_by_score if rule.by == "score" else _by_marks)(rule, nodes, seen, parts, means)
-    excess = {name: part * sizes[name] for name, part in found.excess.items()}
-    up_to = {name: np.where(found.low, part * sizes[name], np.nan) for name, part in found.up_to.items()}
-    above = found.above
-    if rule.by != "use" and rule.mode == "product":
-        above = above & (np.fmax.reduce(list(parts.values())) >= rule.least)
-    return Levels(above, found.calm, found.low, found.worst, sizes, parts, means, excess, up_to)
+    if rule.by != "score":
+        return _by_marks(rule, sizes, parts, means)
+    return _by_score(rule, sizes, parts, means, rule.load(nodes, seen=seen))
 
 
-class _Found(Struct, frozen=True, eq=False):
-    """Levels, with amounts as parts of nodes."""
-
-    above: Mask
-    calm: Mask
-    low: Mask
-    worst: Column
-    excess: dict[str, Column]
-    up_to: dict[str, float]
-
-
-def _by_score(rule: Options, nodes: Nodes, seen: Seen, parts: dict[str, Column], means: dict[str, float]) -> _Found:
-    """Queues 1 and 2 of the thesis, 5.5.4, after its preselection. Where each resource is at most exp(-calm/10) times
-    the mean the score is calm or better, so that is how far a node may be filled."""
-    score = rule.load(nodes, seen=seen)
-    low = (score >= rule.upper) & (score > 0)
-    if len(parts) > 1:
-        low &= balance_score(*parts.values()) >= rule.balance
+def _by_score(rule: Options, sizes: Parts, parts: Parts, means: dict[str, float], score: Column) -> Levels:
+    """Queues 1 and 2 of the thesis, 5.5.4, after its preselection."""
+    low = (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
     above = (score <= rule.lower) & (score < 0)
-    excess = _released(rule, score, parts, means)
-    up_to = {name: float(np.exp(-rule.calm / 10)) * mean for name, mean in means.items()}
-    return _Found(above, score >= rule.calm, low, -score, excess, up_to)
+    if rule.mode == "product":
+        above &= _used(rule, parts)
+    excess = {name: part * sizes[name] for name, part in _released(rule, score, parts, means).items()}
+    fits = FitsScore(low, sizes, score, parts, rule.loads(), rule.calm, rule.balance)
+    return Levels(above, score >= rule.calm, low, -score, sizes, parts, means, excess, fits)
 
 
-def _released(rule: Options, score: Column, parts: dict[str, Column], means: dict[str, float]) -> dict[str, Column]:
+def _balanced(parts: Parts, least: float) -> Mask:
+    """Where the resources are used to about the same part."""
+    uses = list(parts.values())
+    return balance_score(*uses) >= least
+
+
+def _used(rule: Options, parts: Parts) -> Mask:
+    """Where enough is used for it to matter."""
+    return np.asarray(np.fmax.reduce(list(parts.values())) >= rule.least)
+
+
+def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float]) -> Parts:
     """What a node is to release, as parts of it.
 
     mean: down to the pool's mean. threshold: with all resources less by the same factor the score rises by ten times
@@ -88,14 +118,16 @@ def _released(rule: Options, score: Column, parts: dict[str, Column], means: dic
     return released if paper else {name: np.minimum(part, over[name]) for name, part in released.items()}
 
 
-def _by_marks(rule: Options, _: Nodes, __: Seen, parts: dict[str, Column], means: dict[str, float]) -> _Found:
+def _by_marks(rule: Options, sizes: Parts, parts: Parts, means: dict[str, float]) -> Levels:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
     level = {name: means[name] if rule.by == "deviation" else 0.0 for name in parts}
-    beyond = [part - (rule.marks[name].high + level[name]) for name, part in parts.items()]
-    worst = np.maximum.reduce(beyond)
-    calm = np.logical_and.reduce([part <= rule.marks[name].calm + level[name] for name, part in parts.items()])
+    most = {name: rule.marks[name].calm + level[name] for name in parts}
+    worst = np.maximum.reduce([part - (rule.marks[name].high + level[name]) for name, part in parts.items()])
+    calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
     low = np.logical_and.reduce([part < rule.marks[name].low + level[name] for name, part in parts.items()])
-    up_to = {name: rule.marks[name].calm + level[name] for name in parts}
-    most = means if rule.amount == "mean" else up_to
-    excess = {name: np.maximum(part - most[name], 0.0) for name, part in parts.items()}
-    return _Found(worst > 0, calm, low, worst, excess, up_to)
+    above = worst > 0
+    if rule.by == "deviation":
+        above &= _used(rule, parts)
+    down = means if rule.amount == "mean" else most
+    excess = {name: np.maximum(part - down[name], 0.0) * sizes[name] for name, part in parts.items()}
+    return Levels(above, calm, low, worst, sizes, parts, means, excess, FitsMarks(low, sizes, most))

@@ -40,14 +40,14 @@ def hot(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> 
 
 def _then(rule: Options, nodes: Nodes, look: Look) -> Levels:
     """How loaded today's nodes were. One that was not there has NaN."""
+    unknown = np.full(len(look.names), np.nan)
     if look.names is nodes.names or look.names == nodes.names:
-        return levels(rule, nodes, look.use.__getitem__)
+        return levels(rule, nodes, lambda series: look.use.get(series, unknown))
     places = {name: place for place, name in enumerate(look.names)}
     order = np.array([places.get(name, -1) for name in nodes.names], dtype=np.int64)
 
     def use(series: str) -> Column:
-        known = np.append(look.use[series], np.nan)
-        return np.asarray(known[order])
+        return np.asarray(np.append(look.use.get(series, unknown), np.nan)[order])
 
     return levels(rule, nodes, use)
 

@@ -28,7 +28,7 @@ class Options(Loaded, frozen=True, kw_only=True):
         Literal["score", "use", "deviation"],
         Meta(description="what makes a node too loaded: its score, marks, or marks above the pool's mean"),
     ] = "score"
-    lower: Annotated[float, Meta(ge=-100, lt=0, description="by score: too loaded from here down")] = -1.0
+    lower: Annotated[float, Meta(ge=-100, le=-0.1, description="by score: too loaded from here down")] = -1.0
     calm: Annotated[float, Meta(ge=-100, le=0, description="by score: calm again from here up")] = -0.5
     upper: Annotated[float, Meta(ge=0, le=100, description="by score: takes pods from here up")] = 0.5
     balance: Annotated[

@@ -3,7 +3,7 @@
 Knows pods, what they use and how much is to be released; knows no other nodes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from elasticd.api import COST, Pod, Struct
 
@@ -81,6 +81,13 @@ def by_match(
             found.append(one)
             remaining = {name: amount - one.released[name] for name, amount in remaining.items()}
     return found
+
+
+def relief(one: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Iterator[float]:
+    """Which part of what must go it takes, by resource. The last grain need not; without sizes, all must."""
+    for name, amount in excess.items():
+        due = amount - GRAIN * sizes.get(name, 0.0)
+        yield one.released.get(name, 0.0) / due if due > 0 else 1.0
 
 
 def others(

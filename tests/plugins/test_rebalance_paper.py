@@ -167,7 +167,7 @@ def test_it_acts_at_once_by_what_was_measured_last_and_remembers_nothing() -> No
     strategy = paper()
     assert strategy.looks_back() == 0
     found = pool(T_6_NODES, T_6)
-    use = {"cpu": {one: 0.1 for one in T_6_NODES}, "memory": {one: GIB for one in T_6_NODES}}
+    use = {"cpu": dict.fromkeys(T_6_NODES, 0.1), "memory": dict.fromkeys(T_6_NODES, GIB)}
     estimated = replace(found, view=columns(found.nodes, [one for one, _, _ in T_6], use, measured=found.measured))
     assert names(wanted(strategy, estimated, PoolPast())) == ["n1", "n2"]
     assert strategy.score_nodes(found.view) is None
