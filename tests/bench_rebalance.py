@@ -1,8 +1,8 @@
 """What a plan of moves costs on 5,000 nodes with 150,000 pods, and the whole cycle that leads to one. `make bench`.
 
-One node in ten is overloaded. The cycle is what a daemon does that begins: LIST bodies read in pages from files, decoded,
-converted and stored, counted into columns, planned. Every figure is printed with the machine it was measured on, in
-seconds of CPU; nothing here passes or fails.
+One node in ten is overloaded. The cycle is what a daemon does that begins: LIST bodies read in pages from files,
+decoded, converted and stored, counted into columns, planned. Every figure is printed with the machine it was measured
+on, in seconds of CPU; nothing here passes or fails.
 """
 
 import asyncio
@@ -204,7 +204,7 @@ def wire_node(index: int) -> dict[str, Any]:
 
 
 def wire_pod(index: int, k: int) -> dict[str, Any]:
-    """A pod of a Deployment as the API shows it, 2.6 KB without managedFields, which few clusters leave out of lists."""
+    """A pod of a Deployment as the API shows it, without managedFields."""
     name, on, app = f"n{index:04d}-{k}", f"n{index:04d}", f"web-{index // 50}-{k}"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"rs-{app}", "controller": True}
     token = {"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}

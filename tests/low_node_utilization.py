@@ -22,9 +22,9 @@ README = dict.fromkeys(SIZE, (20.0, 50.0))
 
 
 class LowNodeUtilization(Struct, frozen=True):
-    """`marks` are percent of what nodes can allocate, by resource: under-used is a node below the first in all, over-used
-    one above the second in any; one that is not named does not matter. With `deviation` they are so far from the mean,
-    below and above. `by` is what counts as used."""
+    """`marks` are percent of what nodes can allocate, by resource: under-used is a node below the first in all,
+    over-used one above the second in any; one that is not named does not matter. With `deviation` they are so far from
+    the mean, below and above. `by` is what counts as used."""
 
     marks: Mapping[str, tuple[float, float]]
     by: Literal["requests", "metrics"] = "requests"

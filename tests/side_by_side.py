@@ -1,10 +1,10 @@
 """Prints how evenly nodes are used, and how many pods were evicted for that: with elasticd, without, and with
 descheduler's LowNodeUtilization after its published rules. `python tests/side_by_side.py`.
 
-The pool is the one of tests.uneven: 20 nodes, 200 pods that all request the same; the pods of a fifth of the controllers
-use three to four times as much as the others, and stand on a fifth of the nodes. What is measured is 30 s old. elasticd
-places what its policy moved; for LowNodeUtilization kube-scheduler's two scores by requests do, and once load-balance.
-Same seed, same numbers.
+The pool is the one of tests.uneven: 20 nodes, 200 pods that all request the same; the pods of a fifth of the
+controllers use three to four times as much as the others, and stand on a fifth of the nodes. What is measured is 30 s
+old. elasticd places what its policy moved; for LowNodeUtilization kube-scheduler's two scores by requests do, and once
+load-balance. Same seed, same numbers.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tests.uneven import EVERY, ByStrategies, Load, Mover, Uneven
 
 MINUTES = (0, 10, 30, 60, 120, 240)
 KUBE_SCHEDULER: tuple[Strategy, ...] = (Filters(), LeastRequested(), BalancedAllocation())
-DEVIATION = {name: Marks(0.10, 0.05, 0.0) for name in ("cpu", "memory")}
+DEVIATION = tuple(Marks(name, 0.10, 0.05, 0.0) for name in ("cpu", "memory"))
 
 LOADS = {
     "constant": Load(),

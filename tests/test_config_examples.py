@@ -44,6 +44,7 @@ POOLS = [
     "least-requested",
     "load-balance",
     "placing",
+    "rebalance",
     "static",
 ]
 
@@ -146,6 +147,7 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
         ("least-requested", "least-requested"),
         ("least-requested", "balanced-allocation"),
         ("load-balance", "load-balance"),
+        ("rebalance", "rebalance"),
         ("static", "static"),
     ],
 )

@@ -121,10 +121,11 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
 def _by_marks(rule: Options, sizes: Parts, parts: Parts, means: dict[str, float]) -> Levels:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
     level = {name: means[name] if rule.by == "deviation" else 0.0 for name in parts}
-    most = {name: rule.marks[name].calm + level[name] for name in parts}
-    worst = np.maximum.reduce([part - (rule.marks[name].high + level[name]) for name, part in parts.items()])
+    marks = {one.resource: one for one in rule.marks}
+    most = {name: marks[name].calm + level[name] for name in parts}
+    worst = np.maximum.reduce([part - (marks[name].high + level[name]) for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
-    low = np.logical_and.reduce([part < rule.marks[name].low + level[name] for name, part in parts.items()])
+    low = np.logical_and.reduce([part < marks[name].low + level[name] for name, part in parts.items()])
     above = worst > 0
     if rule.by == "deviation":
         above &= _used(rule, parts)

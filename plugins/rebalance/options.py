@@ -5,7 +5,7 @@ Knows the options alone.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Loaded, Meta, Struct, field
+from elasticd.api import Loaded, Meta, Struct
 
 LOOKS = 20
 """So many looks back it is known that a node was too loaded and has not been calm since."""
@@ -14,8 +14,9 @@ Mark = Annotated[float, Meta(ge=-1, le=1)]
 
 
 class Marks(Struct, frozen=True, forbid_unknown_fields=True):
-    """Parts of what a node can allocate; by deviation, so much above the pool's mean (below it: negative)."""
+    """Parts of what a node can allocate of a resource; by deviation so much above the pool's mean (below: negative)."""
 
+    resource: Annotated[str, Meta(min_length=1, description="its name, which is that of a series of nodes and of pods")]
     high: Annotated[Mark, Meta(description="too loaded above this")]
     calm: Annotated[Mark, Meta(description="calm again up to this, and takes no pod that would bring it beyond")]
     low: Annotated[Mark, Meta(description="takes pods below this")]
@@ -40,8 +41,8 @@ class Options(Loaded, frozen=True, kw_only=True):
         Meta(ge=0, le=1, description="not by marks: a node that uses less than this part of each resource is level"),
     ] = 0.2
     marks: Annotated[
-        dict[str, Marks], Meta(description="by use or deviation: marks of each resource, a series of nodes and pods")
-    ] = field(default_factory=dict)
+        tuple[Marks, ...], Meta(description="by use or deviation: of each resource of which a node may have too much")
+    ] = ()
     amount: Annotated[
         Literal["threshold", "mean"], Meta(description="how far a node is relieved: until it is calm, or to the mean")
     ] = "threshold"
@@ -70,18 +71,19 @@ class Options(Loaded, frozen=True, kw_only=True):
         if self.calm < self.lower:
             raise ValueError(f"calm: must be >= lower = {self.lower:g}, is {self.calm:g}")
         if self.by == "score" and self.marks:
-            raise ValueError(f'marks: must be left out for by = "score", is {", ".join(self.marks)}')
+            raise ValueError('marks: must be left out for by = "score", is given')
         if self.by != "score" and not self.marks:
             raise ValueError(f'marks: must be given for by = "{self.by}", is missing')
         if self.by != "score" and self.mode == "paper":
             raise ValueError(f'by: must be "score" for mode = "paper", is "{self.by}"')
-        for name, one in self.marks.items():
+        if len({one.resource for one in self.marks}) < len(self.marks):
+            raise ValueError(f"marks: must name each resource once, is {', '.join(self.resources())}")
+        for index, one in enumerate(self.marks):
             if not one.low <= one.calm <= one.high:
-                raise ValueError(
-                    f"marks.{name}: must be low <= calm <= high, is {one.low:g}, {one.calm:g}, {one.high:g}"
-                )
+                said = f"{one.low:g}, {one.calm:g}, {one.high:g}"
+                raise ValueError(f"marks[{index}]: must be low <= calm <= high, is {said}")
             if self.by == "use" and one.low <= 0:
-                raise ValueError(f'marks.{name}.low: must be > 0 for by = "use", is {one.low:g}')
+                raise ValueError(f'marks[{index}].low: must be > 0 for by = "use", is {one.low:g}')
 
     def reads(self) -> tuple[str, ...]:
         """What pods use of the resources that count."""
@@ -93,7 +95,7 @@ class Options(Loaded, frozen=True, kw_only=True):
 
     def resources(self) -> tuple[str, ...]:
         """Those of which a node may have too much."""
-        return tuple(self.loads() if self.by == "score" else self.marks)
+        return tuple(self.loads()) if self.by == "score" else tuple([one.resource for one in self.marks])
 
     def looks_back(self) -> int:
         """Enough to know that a node is not calm yet."""

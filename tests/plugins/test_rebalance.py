@@ -30,8 +30,8 @@ def apps(*cpu: float, on: str = "hot", memory: float = 0.9 * MEMORY) -> list[Usi
     return [(app(chr(ord("a") + i), on), one, memory * one / sum(cpu)) for i, one in enumerate(cpu)]
 
 
-def marks(high: float = 0.8, calm: float = 0.7, low: float = 0.5) -> dict[str, Marks]:
-    return {"cpu": Marks(high, calm, low), "memory": Marks(high, calm, low)}
+def marks(high: float = 0.8, calm: float = 0.7, low: float = 0.5) -> tuple[Marks, ...]:
+    return Marks("cpu", high, calm, low), Marks("memory", high, calm, low)
 
 
 VARIANTS = [
@@ -145,7 +145,7 @@ def test_only_what_exceeds_the_mean_is_released_and_not_below_it() -> None:
 )
 def test_victims_match_what_is_to_be_released(pods: list[Using], gone: list[str]) -> None:
     """0.8 of 4 cores are."""
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     assert needed(wanted(strategy, pool(HOT, pods))) == gone
 
 
@@ -153,7 +153,7 @@ def test_victims_match_the_resource_of_which_there_is_most_too_much() -> None:
     big = (app("big", "hot"), 0.1, 3 * GIB)
     busy = (app("busy", "hot"), 2.0, GIB / 4)
     nodes = {"hot": (0.6, 0.95), "b": (0.3, 0.3), "c": (0.3, 0.3)}
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5), "memory": Marks(0.8, 0.5, 0.4)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5), Marks("memory", 0.8, 0.5, 0.4)))
     assert needed(wanted(strategy, pool(nodes, [busy, big]))) == ["big", "busy"]
     assert names(wanted(strategy, pool({**nodes, "hot": (0.95, 0.3)}, [busy, big])))[0] == "big"
     assert needed(wanted(strategy, pool({**nodes, "hot": (1.0, 0.3)}, [(busy[0], 1.0, GIB), big])))[0] == "busy"
@@ -166,7 +166,7 @@ def cheap(one: Pod) -> Pod:
 def test_what_costs_less_goes_first() -> None:
     important = replace(app("a", "hot"), needs=replace(app("a", "hot").needs, priority=2**26))
     pods = [(important, 0.6, GIB), (app("b", "hot"), 0.5, GIB), (cheap(app("c", "hot")), 0.3, GIB)]
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     assert names(wanted(strategy, pool(HOT, pods))) == ["c", "b", "a"]
 
 
@@ -187,7 +187,7 @@ def test_disruption_is_a_quarter_of_karpenters(annotations: dict[str, str], prio
 
 
 def test_benefit_is_how_many_percent_of_the_node_are_freed_of_what_is_too_much() -> None:
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     moves = wanted(strategy, pool(HOT, apps(0.6, 0.4, 1.0)))
     assert names(moves) == ["a", "b", "c"]
     # Of 4 cores 0.4 are 10 %, and 5 % are left to release; 1.0 are 25 %, of 20 % that are too much in all.
@@ -198,13 +198,13 @@ def test_benefit_is_how_many_percent_of_the_node_are_freed_of_what_is_too_much()
     ("worth", "verdict"), [(1.0, "move"), (60.5, "refuse")], ids=["15 % against a quarter", "not 60 quarters"]
 )
 def test_a_move_must_be_worth_it(worth: float, verdict: str) -> None:
-    strategy, found = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)}), pool(HOT, apps(0.6))
+    strategy, found = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),)), pool(HOT, apps(0.6))
     (one,) = planned((Filters(), strategy), found, looks(found, *[found.measured] * 3), single=True, worth=worth)
     assert one.verdict == verdict
 
 
 def test_less_than_a_grain_is_left() -> None:
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     assert needed(wanted(strategy, pool(HOT, apps(0.795, 0.1)))) == ["a"]
     assert needed(wanted(strategy, pool(HOT, apps(0.780, 0.1)))) == ["a", "b"]
 
@@ -264,7 +264,7 @@ def test_nobody_goes_where_the_pool_may_move_nobody() -> None:
 
 def test_a_node_takes_no_pod_that_would_bring_it_beyond_calm() -> None:
     """Each of b, c and d may take 0.3 of itself, which is 1.2 cores: two pods of 0.5, and no third."""
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.75, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.75, 0.7, 0.5),))
     nodes = {"hot": (1.0, 0.5), "hotter": (1.0, 0.5), "b": (0.4, 0.5), "c": (0.4, 0.5), "d": (0.4, 0.5)}
     pods = [(app(f"{on}-{i}", on, of=f"{on}-{i}"), 0.5, GIB) for on in ("hot", "hotter") for i in range(4)]
     found = pool(nodes, pods)
@@ -275,7 +275,7 @@ def test_a_node_takes_no_pod_that_would_bring_it_beyond_calm() -> None:
 
 
 def test_where_one_finds_no_place_another_goes_instead() -> None:
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     bound = app("a", "hot", selector={"kubernetes.io/hostname": "hot"})
     pods = [(bound, 0.8, GIB), (app("b", "hot"), 0.7, GIB), (app("c", "hot"), 0.2, GIB), (app("d", "hot"), 0.1, GIB)]
     found = pool(HOT, pods)
@@ -284,7 +284,7 @@ def test_where_one_finds_no_place_another_goes_instead() -> None:
 
 
 def test_what_is_enough_is_told_of_those_alone_that_would_suffice() -> None:
-    strategy = Rebalance(by="use", marks={"cpu": Marks(0.8, 0.7, 0.5)})
+    strategy = Rebalance(by="use", marks=(Marks("cpu", 0.8, 0.7, 0.5),))
     found = pool(HOT, apps(*[0.3] * 10))
     decisions = planned((Filters(), strategy), found, looks(found, *[found.measured] * 3), single=True, per_look=2)
     assert [(one.pod.name, one.refusal) for one in decisions] == [("a", ""), ("b", ""), ("c", "Enough")]
@@ -309,7 +309,7 @@ def test_it_reads_what_counts() -> None:
     assert (Rebalance().reads(), Rebalance().reads_of_nodes()) == (("cpu", "memory"), ("cpu", "memory"))
     rates = Rebalance(cpu=0.5, memory=0.0, image=0.5)
     assert (rates.reads(), rates.reads_of_nodes()) == (("cpu",), ("cpu", "image_pull_rate"))
-    net = Rebalance(by="use", marks={"network_receive": Marks(0.8, 0.7, 0.5)})
+    net = Rebalance(by="use", marks=(Marks("network_receive", 0.8, 0.7, 0.5),))
     assert (net.reads(), net.reads_of_nodes()) == (("network_receive",), ("network_receive",))
     assert Rebalance().looks_back() == 20
 
@@ -345,20 +345,25 @@ LINES = [
     ("cpu = 0\nmemory = 0\nimage = 1", "strategy[0].cpu: must be > 0, or memory, is 0 as memory is"),
     ('by = "use"', 'strategy[0].marks: must be given for by = "use", is missing'),
     (
-        "marks.cpu = { high = 0.8, calm = 0.7, low = 0.5 }",
-        'strategy[0].marks: must be left out for by = "score", is cpu',
+        'marks = [{ resource = "cpu", high = 0.8, calm = 0.7, low = 0.5 }]',
+        'strategy[0].marks: must be left out for by = "score", is given',
     ),
     (
-        'by = "use"\nmarks.cpu = { high = 0.7, calm = 0.8, low = 0.5 }',
-        "strategy[0].marks.cpu: must be low <= calm <= high, is 0.5, 0.8, 0.7",
+        'by = "use"\nmarks = [{ resource = "cpu", high = 0.7, calm = 0.8, low = 0.5 }]',
+        "strategy[0].marks[0]: must be low <= calm <= high, is 0.5, 0.8, 0.7",
     ),
     (
-        'by = "use"\nmarks.cpu = { high = 0.8, calm = 0.7, low = 0 }',
-        'strategy[0].marks.cpu.low: must be > 0 for by = "use", is 0',
+        'by = "use"\nmarks = [{ resource = "cpu", high = 0.8, calm = 0.7, low = 0 }]',
+        'strategy[0].marks[0].low: must be > 0 for by = "use", is 0',
     ),
     (
-        'by = "deviation"\nmode = "paper"\nmarks.cpu = { high = 0.8, calm = 0.7, low = 0 }',
+        'by = "deviation"\nmode = "paper"\nmarks = [{ resource = "cpu", high = 0.8, calm = 0.7, low = 0 }]',
         'strategy[0].by: must be "score" for mode = "paper", is "deviation"',
+    ),
+    (
+        'by = "use"\nmarks = [{ resource = "cpu", high = 0.8, calm = 0.7, low = 0.1 }, '
+        '{ resource = "cpu", high = 0.9, calm = 0.7, low = 0.1 }]',
+        "strategy[0].marks: must name each resource once, is cpu, cpu",
     ),
     ("observations = 21", "strategy[0].observations: must be <= 20, is 21"),
     ("settle = -1", "strategy[0].settle: must be >= 0, is -1"),

@@ -1,4 +1,4 @@
-"""What rebalance takes from the past: nodes that were too loaded for long enough, and controllers that are left alone."""
+"""What rebalance takes from the past: nodes too loaded for long enough, and controllers that are left alone."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from elasticd_plugins.rebalance.options import Marks
 from tests.plugins.levelling import By, Pool, Using, app, job, look, looks, names, needed, planned, pool, wanted
 from tests.pools import GIB, NOW, columns, node
 
-MARKS = {"cpu": Marks(0.8, 0.7, 0.5)}
+MARKS = (Marks("cpu", 0.8, 0.7, 0.5),)
 OTHERS = {"b": (0.4, 0.4), "c": (0.4, 0.4)}
 
 

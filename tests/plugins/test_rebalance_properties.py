@@ -18,12 +18,12 @@ from tests.plugins.levelling import CPU, MEMORY, Pool, Using, looks, planned, po
 from tests.pools import GIB, NOW, pod
 from tests.uneven import ByStrategies, Load, Uneven
 
-MARKS = {"cpu": Marks(0.15, 0.1, 0.0), "memory": Marks(0.15, 0.1, 0.0)}
+MARKS = (Marks("cpu", 0.15, 0.1, 0.0), Marks("memory", 0.15, 0.1, 0.0))
 STRATEGIES = [
     pytest.param(Rebalance(), id="score"),
     pytest.param(Rebalance(by="deviation", marks=MARKS), id="deviation"),
     pytest.param(
-        Rebalance(by="use", marks={"cpu": Marks(0.7, 0.6, 0.5), "memory": Marks(0.7, 0.6, 0.5)}, amount="mean"),
+        Rebalance(by="use", marks=(Marks("cpu", 0.7, 0.6, 0.5), Marks("memory", 0.7, 0.6, 0.5)), amount="mean"),
         id="use",
     ),
 ]
