@@ -4,6 +4,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
+from elasticd.bindings import BINDING, Binding, LabelRule, binding_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
@@ -59,6 +60,8 @@ from elasticd.units import format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
+    "BINDING",
+    "Binding",
     "Bounds",
     "COST",
     "CRITICAL",
@@ -78,6 +81,7 @@ __all__ = [
     "Hours",
     "Instant",
     "Job",
+    "LabelRule",
     "Limit",
     "LEAST_USE",
     "LoadScored",
@@ -144,6 +148,7 @@ __all__ = [
     "Workload",
     "average_score",
     "balance_score",
+    "binding_of",
     "capacity",
     "cool_down",
     "estimated",

@@ -4,13 +4,16 @@ Knows nodes, the pods on them and what they are promised within one plan; knows 
 change from one plan to the next is not counted again.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import ceil, isfinite, nan
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from elasticd.derived import Derived
 from elasticd.model import Node, Pod
 from elasticd.needs import Repel
 from elasticd.placements import Column, Mask, NodeReport, Whole
@@ -34,11 +37,18 @@ def whole(resource: str, amount: float) -> int:
     return milli(amount) if resource == "cpu" else ceil(amount)
 
 
-def needed(pod: Pod) -> dict[str, int]:
-    """What a pod takes of its node: what it requests, and one of `pods`."""
-    found = {resource: whole(resource, amount) for resource, amount in pod.counted.items()}
-    found[PODS] = 1
-    return found
+def _whole(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
+    return {**{resource: whole(resource, amount) for resource, amount in requests.items()}, PODS: 1}
+
+
+_amounts: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_whole)
+"""Pods of one template share what they request."""
+
+
+def needed(pod: Pod) -> Mapping[str, int]:
+    """What a pod takes of its node: what it requests, and one of `pods`. Not to be changed."""
+    requests = pod.counted
+    return _amounts(id(requests), requests)
 
 
 def weighed(pod: Pod, resource: str) -> int:
@@ -132,7 +142,8 @@ class Ledger:
 
 
 class Columns:
-    """A pool's nodes within one plan: see placements.Nodes. `take` and `release` are for who makes the plan alone."""
+    """A pool's nodes within one plan: see placements.Nodes. `take`, `release`, `leave` and `without` are for who
+    makes the plan alone."""
 
     def __init__(
         self,
@@ -246,10 +257,39 @@ class Columns:
         self._pods[index] = (*self._pods[index], pod)
 
     def release(self, index: int, pod: Pod) -> None:
-        """A pod will leave its node."""
+        """A pod is thought to be gone from its node."""
         self._promised.pop(pod.uid, None)
         self._change(index, pod, -1)
         self._pods[index] = tuple(one for one in self._pods[index] if one.uid != pod.uid)
+
+    def leave(self, index: int, uid: str) -> bool:
+        """A pod has been told to leave its node, though it is not seen to do so yet; False: it is not there, or is
+        seen to."""
+        found = next((pod for pod in self._pods[index] if pod.uid == uid), None)
+        if found is None or found.deleted:
+            return False
+        going = replace(found, deleted=True)
+        self._pods[index] = tuple(going if pod.uid == uid else pod for pod in self._pods[index])
+        self._special[index] = tuple(going if pod.uid == uid else pod for pod in self._special[index])
+        return True
+
+    @contextmanager
+    def without(self, index: int, pods: Sequence[Pod]) -> Iterator[None]:
+        """For as long as this lasts these pods are not on their node."""
+        kept, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
+        used = {key: float(column[index]) for key, column in self._columns.items()}
+        self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
+        for pod in pods:
+            self._change(index, pod, -1)
+        try:
+            yield
+        finally:
+            for pod in pods:
+                self._change(index, pod, 1)
+            self._pods[index], self._special[index] = kept
+            self._columns = {key: column for key, column in self._columns.items() if key in used}
+            for key, value in used.items():  # a double less another and more it is not always what it was
+                self._columns[key][index] = value
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():
@@ -300,7 +340,7 @@ _ASSUMED = "assumed "
 
 def _taken(pod: Pod) -> dict[str, int]:
     """What it takes, and apart from that what is assumed of what it does not request."""
-    found = needed(pod)
+    found = dict(needed(pod))
     for resource, amount in ASSUMED.items():
         if not found.get(resource):
             found[_ASSUMED + resource] = amount

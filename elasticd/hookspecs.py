@@ -113,7 +113,8 @@ def place_pods(pods: Sequence[Candidate], nodes: Nodes, observation: PoolObserva
 @hookspec
 def select_victims(pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool) -> Victims | None:
     """Which pods of a node give way so that one that fits nowhere has room there, in order; None: it may not be, or
-    would not suffice. `forced`: the pod's own binding asks for it."""
+    would not suffice; none of them: enough are leaving already. Before anybody goes, filters are asked again without
+    them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
     raise NotImplementedError
 
 

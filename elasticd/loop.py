@@ -126,15 +126,19 @@ class Loop:
 
     async def step(self) -> None:
         """Wait for the next due time and tick."""
-        latest = self._clock.now() + self._idle
-        due = self._schedule.next() if self._cluster.leading else None
-        until = latest if due is None else min(due, latest)
+        until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
+
+    def due(self) -> float:
+        """When it ticks next, from now on, if nothing happens before."""
+        latest = self.last_tick + NUDGE if self._stirred.is_set() else self._clock.now() + self._idle
+        due = self._schedule.next() if self._cluster.leading else None
+        return latest if due is None else min(due, latest)
 
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""

@@ -7,6 +7,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from math import inf
 from typing import Protocol, runtime_checkable
 
@@ -21,8 +22,8 @@ from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
+from elasticd.pod_acting import carry_out
 from elasticd.pool import Pool
-from elasticd.words import raised
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
@@ -48,6 +49,11 @@ class MovingListener(Protocol):
 
     def placed(self, outcome: PodOutcome) -> None:
         """Something was done for it, or not."""
+
+
+def moves(pool: Pool) -> bool:
+    """Whether one of a pool's strategies may want pods moved."""
+    return any(pool.hooks.heeds(hook) for hook in ("rebind_pods", "rebalance_nodes"))
 
 
 class _Memory:
@@ -119,19 +125,27 @@ class Mover:
 
     async def step(self) -> None:
         """Wait for something to do, and tick."""
-        now = self._clock.now()
-        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + SETTLE))
-            self._stirred.clear()
+        await self.turn()
+
+    def due(self) -> float:
+        """When it looks next, from now on, if nothing happens before."""
+        now = self._clock.now()
+        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        return min(until, now + SETTLE) if self._stirred.is_set() else until
+
+    async def turn(self) -> None:
+        """Tick now, for what has happened meanwhile too."""
+        self._stirred.clear()
         await self.tick(self._clock.now())
 
     def _moving(self) -> list[Pool]:
         """The pools from which somebody may want pods moved."""
-        hooks = ("rebind_pods", "rebalance_nodes")
-        found = [pool for pool in self._placer.pools if any(pool.hooks.heeds(hook) for hook in hooks)]
+        found = [pool for pool in self._placer.pools if moves(pool)]
         names = {pool.policy.name for pool in found}
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
         return found
@@ -190,34 +204,13 @@ class Mover:
         action = decision.action
         if action is None:
             return
-        begun = self._clock.now()
         try:
-            answer = await self._cluster.act(action)
-            result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
-        except asyncio.CancelledError:
-            result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
-        except Exception as error:
-            result, code, message, reason = "failed", 0, raised(error), type(error).__name__
+            outcome = await carry_out(self._clock, decision, action, partial(self._cluster.act, action))
         finally:
             del self._acting[decision.uid]
-        now = self._clock.now()
-        if result == "done":
+        if outcome.result == "done":
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
-            memory.moved.append(Moved(now, key, decision.node))
-        outcome = PodOutcome(
-            decision=decision.id,
-            at=now,
-            policy=decision.policy,
-            pod=decision.pod,
-            about=decision.pod,
-            action="evict",
-            node=decision.node,
-            result=result,
-            code=code,
-            message=message,
-            reason=reason,
-            seconds=now - begun,
-        )
+            memory.moved.append(Moved(outcome.at, key, decision.node))
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:

@@ -32,9 +32,9 @@ class Expression(Struct, frozen=True, gc=False):
         value = labels.get(self.key)
         match self.operator:
             case "In":
-                return value in self.values and _possible(self.values)
+                return value in self.values and possible(self.values)
             case "NotIn":
-                return value not in self.values and _possible(self.values)
+                return value not in self.values and possible(self.values)
             case "Exists":
                 return value is not None
             case "DoesNotExist":
@@ -50,20 +50,20 @@ class Expression(Struct, frozen=True, gc=False):
         return (name == self.values[0]) == (self.operator == "In")
 
     def _compares(self, value: str | None) -> bool:
-        mark = _whole(self.values[0]) if len(self.values) == 1 else None
-        found = None if value is None else _whole(value)
+        mark = whole_number(self.values[0]) if len(self.values) == 1 else None
+        found = None if value is None else whole_number(value)
         if mark is None or found is None:
             return False
         return found > mark if self.operator == "Gt" else found < mark
 
 
 @lru_cache(maxsize=1024)
-def _possible(values: tuple[str, ...]) -> bool:
+def possible(values: tuple[str, ...]) -> bool:
     """Whether labels may have these values."""
     return all(map(_LABEL.fullmatch, values))
 
 
-def _whole(text: str) -> int | None:
+def whole_number(text: str) -> int | None:
     """A label's value as Go's ParseInt reads it: decimal, 64 bits. A sign is in no label."""
     if not text.isascii() or not text.isdecimal() or len(text) > 63:
         return None

@@ -123,7 +123,8 @@ class Placement(Struct, frozen=True, gc=False):
 
 class Victims(Struct, frozen=True, gc=False):
     """Pods of a node that give way, in the order in which they go. Of several nodes the one with the lowest `cost` is
-    taken, compared from its first number on; where equal, the one with the best score."""
+    taken, compared from its first number on; where equal, the one with the best score. The first without a cost is
+    taken at once. Without pods: nobody has to, those that are leaving make the room, and the pod waits there."""
 
     pods: tuple[Pod, ...]
     cost: tuple[float, ...] = ()
@@ -142,8 +143,8 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
 class PoolObservation(Struct, frozen=True, gc=False):
     """What is known about a pool at one time, beside its nodes.
 
-    `pending` are the pods to place. `use` is what pods use, by series and
-    then by "namespace/name", of those that can be trusted. `confirmed` is when the cluster last proved it current.
+    `pending` are the pods to place. `use` is what pods use, by series and then by "namespace/name", of those that can
+    be trusted. `confirmed` is when the cluster last proved it current.
     """
 
     at: float

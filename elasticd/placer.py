@@ -8,13 +8,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
+from itertools import islice
 from math import inf
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from elasticd.acting import announce
-from elasticd.actions import Announce, Bind, Evict, Nominate
+from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.columns import Columns, report
@@ -22,13 +24,14 @@ from elasticd.journal import Journal
 from elasticd.model import Pod
 from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
+from elasticd.pod_acting import PodAction, carry_out
 from elasticd.policy import PoolPolicy
 from elasticd.pool import Pool
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 from elasticd.views import Views, Wants
-from elasticd.words import raised
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
@@ -36,7 +39,10 @@ MOST = 1000
 LOOKED_AT = ("cpu", "memory")
 """The series of nodes that people look at."""
 
-IN_FLIGHT = 32
+AHEAD = 100
+"""Pods that rest and are asked all the same where one behind them is."""
+
+IN_FLIGHT = 64
 """Requests that bind and evict at a time."""
 
 FIRST_REST, LONGEST_REST = 1.0, 10.0
@@ -45,8 +51,15 @@ FIRST_REST, LONGEST_REST = 1.0, 10.0
 DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
 """The hooks by which pods are made to leave: only for those must it be known what PodDisruptionBudgets allow."""
 
+REPEAT = 60.0
+"""Seconds after which what has changed but a little about a pod that waits is told again."""
+
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
+
+NOT_WANTED = "NotWanted"
+
+_WAITING = ("wait", "leave")
 
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
 """Plans in the order of the cases; a string instead says where one got stuck."""
@@ -78,10 +91,21 @@ class PlacingListener(Protocol):
 
 
 class _Rest(Struct):
-    """A pod that found no place: when it is tried again, and after which pause."""
+    """A pod that found no place: when it is tried again, after which pause, and whether something that was done for it
+    failed."""
 
     until: float
     pause: float
+    failed: bool = False
+
+
+class _Acting(Struct):
+    """What is under way for a pod, and after which pause it was tried."""
+
+    pod: Pod
+    decision: PodDecision
+    pause: float
+    task: asyncio.Task[None]
 
 
 class Placer:
@@ -101,7 +125,7 @@ class Placer:
         self._listeners, self._planner = listeners, planner
         self.pools: tuple[Pool, ...] = ()
         self._rests: dict[str, _Rest] = {}
-        self._acting: dict[str, tuple[Pod, str, asyncio.Task[None]]] = {}
+        self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
@@ -134,49 +158,79 @@ class Placer:
 
     async def step(self) -> None:
         """Wait for something to do, and tick."""
-        now = self._clock.now()
-        due = min((rest.until for rest in self._rests.values()), default=inf)
-        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
-        until = min(max(due, now + NUDGE), beat)
+        until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + NUDGE))
+        await self.turn()
+
+    def due(self) -> float:
+        """When it looks next, from now on: as often as a policy says, or when a pod has rested, or soon after
+        something has happened."""
+        now = self._clock.now()
+        rested = min((rest.until for rest in self._rests.values()), default=inf)
+        beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
+        return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
+
+    async def turn(self) -> None:
+        """Tick now, for what has happened meanwhile too."""
+        if self._stirred.is_set():
             self._stirred.clear()
             self._wake(self._clock.now())
         await self.tick(self._clock.now())
 
     def _wake(self, now: float) -> None:
-        """Something happened: whoever rests is tried again soon, though not at once."""
+        """Something happened: whoever rests is tried again soon, though not at once; but for one for which something
+        failed, that this came to its end is what happened, as often as not."""
         for rest in self._rests.values():
-            rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
+            if not rest.failed:
+                rest.until = min(rest.until, max(now, rest.until - rest.pause + FIRST_REST))
 
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
+        self._journal.flush()
         if not self.pools or not self._cluster.leading:
             return
         snapshot = await self.look(now)
-        pending = [pod for pod in snapshot.pending() if pod.uid not in self._acting]
+        pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
         self._told = {uid: one for uid, one in self._told.items() if uid in alive}
+        self.views.forget(alive | self._acting.keys(), now)
         for pool in self.pools:
             mine = [pod for pod in pending if pool.policy.pool.has(pod)]
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
-            rested = [pod for pod in mine if pod.uid not in self._rests or self._rests[pod.uid].until <= now]
+            rested = [pod for pod in mine if self._has_rested(pod, now)]
             if rested:
-                await self._place(pool, snapshot, rested, now)
+                await self._place(pool, snapshot, [*rested, *self._ahead(pool, mine, rested)], now)
             self._count(pool)
         self._journal.flush()
 
     def _count(self, pool: Pool) -> None:
         """Tell how many wait, where that is another number than before."""
         name = pool.policy.name
-        counts = Counter(one.reason for one in self._told.values() if one.policy == name and not one.actions)
+        counts = Counter(one.reason for one in self._told.values() if one.policy == name and one.verdict in _WAITING)
         if counts != pool.waiting:
             pool.waiting = counts
             for listener in self._listeners:
                 listener.waiting(name, counts)
+
+    def _has_rested(self, pod: Pod, now: float) -> bool:
+        """Whether a pod is planned for now. One for which others gave way always is, so that their place is kept for it
+        from those that matter less, and for nobody who matters more."""
+        rest = self._rests.get(pod.uid)
+        return rest is None or rest.until <= now or (bool(pod.nominated) and not rest.failed)
+
+    def _ahead(self, pool: Pool, mine: Sequence[Pod], rested: Sequence[Pod]) -> list[Pod]:
+        """The first of those that still rest and are ahead of one that does not: what it would be given is theirs."""
+        if len(rested) == len(mine):
+            return []
+        due = {pod.uid for pod in rested}
+        order = in_order(mine, pool.policy.pool.order, self.views.moved(mine))
+        last = max(index for index, pod in enumerate(order) if pod.uid in due)
+        resting = (pod for pod in order[:last] if pod.uid not in due and not self._rests[pod.uid].failed)
+        return list(islice(resting, AHEAD))
 
     async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
         """All that a plan for a pool depends on; None while a source is waited for."""
@@ -187,16 +241,16 @@ class Placer:
         known = self.views.look(pool.policy, pool.wants, readings, now)
         nodes = pool.nodes("", snapshot.nodes())
         columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
-        self._assume(columns, snapshot)
+        self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
             use=known.pods,
-            budgets=budgets or (),
+            budgets=(*(budgets or ()), *self.views.spared()),
             budgets_known=budgets is not None,
             confirmed=snapshot.confirmed,
-            gave_way=self.views.gave_way,
+            gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
@@ -227,17 +281,29 @@ class Placer:
             pool.blocked = f"{found}; it is not called again until reload"
         return stuck(case, "PluginBlocked", pool.blocked)
 
-    def _assume(self, columns: Columns, snapshot: Snapshot) -> None:
-        """Count those that are on their way to a node and are not seen there yet."""
-        for pod, node, _ in self._acting.values():
-            index = columns.index(node)
-            if index is not None and all(one.uid != pod.uid for one in snapshot.on_nodes().get(node, ())):
+    def _assume(self, columns: Columns, snapshot: Snapshot, asked: AbstractSet[str]) -> None:
+        """Count those that are on their way to a node and are not seen there yet; those for whom room was made and who
+        are not asked about now, or another takes it, even the one that gave way; and those that have been told to leave
+        their node."""
+        for pod in snapshot.pending():
+            index = columns.index(pod.nominated) if pod.nominated else None
+            if index is not None and pod.uid not in asked and pod.uid not in self._acting:
                 columns.take(index, pod)
+        leaving = self.views.leaving()
+        for one in self._acting.values():
+            index = columns.index(one.decision.node)
+            if index is not None and all(pod.uid != one.pod.uid for pod in columns.pods(index)):
+                columns.take(index, one.pod)
+            leaving.update({action.uid: action.node for action in one.decision.actions if isinstance(action, Evict)})
+        for uid, node in leaving.items():
+            index = columns.index(node)
+            if index is not None:
+                columns.leave(index, uid)
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down unless it says what the last one said, and begin what it asks for."""
         last = self._told.get(pod.uid)
-        if last is None or _news(last) != _news(decision):
+        if last is None or _news(last) != _news(decision) or _is_old(last, decision):
             self._told[pod.uid] = decision
             self._journal.append(decision)
             for listener in self._listeners:
@@ -246,7 +312,9 @@ class Placer:
         rest = self._rests.pop(pod.uid, None)
         if decision.actions and decision.mode == "act":
             task = asyncio.create_task(self._act(decision, pod), name=decision.id)
-            self._acting[pod.uid] = pod, decision.node, task
+            self._acting[pod.uid] = _Acting(pod, decision, rest.pause if rest else 0.0, task)
+        elif rest and rest.until > now:
+            self._rests[pod.uid] = rest  # it was asked before its time
         else:
             pause = min(LONGEST_REST, 2 * rest.pause) if rest else FIRST_REST
             self._rests[pod.uid] = _Rest(now + pause, pause)
@@ -263,46 +331,41 @@ class Placer:
 
     async def _act(self, decision: PodDecision, pod: Pod) -> None:
         """Carry out what was decided, in order, until one thing cannot be done."""
+        failed = True
         try:
             for action in decision.actions:
-                outcome = await self._do(decision, action)
-                self._journal.append(outcome)
-                for listener in self._listeners:
-                    listener.placed(outcome)
-                self.views.did(pod, action, outcome)
+                outcome = await self._do(decision, pod, action)
                 if outcome.result != "done":
+                    if isinstance(action, Evict) and outcome.reason != NOT_WANTED:  # no room is made, so none is kept
+                        await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
+            else:
+                failed = False
         finally:
-            del self._acting[pod.uid]
+            pause = self._acting.pop(pod.uid).pause
             if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
-                self._rests[pod.uid] = _Rest(self._clock.now() + FIRST_REST, FIRST_REST)
-            self._journal.flush()
-            self._stirred.set()
+                pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
+                self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
+            self._stirred.set()  # and the next look writes the journal, once for all that ended meanwhile
 
-    async def _do(self, decision: PodDecision, action: Bind | Evict | Nominate) -> PodOutcome:
+    async def _do(self, decision: PodDecision, pod: Pod, action: PodAction) -> PodOutcome:
+        """Do one thing, and write down what came of it."""
         async with self._slots:
-            begun = self._clock.now()
-            try:
-                answer = await self._cluster.act(action)
-                result, code, message, reason = answer.result, answer.code, answer.message, answer.reason
-            except asyncio.CancelledError:
-                result, code, message, reason = "failed", 0, "elasticd stopped before the answer came", "Stopped"
-            except Exception as error:
-                result, code, message, reason = "failed", 0, raised(error), type(error).__name__
-        return PodOutcome(
-            decision=decision.id,
-            at=self._clock.now(),
-            policy=decision.policy,
-            pod=decision.pod,
-            about=action.workload,
-            action=_word(action),
-            node=action.node,
-            result=result,
-            code=code,
-            message=message,
-            reason=reason,
-            seconds=self._clock.now() - begun,
-        )
+            outcome = await carry_out(self._clock, decision, action, partial(self._ask_for, action, pod))
+        self._journal.append(outcome)
+        for listener in self._listeners:
+            listener.placed(outcome)
+        self.views.did(pod, action, outcome)
+        return outcome
+
+    async def _ask_for(self, action: PodAction, pod: Pod) -> Answer:
+        """Let it be done; but nobody is evicted for a pod that waits no longer."""
+        if isinstance(action, Evict):
+            snapshot = await self.look(self._clock.now())
+            if all(one.uid != pod.uid for one in snapshot.pending()):
+                text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
+                return Answer("conflict", message=text, reason=NOT_WANTED)
+        return await self._cluster.act(action)
 
     async def nodes(self) -> list[NodeReport]:
         """Every node of every pool, as a person looks at it."""
@@ -318,24 +381,20 @@ class Placer:
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
-        tasks = [*[task for _, _, task in self._acting.values()], *self._announcing]
+        tasks = [*[one.task for one in self._acting.values()], *self._announcing]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._journal.flush()
 
 
-def _word(action: Bind | Evict | Nominate) -> Literal["bind", "evict", "nominate"]:
-    match action:
-        case Bind():
-            return "bind"
-        case Evict():
-            return "evict"
-        case Nominate():
-            return "nominate"
+def _is_old(last: PodDecision, decision: PodDecision) -> bool:
+    """Whether it says the same in other words, and the last words are old: counts of nodes change all the time."""
+    return last.message != decision.message and decision.at - last.at >= REPEAT
 
 
 def _news(decision: PodDecision) -> tuple[object, ...]:
     """What makes it another than the one before."""
-    return (decision.policy, decision.verdict, decision.reason, decision.message, decision.node)
+    return (decision.policy, decision.verdict, decision.reason, decision.node)

@@ -13,14 +13,17 @@ from msgspec.structs import replace
 from elasticd.clock import Clock, VirtualClock, WallClock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.loop import Listener, Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
+from elasticd.mover import Mover, MovingListener, moves
 from elasticd.past import begin
+from elasticd.placer import Placer, PlacingListener
 from elasticd.plugins import Hooks, Registry, implemented
-from elasticd.policy import Bounds, Policy, Strategy, Target
+from elasticd.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.quality import failed, grade
 from elasticd.records import Decision
 from elasticd.shelf import opened
@@ -94,24 +97,59 @@ def judge(
 
 async def simulate(
     cluster: Simulated,
-    policies: Sequence[Policy],
+    policies: Sequence[Policy | PoolPolicy],
     seconds: float,
     *,
     sources: Sequence[Source],
     listeners: Sequence[Listener] = (),
     start: float = 0.0,
 ) -> Journal:
-    """Run policies on a simulated cluster in virtual time, and give the journal of what they did."""
-    clock, journal = VirtualClock(start), Journal()
+    """Run policies on a simulated cluster in virtual time, and give the journal of what they did. Listeners that are
+    PlacingListeners or MovingListeners too are told of pods."""
+    clock, journal, end = VirtualClock(start), Journal(), start + seconds
     async with AsyncExitStack() as stack:
-        loop = Loop(await stack.enter_async_context(cluster.open(clock)), journal, clock, listeners, idle=float("inf"))
-        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
-        loop.adopt(policies)
+        world = cluster.build(clock)
+        loop = Loop(world, journal, clock, listeners, idle=float("inf"))
+        shelves = await stack.enter_async_context(opened(sources, loop.site))
+        loop.furnish(shelves, wait=None)
+        loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
+        placing = [one for one in listeners if isinstance(one, PlacingListener)]
+        placer = Placer(world, loop.look, journal, clock, placing)
+        placer.furnish(shelves, wait=None)
+        placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        moving = [one for one in listeners if isinstance(one, MovingListener)]
+        mover = Mover(world, placer, journal, clock, moving)
         await loop.tick(start)
-        while clock.now() < start + seconds:
+        if placer.pools:
+            beside: list[Placer | Mover] = [placer]
+            if any(map(moves, placer.pools)):
+                beside.append(mover)
+            await _together(loop, beside, world, clock, end)
+        while clock.now() < end:
             await loop.step()
             await loop.drain()
     return journal
+
+
+async def _together(
+    loop: Loop, beside: Sequence[Placer | Mover], world: SimulatedCluster, clock: Clock, end: float
+) -> None:
+    """All loops, each at its times; and the cluster tells at once what happens in it, as an API server does."""
+    due = [one.due() for one in beside]
+    while (now := min(loop.due(), world.next, *due)) < end:
+        await clock.sleep_until(now)
+        await world.observe(now, frozenset())
+        if loop.due() <= now:
+            await loop.step()
+            await loop.drain()
+        for index, one in enumerate(beside):
+            if due[index] <= now:
+                await one.turn()
+                await one.drain()
+                due[index] = one.due()
+        # What was done may have stirred the others; who waits for a time of its own does not wait anew.
+        due = [min(known, one.due()) for known, one in zip(due, beside, strict=True)]
+    await clock.sleep_until(end)
 
 
 def site(

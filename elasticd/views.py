@@ -5,15 +5,16 @@ again by looking: peaks begin with what is used now.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isfinite
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
 from elasticd.columns import ESTIMATE, estimated
-from elasticd.model import Pod, Readings, Sample
-from elasticd.placements import PodOutcome
+from elasticd.model import Pod, Readings, Ref, Sample
+from elasticd.placements import DisruptionBudget, PodOutcome
 from elasticd.policy import PoolPolicy
 from elasticd.quality import FUTURE
 
@@ -22,6 +23,15 @@ NEW = 60.0
 
 KEPT = 1000
 """Of one controller's pods that were evicted, how many are remembered."""
+
+HOUR = 3600.0
+"""Seconds for which a controller may take to make a pod in place of one that was evicted."""
+
+SHOWN = 30.0
+"""Seconds after which what was done must have shown in what the cluster tells."""
+
+SPARED = 60.0
+"""Seconds for which a pod whose eviction was refused is not asked to go again."""
 
 By = Mapping[str, Mapping[str, float]]
 
@@ -50,6 +60,10 @@ class Views:
         self.gave_way: dict[str, int] = {}
         self._bound: dict[str, tuple[Pod, str, float]] = {}
         self._evicted: dict[str, deque[float]] = {}
+        self._stand_for: dict[str, float] = {}
+        self._leaving: dict[str, tuple[str, float]] = {}
+        self._nominated: dict[str, tuple[str, float]] = {}
+        self._spared: dict[str, tuple[Ref, float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
 
     def look(self, policy: PoolPolicy, wants: Wants, readings: Sequence[Readings], now: float) -> Known:
@@ -94,7 +108,9 @@ class Views:
         return peaks
 
     def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
-        """Something was done for a pending pod."""
+        """Something was done for a pending pod, or was not."""
+        if outcome.result == "refused" and isinstance(action, Evict):
+            self._spared[action.uid] = action.workload, outcome.at
         if outcome.result != "done":
             return
         match action:
@@ -103,21 +119,48 @@ class Views:
                 self.gave_way.pop(pod.uid, None)
             case Evict():
                 self.gave_way[pod.uid] = self.gave_way.get(pod.uid, 0) + 1
+                self._leaving[action.uid] = action.node, outcome.at
                 if action.owner:
                     self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(outcome.at)
             case Nominate():
-                pass
+                self._nominated[pod.uid] = action.node, outcome.at
+
+    def forget(self, alive: Collection[str], now: float) -> None:
+        """Let go of what is known of pods that wait no longer (`alive`: those that do, by UID), and of what is old."""
+        self.gave_way = {uid: count for uid, count in self.gave_way.items() if uid in alive}
+        self._stand_for = {uid: at for uid, at in self._stand_for.items() if uid in alive}
+        self._nominated = {uid: one for uid, one in self._nominated.items() if uid in alive and now - one[1] <= SHOWN}
+        self._leaving = {uid: one for uid, one in self._leaving.items() if now - one[1] <= SHOWN}
+        self._spared = {uid: one for uid, one in self._spared.items() if now - one[1] <= SPARED}
+        self._evicted = {owner: times for owner, times in self._evicted.items() if now - times[-1] <= HOUR}
+
+    def noted(self, pod: Pod) -> Pod:
+        """A pending pod with the node that was noted on it, or taken away from it, though that is not seen yet."""
+        node, _ = self._nominated.get(pod.uid, (pod.nominated, 0.0))
+        return pod if node == pod.nominated else replace(pod, nominated=node)
+
+    def leaving(self) -> dict[str, str]:
+        """The nodes of pods that were evicted and may not be seen to leave yet, by the pods' UIDs."""
+        return {uid: node for uid, (node, _) in self._leaving.items()}
+
+    def spared(self) -> tuple[DisruptionBudget, ...]:
+        """Pods whose eviction was refused of late, as budgets that let none of them go."""
+        return tuple(
+            DisruptionBudget(ref.namespace, f"{ref.name}: refused", frozenset({uid}), 0)
+            for uid, (ref, _) in self._spared.items()
+        )
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
         """When the pod that a pending one stands for was evicted, by UID: its controller lost one, and made this after
-        that."""
-        found: dict[str, float] = {}
-        left = {owner: list(times) for owner, times in self._evicted.items()}
-        for pod in sorted(pods, key=lambda one: (one.created, one.name)):
-            times = left.get(pod.owner[2], [])
-            if times and times[0] <= pod.created + 1.0:
-                found[pod.uid] = times.pop(0)
-        return found
+        that. An eviction is made up for once."""
+        for pod in sorted(pods, key=lambda one: (one.created, one.name)) if self._evicted else ():
+            times = self._evicted.get(pod.owner[2])
+            # An API server tells creation in whole seconds.
+            if times and pod.uid not in self._stand_for and times[0] <= pod.created + 1.0:
+                self._stand_for[pod.uid] = times.popleft()
+                if not times:
+                    del self._evicted[pod.owner[2]]
+        return dict(self._stand_for)
 
 
 def _trusted(

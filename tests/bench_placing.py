@@ -74,7 +74,7 @@ def main() -> None:
         print(f"pods {what}: {len(decisions) / seconds:.0f} decided a second, {bound} of {len(decisions)} bound")
 
     chosen = strategies(known, "filters", "least-requested", "preemption")
-    important = [pod(f"v{i}", cpu=4, memory=GIB, priority=100) for i in range(PREEMPTORS)]
+    important = [pod(f"v{i}", cpu=6, memory=GIB, priority=100) for i in range(PREEMPTORS)]
     seconds, decisions = timed(chosen, ledger.columns(nodes, pods), important)
     verdicts = sorted({one.verdict for one in decisions})
     print(f"preemption: {1000 * seconds / len(decisions):.1f} ms a pod ({', '.join(verdicts)})")

@@ -24,7 +24,9 @@ class Board(Scripted):
         self._clock = clock
         self.nodes = {node.name: node for node in nodes}
         self.pods = {pod.name: pod for pod in pods}
-        self.limits: tuple[DisruptionBudget, ...] = ()
+        self.limits: tuple[DisruptionBudget, ...] | None = ()
+        self.lingers = False
+        """Whether an evicted pod stays until `remove` is called, as one that is slow to end."""
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
         self.done: list[tuple[float, Action]] = []
         self.announced: list[Announce] = []
@@ -46,9 +48,10 @@ class Board(Scripted):
         match action:
             case Bind():
                 self._set(replace(self.pods[action.workload.name], node=action.node, nominated=""))
+            case Evict() if self.lingers:
+                self._set(replace(self.pods[action.workload.name], deleted=True))
             case Evict():
-                del self.pods[action.workload.name]
-                self.stir()
+                self.remove(action.workload.name)
             case Nominate():
                 self._set(replace(self.pods[action.workload.name], nominated=action.node))
             case _:
@@ -65,6 +68,12 @@ class Board(Scripted):
                 self.nodes[one.name] = one
             else:
                 self._set(one)
+        self.stir()
+
+    def remove(self, *names: str) -> None:
+        """These pods are gone."""
+        for name in names:
+            del self.pods[name]
         self.stir()
 
     def tried(self, kind: type[Action]) -> list[tuple[float, str]]:
@@ -90,5 +99,5 @@ class Standing(Shown):
                 found.setdefault(pod.node, []).append(pod)
         return found
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         return self._board.limits

@@ -55,7 +55,7 @@ class Alone:
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
         return {}
 
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         return ()
 
 

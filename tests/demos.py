@@ -8,10 +8,12 @@ from rich.console import Console
 from elasticd import show
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
+from elasticd.config_pools import load_pools
 from elasticd.plugins import discover
+from elasticd.policy import Policy, PoolPolicy
 from elasticd.records import Decision, Outcome
 from elasticd.testing import simulate
-from tests.test_loop import Told
+from tests.placers import Heard
 
 DEMO = Path(__file__).parent.parent / "config" / "demo" / "elasticd.toml"
 DAY = 120
@@ -20,15 +22,17 @@ START = 1_700_000_040.0
 assert START % DAY == 0
 
 
-def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_by_others: bool = True) -> Told:
-    """What the demo decides and does in its first two minutes, or so many seconds, in all or about one workload; also
+def play(start: float = START, only: str = "", seconds: float = 120.0, *, told_by_others: bool = True) -> Heard:
+    """What the demo decides and does in its first two minutes, or so many seconds, in all or by one policy; also
     by what a broker outside tells, whose time is not virtual."""
-    registry, told = discover(), Told()
+    registry, told = discover(), Heard()
     settings = load_settings(DEMO, registry)
     policies, errors = load_policies(settings.policies, registry)
-    assert errors == []
+    pools, more = load_pools(settings.policies, registry)
+    assert errors + more == []
     assert isinstance(settings.cluster, Simulated)
-    chosen = [policy for policy in policies if only in ("", policy.name)]
+    whole: list[Policy | PoolPolicy] = [*policies, *pools]
+    chosen = [policy for policy in whole if only in ("", policy.name)]
     sources = [source for source in settings.sources if told_by_others or not source.pushes]
     asyncio.run(simulate(settings.cluster, chosen, seconds, sources=sources, listeners=[told], start=start))
     return told

@@ -73,7 +73,7 @@ def planned(
 ) -> tuple[PodDecision, ...]:
     """The plan for these pods."""
     policy = PoolPolicy(name="pool", pool=pool or PoolSelect(), strategies=tuple(strategies), mode="act")
-    observation = PoolObservation(NOW, tuple(pending), budgets=budgets, confirmed=NOW, **more)
+    observation = PoolObservation(NOW, tuple(pending), budgets=budgets, **{"confirmed": NOW, **more})
     return plan(PoolCase(policy, observation, view, Hooks(strategies)))
 
 

@@ -217,7 +217,7 @@ def test_check_is_content_with_what_is_right(capsys: pytest.CaptureFixture[str],
     write(tmp_path, web=policy())
     assert called(capsys, "check", tmp_path) == (0, "1 policy is fine\n", "")
     assert called(capsys, "check", tmp_path / "policies") == (0, "1 policy is fine\n", "")
-    assert called(capsys, "check", "config/demo") == (0, "8 policies are fine\n", "")
+    assert called(capsys, "check", "config/demo") == (0, "9 policies are fine\n", "")
 
 
 def test_check_prints_a_line_for_each_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

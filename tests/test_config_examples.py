@@ -41,11 +41,16 @@ EXAMPLES = [
 ]
 # Those about the pods of a pool.
 POOLS = [
+    "bald-eagle",
+    "binding-strong",
+    "binding-weak",
     "least-requested",
     "load-balance",
     "placing",
+    "preemption",
     "rebalance",
     "static",
+    "topsis",
 ]
 
 
@@ -144,14 +149,20 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
 @pytest.mark.parametrize(
     ("example", "kind"),
     [
+        ("binding-weak", "binding"),
         ("least-requested", "least-requested"),
         ("least-requested", "balanced-allocation"),
         ("load-balance", "load-balance"),
+        ("preemption", "preemption"),
         ("rebalance", "rebalance"),
         ("static", "static"),
+        ("bald-eagle", "bald-eagle"),
+        ("topsis", "topsis"),
     ],
 )
-def test_an_example_of_a_score_names_every_option_of_it(example: str, kind: str, registry: Registry) -> None:
+def test_an_example_of_a_strategy_for_pods_names_every_option_of_it(
+    example: str, kind: str, registry: Registry
+) -> None:
     path = CONFIG / "policies" / f"{example}.toml"
     (table,) = [one for one in tomli.loads(path.read_text())["strategy"] if one["type"] == kind]
     (strategy,) = [one for one in load_pool(path, registry).strategies if one.__struct_config__.tag == kind]

@@ -13,26 +13,26 @@ from elasticd.config import load_policies, load_settings
 from elasticd.plugins import discover
 from elasticd.records import Decision, Outcome
 from tests.demos import DAY, DEMO, START, play
-from tests.test_loop import Told
+from tests.placers import Heard
 
 STARTS_UP = 12.0
 """Seconds that a pod of the catalog takes."""
 
 
 @pytest.fixture(scope="module")
-def told() -> Told:
+def told() -> Heard:
     return play()
 
 
-def decisions(told: Told, name: str) -> list[Decision]:
+def decisions(told: Heard, name: str) -> list[Decision]:
     return [one for one in told.made if one.workload.name == name]
 
 
-def outcomes(told: Told, name: str) -> list[Outcome]:
+def outcomes(told: Heard, name: str) -> list[Outcome]:
     return [one for one in told.outcomes if one.workload.name == name]
 
 
-def changes(told: Told, name: str) -> list[tuple[float, int, int]]:
+def changes(told: Heard, name: str) -> list[tuple[float, int, int]]:
     """When the count changed, in seconds since the start, and from what to what."""
     begun = told.made[0].at
     return [(one.at - begun, one.before, one.after) for one in outcomes(told, name) if one.before != one.after]
@@ -44,15 +44,16 @@ def appears(wanted: list[float], found: list[float]) -> bool:
     return all(value in rest for value in wanted)
 
 
-def test_the_shop_is_looked_at_every_30_10_and_1_s_and_back_as_its_rush_comes_and_goes(told: Told) -> None:
+def test_the_shop_is_looked_at_every_30_10_and_1_s_and_back_as_its_rush_comes_and_goes(told: Heard) -> None:
     intervals = [interval for interval, _ in groupby(one.interval for one in decisions(told, "checkout"))]
     assert set(intervals) == {1, 10, 30}
     assert appears([30, 10, 1, 10, 30], intervals), intervals
     assert {one.interval_by for one in decisions(told, "checkout")} == {"cadence"}
 
 
-def test_no_plugin_fails(told: Told) -> None:
+def test_no_plugin_fails(told: Heard) -> None:
     assert [one.failures for one in told.made if one.failures] == []
+    assert [one.failures for one in told.placings if one.failures] == []
 
 
 def test_it_has_a_policy_for_each_family_of_strategies() -> None:
@@ -63,21 +64,21 @@ def test_it_has_a_policy_for_each_family_of_strategies() -> None:
     assert used >= reactive | others | {"vertical", "spread"}
 
 
-def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Told) -> None:
+def test_each_video_has_a_job_of_its_own_and_six_at_most_run_at_once(told: Heard) -> None:
     created = sum(max(0, one.after - one.before) for one in outcomes(told, "transcode"))
     assert created == 16  # of two times eight
     assert max(one.current for one in decisions(told, "transcode")) == 6
 
 
 @pytest.mark.parametrize("name", ["checkout", "mailer", "search", "api", "thumbnails", "catalog"])
-def test_every_workload_scales_out_and_in(told: Told, name: str) -> None:
+def test_every_workload_scales_out_and_in(told: Heard, name: str) -> None:
     found = changes(told, name)
     assert {one.result for one in outcomes(told, name)} == {"done"}
     assert any(after > before for _, before, after in found)
     assert any(after < before for _, before, after in found)
 
 
-def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told: Told) -> None:
+def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told: Heard) -> None:
     (rush, before, after), *gradual = changes(told, "search")
     assert (before, after) == (2, 9)
     assert 30 <= rush <= 41  # its rush comes at 30 s, and it is looked at every 10
@@ -86,14 +87,14 @@ def test_the_search_meets_its_rush_in_one_step_and_lets_go_by_four_at_most(told:
     assert gradual[-1][2] == 2
 
 
-def test_of_the_search_s_pods_those_on_elastic_nodes_go_first(told: Told) -> None:
+def test_of_the_search_s_pods_those_on_elastic_nodes_go_first(told: Heard) -> None:
     first, *_ = [one for one in decisions(told, "search") if one.action and one.replicas < one.current]
     chosen = [mark.reason for mark in first.marks if mark.pod]
     assert len(chosen) == 4
     assert all("elastic has" in reason for reason in chosen)
 
 
-def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable_window(told: Told) -> None:
+def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable_window(told: Heard) -> None:
     ups = [at for at, before, after in changes(told, "api") if after > before]
     downs = [at for at, before, after in changes(told, "api") if after < before]
     assert 42 <= ups[0] <= 44  # the burst lasts from 42 s to 50 s
@@ -102,14 +103,14 @@ def test_the_api_follows_its_burst_within_four_seconds_and_stays_up_for_a_stable
     assert max(after for _, _, after in changes(told, "api")) == 9
 
 
-def test_nobody_makes_thumbnails_of_no_pictures_and_the_first_one_wakes_a_worker(told: Told) -> None:
+def test_nobody_makes_thumbnails_of_no_pictures_and_the_first_one_wakes_a_worker(told: Heard) -> None:
     found = [(before, after) for _, before, after in changes(told, "thumbnails")]
     assert found == [(1, 0), (0, 4), (4, 1), (1, 0)]
     wakes = changes(told, "thumbnails")[1][0]
     assert 25 <= wakes <= 31  # the pictures come at 25 s
 
 
-def test_the_warehouse_requests_what_it_uses_and_its_count_stays(told: Told) -> None:
+def test_the_warehouse_requests_what_it_uses_and_its_count_stays(told: Heard) -> None:
     resized = [one for made in decisions(told, "warehouse") for one in made.sizing.resizes]
     assert {one.pod for one in resized} == {"warehouse-000001", "warehouse-000002"}
     for pod in ("warehouse-000001", "warehouse-000002"):
@@ -119,6 +120,31 @@ def test_the_warehouse_requests_what_it_uses_and_its_count_stays(told: Told) -> 
         assert 0.2 <= cpu < 0.8  # of 0.175 to 0.225 cores that it uses, and 0.8 that it requested
         assert memory > 400 * 2**20  # that it uses, and 256 MiB that it requested
     assert {one.current for one in decisions(told, "warehouse")} == {2}
+
+
+def test_of_the_film_each_frame_is_placed_when_it_comes_and_only_where_it_may_go(told: Heard) -> None:
+    placed = [(round(at - START), name, node) for at, name, node in told.did("bind") if name.startswith("frame")]
+    assert {node for _, _, node in placed} == {"render-1", "render-2"}
+    first = {name: at for at, name, _ in reversed(placed)}
+    assert first == {f"frame-{number}": 6 * (number - 1) for number in range(1, len(first) + 1)}
+    assert len(first) == 20
+
+
+def test_the_poster_waits_for_the_better_card_and_says_so_once(told: Heard) -> None:
+    found = [(round(one.at - START), one.verdict, one.reason) for one in told.placings if one.pod.name == "poster"]
+    assert found == [(10, "wait", "NoNodeMatches"), (40, "bind", "Placed")]
+    assert {node for _, name, node in told.did("bind") if name == "poster"} == {"render-2"}
+
+
+def test_frames_give_way_for_the_trailer_and_come_back(told: Heard) -> None:
+    verdicts = [one.verdict for one in told.placings if one.pod.name == "trailer-1"]
+    assert (verdicts[0], verdicts[-1]) == ("preempt", "bind")
+    gone = told.did("evict")
+    assert gone
+    assert all(name.startswith("frame") for _, name, _ in gone)
+    again = [(at, name) for at, name, _ in told.did("bind") if name in {name for _, name, _ in gone}]
+    assert sorted(name for _, name in again) == sorted([name for _, name, _ in gone] * 2), "each twice"
+    assert all(at - START < 80 for at, _ in again)
 
 
 @pytest.mark.parametrize("begun", [0, 35, 70], ids=lambda begun: f"begun {begun} s after an even minute")
@@ -146,7 +172,7 @@ def test_the_catalog_is_ready_before_its_crowd_whenever_the_demo_begins(begun: i
     ],
 )
 def test_of_the_catalog_s_four_strategies_and_its_limit_each_counts_in_its_turn(
-    told: Told, reason: str, holds: Callable[[Decision], bool]
+    told: Heard, reason: str, holds: Callable[[Decision], bool]
 ) -> None:
     assert any(holds(one) for one in decisions(told, "catalog") if one.reason == reason)
 
@@ -170,7 +196,9 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
 def test_two_runs_are_equal_whatever_the_order_in_which_sets_are_kept() -> None:
     code = """
 from tests.demos import play
-print([(one.at, one.id, one.replicas, one.interval) for one in play(told_by_others=False).made])
+told = play(told_by_others=False)
+print([(one.at, one.id, one.replicas, one.interval) for one in told.made])
+print([(one.at, one.id, one.verdict, one.node, one.message) for one in told.placings])
 """
     runs = [
         subprocess.run(

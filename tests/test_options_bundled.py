@@ -24,9 +24,18 @@ GUARDS = [{"series": "errors", "ratio": 1.5, "above": 0.1}]
 RATES = [{"type": "Pods", "value": 1, "period": 60}]
 DIRECTION = {"policies": RATES}
 
+FOUR = {"cpu": 0.25, "memory": 0.25, "bandwidth": 0.25, "disk": 0.25}
+KINDS = ("load", "compressible", "incompressible", "balanced")
+EAGLE = {"peak": {"disk": "filled"}, **dict.fromkeys(KINDS, FOUR)}
+
 # Of each type a table that is right, in which every table that an option may hold is given once. Where two options
 # exclude each other there are two tables.
 RIGHT: dict[str, list[dict[str, Any]]] = {
+    "bald-eagle": [EAGLE],
+    "bald-eagle-plain": [EAGLE],
+    "binding": [
+        {"rules": [{"expressions": [{"key": "tier", "operator": "in", "values": ["a"]}], "pods": {"app": "a"}}]}
+    ],
     "blackout": [{"windows": [HOURS]}, {"windows": [{"start": "0 8 * * *", "end": "0 9 * * *"}]}],
     "event": [
         {"triggers": [{"series": "q", "average_value": 1}]},
@@ -53,6 +62,10 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
     "scheduled-bounds": [{"windows": [{**HOURS, "max": 3}]}],
     "spread": [{"subsets": [{"name": "a", "labels": {"pool": "a"}, "max": 4}, {"name": "b"}]}],
     "staged": [{"up": {"percent": 50}, "down": {"percent": 50}, "guards": GUARDS}],
+    "topsis": [
+        {"weights": {"cpu": 0.2, "io": 0.2}, "use": {"io": "writes"}},
+        {"pairwise": [[1.0] * 5] * 5},
+    ],
     "vertical": [{"cpu": {"margin": 0.1}, "memory": {"margin": 0.1}}],
 }
 

@@ -16,7 +16,7 @@ from elasticd.journal import Journal
 from elasticd.judge import ThreadPlanner
 from elasticd.model import Node, Pod
 from elasticd.placements import PodDecision, PodOutcome, PoolObservation
-from elasticd.placer import Placer
+from elasticd.placer import FIRST_REST, Placer
 from elasticd.policy import PoolPolicy, PoolSelect
 from tests.board import Board
 from tests.pools import NOW, node, pod
@@ -121,7 +121,7 @@ async def test_one_on_its_way_takes_its_room_before_it_is_seen_there() -> None:
         await it.placer.tick(NOW)
         it.board.add(pod("p1", cpu=0.6))
         await it.placer.tick(NOW + 1)
-        assert it.heard.decisions[-1].message == "0/1 nodes are available: 1 Insufficient cpu"
+        assert it.heard.decisions[-1].message.startswith("0/1 nodes are available: 1 Insufficient cpu")
         gate.set()
 
 
@@ -213,6 +213,39 @@ async def test_an_eviction_that_is_refused_ends_that_attempt() -> None:
         await it.settle()
         assert it.board.tried(Evict) == [(NOW, "x")]
         assert {"x", "y"} <= it.board.pods.keys()
+        assert it.board.pods["new"].nominated == "", "no room is kept free that nobody makes"
+
+
+async def test_the_room_that_is_made_for_a_pod_is_kept_for_it_while_it_rests() -> None:
+    """The one that gave way is made anew, and would take its old place."""
+    async with bench([node("a", cpu=1)], [pod("x", cpu=1, on="a"), pod("new", cpu=1, priority=5)]) as it:
+        await it.placer.tick(NOW)
+        await it.settle()
+        assert it.board.pods.keys() == {"new"}
+        it.board.add(replace(pod("x", cpu=1), uid="anew"))
+        await it.until(3)
+        assert [name for _, name in it.board.tried(Bind)] == ["new"]
+        assert it.board.pods["x"].node == ""
+
+
+async def test_budgets_that_are_not_known_let_nobody_give_way_and_are_asked_for_only_where_that_matters() -> None:
+    async with bench([node("a", cpu=1)], [pod("x", cpu=1, on="a"), pod("new", cpu=1, priority=5)]) as it:
+        it.board.limits = None
+        await it.placer.tick(NOW)
+        await it.settle()
+        assert it.board.done == []
+        (told,) = it.heard.decisions
+        assert (told.verdict, told.reason) == ("wait", "BudgetsUnknown")
+        assert told.message.endswith("nobody gives way while PodDisruptionBudgets are not known")
+        it.board.limits = ()
+        await it.until(2)
+        assert it.board.tried(Evict) == [(NOW + FIRST_REST, "x")]
+    async with bench([node("a", cpu=1)], [pod("new", cpu=1)]) as it:
+        it.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(),), mode="act")])
+        it.board.limits = None
+        await it.placer.tick(NOW)
+        await it.settle()
+        assert it.board.tried(Bind) == [(NOW, "new")]
 
 
 async def test_waiting_is_told_at_the_pod() -> None:

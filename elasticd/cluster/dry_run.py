@@ -2,11 +2,13 @@
 
 Knows which counts and marks were asked for, on any other cluster; knows nothing of what that cluster is.
 
-Only spec.replicas and a workload's annotations are pretended. The pods stay those that exist, whichever way the count
+Of workloads only spec.replicas and annotations are pretended. Their pods stay those that exist, whichever way the count
 goes: only they have metrics, and together they carry the whole load. The HPA's rule counts load by pods, so it asks for
 the same count again. Were surplus pods hidden, their load would vanish with them, and a dry run would shrink to the
 minimum step by step; invented pods would be pods without metrics to every rule. The price: what multiplies the count
 that was asked for, instead of counting pods, sees the old load on the new count.
+
+Where pods are, and who waits for a node, is pretended for all who ask about nodes: see pretended.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,8 +17,9 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Create, Mark, Scale
+from elasticd.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
+from elasticd.cluster.pretended import Kept, Pretence, PretendedPods
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 from elasticd.placements import DisruptionBudget
 
@@ -35,8 +38,8 @@ class _Wanted(Struct, frozen=True, gc=False):
 class DryRunSnapshot:
     """A snapshot with the counts and marks that would have been set."""
 
-    def __init__(self, real: Snapshot, wanted: Mapping[Ref, _Wanted]) -> None:
-        self.real, self._wanted = real, wanted
+    def __init__(self, real: Snapshot, wanted: Mapping[Ref, _Wanted], placed: PretendedPods) -> None:
+        self.real, self._wanted, self._placed = real, wanted, placed
         self._workloads: Collection[Workload] | None = None
 
     @property
@@ -79,20 +82,20 @@ class DryRunSnapshot:
         return self.real.nodes()
 
     def rooms(self) -> tuple[Room, ...]:
-        """What the pods that exist leave of them."""
-        return self.real.rooms()
+        """All nodes and what the pods that would be on them leave."""
+        return self._placed.rooms()
 
     def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node."""
-        return self.real.pending()
+        """The pods that would be on no node."""
+        return self._placed.pending()
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
-        """The pods on each node."""
-        return self.real.on_nodes()
+        """The pods that would be on each node."""
+        return self._placed.on_nodes()
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets; None: they are not known."""
-        return self.real.budgets()
+        """All PodDisruptionBudgets, less what would have been evicted."""
+        return self._placed.budgets()
 
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count."""
@@ -114,6 +117,8 @@ class DryRun:
         self._inner = inner
         self._wanted: dict[Ref, _Wanted] = {}
         self._seen: DryRunSnapshot | None = None
+        self._pretended: PretendedPods | None = None
+        self._kept: Kept = {}
 
     @property
     def leading(self) -> bool:
@@ -133,10 +138,13 @@ class DryRun:
         return {"dry_run": True, "cluster": self._inner.describe()}
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> DryRunSnapshot:
-        """The cluster as it would be now. A count that somebody really changed is no longer pretended."""
+        """The cluster as it would be now. A count that somebody really changed is no longer pretended, and neither is a
+        pod that really went elsewhere."""
         real = await self._inner.observe(now, kinds)
         self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if _holds(wanted, real.workload(ref))}
-        self._seen = DryRunSnapshot(real, self._wanted)
+        before = self._pretended.pretence if self._pretended else Pretence()
+        self._pretended = PretendedPods(real, before.true_to(real), self._kept)
+        self._seen = DryRunSnapshot(real, self._wanted, self._pretended)
         return self._seen
 
     async def usage(self, now: float) -> Readings:
@@ -160,10 +168,16 @@ class DryRun:
         return self._inner.pulls(take)
 
     async def act(self, action: Action) -> Answer:
-        """Remember a count or a workload's mark as done, if it still fits what was last seen and has been pretended
-        since."""
+        """Remember a count, a mark of a workload or a place of a pod as done, if it still fits what was last seen and
+        has been pretended since."""
+        if isinstance(action, Bind | Evict | Nominate):
+            return self._place(action)
         if not isinstance(action, Scale | Create | Mark) or (isinstance(action, Mark) and action.pod):
             return Answer("done", 0, MESSAGE)
+        return self._change(action)
+
+    def _change(self, action: Scale | Create | Mark) -> Answer:
+        """A workload's count or its marks."""
         real = self._seen.real.workload(action.workload) if self._seen else None
         if real is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
@@ -178,6 +192,15 @@ class DryRun:
             moved = f"dry run: uid, version and replicas were {judged}, are {present}"
             return Answer("conflict", 0, moved, "Conflict")
         return self._want(action.workload, replace(wanted, replicas=action.after))
+
+    def _place(self, action: Bind | Evict | Nominate) -> Answer:
+        if self._pretended is None:
+            return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
+        found = self._pretended.after(action)
+        if isinstance(found, Answer):
+            return found
+        self._pretended = self._pretended.then(found)
+        return Answer("done", 0, MESSAGE)
 
     def _want(self, ref: Ref, wanted: _Wanted) -> Answer:
         # A new mapping: the snapshots that were handed out stay as they are.

@@ -16,7 +16,8 @@ from elasticd.movable import rooted
 from elasticd.moves import Move, MoveDecision
 from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import Draft, unavailable
+from elasticd.placing.look import look, rank
+from elasticd.placing.plan import Draft
 from elasticd.policy import MovesTable
 from elasticd.words import raised
 
@@ -141,30 +142,33 @@ class _Draft:
             return None, f"elasticd does not know {', '.join(pod.needs.unsupported)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
-        try:
-            wanted = self._wanted(move, index)
-        except Exception as error:  # whatever a stranger's rule does
-            return None, f"its strategy cannot say where it fits: {raised(error)}"
+        wanted, why = self._wanted(move, index)
         if not wanted.any():
-            return None, "no other node would stay below its mark with it"
-        found = self._draft.look(pod)
-        allowed = self._draft.allowed(found) & wanted
-        if not allowed.any():
-            return None, unavailable(len(self._draft.columns.names), found)
-        return self._draft.best(allowed, self._draft.rank(pod).total)[0], ""
+            return None, why
+        found = look(self._case, pod)
+        allowed = found.allowed() & wanted
+        if found.failures or not allowed.any():
+            return None, found.failures[0].message if found.failures else found.unavailable()
+        return rank(self._case, pod).best(allowed, self._draft.columns)[0], ""
 
-    def _wanted(self, move: Move, index: int) -> Mask:
-        """The other nodes, but those that the move itself rules out. Raises what its own rule does."""
+    def _wanted(self, move: Move, index: int) -> tuple[Mask, str]:
+        """The other nodes, but those that the move itself rules out; and why there is none."""
         columns = self._draft.columns
-        wanted = np.ones(len(columns.names), dtype=np.bool_)
+        wanted, why = np.ones(len(columns.names), dtype=np.bool_), "there is no other node that it should go to"
         if move.fits is not None:
-            wanted &= move.fits({series: self._uses(series) + amount for series, amount in move.use.items()})
+            try:
+                used = {series: self._uses(series) + amount for series, amount in move.use.items()}
+                wanted &= move.fits(used)
+                why = "no other node is free enough for what it uses"
+            except Exception as error:  # whatever a stranger's rule does
+                wanted[:] = False
+                why = f"its strategy cannot say where it fits: {raised(error)}"
         wanted[index] = False
         for name in move.not_to:
             place = columns.index(name)
             if place is not None:
                 wanted[place] = False
-        return wanted
+        return wanted, why
 
     def _uses(self, series: str) -> Column:
         """What nodes use, with what those use that are moved there."""

@@ -1,25 +1,28 @@
 """Who gives way for a pod that fits nowhere.
 
-Pure. Knows how candidates are compared and that no budget is overdrawn; knows no rule of who may be a victim.
+Pure. Knows how candidates are compared, that no budget is overdrawn, and that nobody goes where it would not suffice;
+knows no rule of who may be a victim.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.actions import GIVES_WAY, Evict, Nominate
+from elasticd.columns import needed
 from elasticd.model import Failure, Pod
-from elasticd.placements import Column, DisruptionBudget, Mask, PoolObservation
+from elasticd.placements import Column, DisruptionBudget, Mask, Victims
 from elasticd.placing.ask import PoolCase
 
-TRIED = 100
-"""Of the nodes where others could give way, how many are asked about, the best by score first; kube-scheduler looks at
-a tenth of the nodes and at least as many."""
+OFFERS = 100
+"""Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth
+of the nodes and at least as many."""
 
 
 class Room(Struct, frozen=True, eq=False):
-    """A node and who gives way there."""
+    """A node and who gives way there; nobody: those that are leaving already make the room."""
 
     node: int
     victims: tuple[Pod, ...]
@@ -39,7 +42,8 @@ class Room(Struct, frozen=True, eq=False):
             )
             for victim in self.victims
         ]
-        return (Nominate(pod.ref, pod.uid, name), *evictions)
+        noted = () if pod.nominated == name else (Nominate(pod.ref, pod.uid, name),)
+        return (*noted, *evictions)
 
 
 class Budgets:
@@ -47,49 +51,91 @@ class Budgets:
 
     def __init__(self, budgets: Iterable[DisruptionBudget], *, known: bool = True) -> None:
         self.known = known
-        self._left = {(one.namespace, one.name): one for one in budgets}
+        self._now = tuple(budgets)
+        self._by_namespace = _by_namespace(self._now)
 
     def now(self) -> tuple[DisruptionBudget, ...]:
-        """As they are after what was planned."""
-        return tuple(self._left.values())
+        """As they are after what was planned: the same tuple until something more is."""
+        return self._now
 
     def spend(self, pod: Pod) -> None:
         """A pod will go."""
-        for key, one in self._left.items():
-            if pod.uid in one.pods:
-                self._left[key] = DisruptionBudget(one.namespace, one.name, one.pods - {pod.uid}, one.allowed - 1)
+        if any(pod.uid in one.pods for one in self._by_namespace.get(pod.namespace, ())):
+            self._now = tuple(_spent(one, pod) for one in self._now)
+            self._by_namespace = _by_namespace(self._now)
 
-    def bear(self, pods: Iterable[Pod]) -> bool:
+    def bear(self, pods: Sequence[Pod]) -> bool:
         """Whether all of these may go."""
-        gone = {pod.uid for pod in pods}
-        return self.known and all(len(one.pods & gone) <= max(0, one.allowed) for one in self._left.values())
+        if not self.known:
+            return not pods
+        concerned = [one for name in {pod.namespace for pod in pods} for one in self._by_namespace.get(name, ())]
+        return all(sum(pod.uid in one.pods for pod in pods) <= max(0, one.allowed) for one in concerned)
+
+
+def _by_namespace(budgets: Iterable[DisruptionBudget]) -> dict[str, list[DisruptionBudget]]:
+    """A budget is about pods of its own namespace alone."""
+    found: dict[str, list[DisruptionBudget]] = {}
+    for one in budgets:
+        found.setdefault(one.namespace, []).append(one)
+    return found
+
+
+def _spent(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
+    if pod.uid not in budget.pods:
+        return budget
+    return replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
 
 
 def make_room(
     case: PoolCase, pod: Pod, places: Mask, total: Column, budgets: Budgets, *, forced: bool
 ) -> tuple[Room | None, tuple[Failure, ...]]:
-    """The node where it costs least that others give way, and who; None: nowhere."""
-    seen = case.observation
-    observation = PoolObservation(
-        seen.at, seen.pending, seen.use, budgets.now(), seen.confirmed, seen.gave_way, seen.moved
-    )
-    best: tuple[tuple[float, ...], Room] | None = None
-    failures: tuple[Failure, ...] = ()
-    for index in _by_score(places, total)[:TRIED]:
+    """The node where it costs least that others give way, and who; None: nowhere, or an implementation failed."""
+    observation = replace(case.observation, budgets=budgets.now())
+    offers: list[tuple[tuple[float, ...], Room]] = []
+    for index in _by_score(case, pod, places, total):
         heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced)
-        failures += heard.failures
+        if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
+            return None, failures
         for _, victims in heard.values:
-            if not budgets.bear(victims.pods) or not victims.pods:
+            room = Room(index, victims.pods, victims.why)
+            if not budgets.bear(victims.pods):
                 continue
-            if best is None or victims.cost < best[0]:
-                best = victims.cost, Room(index, victims.pods, victims.why)
-        if best is not None and not best[0]:
+            if victims.pods and victims.cost:
+                offers.append((victims.cost, room))
+            elif _suffices(case, pod, room):
+                return room, ()
+        if len(offers) >= OFFERS:
             break
-    return (None if best is None else best[1]), failures
+    offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
+    return next((room for _, room in offers if _suffices(case, pod, room)), None), ()
 
 
-def _by_score(places: Mask, total: Column) -> list[int]:
-    """The nodes in question, best first."""
+def _wrong(said: Iterable[tuple[str, Victims]], there: Sequence[Pod]) -> tuple[Failure, ...]:
+    """Who named victims that are none: not there, leaving already, or named twice."""
+    staying = {pod.uid for pod in there if not pod.deleted}
+    found: list[Failure] = []
+    for name, victims in said:
+        uids = {pod.uid for pod in victims.pods}
+        if len(uids) < len(victims.pods) or not uids <= staying:
+            problem = "must return pods that are on the node and not leaving it, each once"
+            found.append(Failure(name, "select_victims", problem))
+    return tuple(found)
+
+
+def _suffices(case: PoolCase, pod: Pod, room: Room) -> bool:
+    """Whether no filter refuses the node once all who go have gone."""
+    going = [one for one in case.columns.pods(room.node) if one.deleted]
+    with case.columns.without(room.node, (*room.victims, *going)):
+        heard = case.ask("filter_nodes", pod=pod)
+        return not heard.failures and not any(one.nodes[room.node] for _, said in heard.values for one in said)
+
+
+def _by_score(case: PoolCase, pod: Pod, places: Mask, total: Column) -> list[int]:
+    """The nodes in question, best first; of equal ones first that which lacks least, for fewer have to go there."""
     found = np.flatnonzero(places)
-    order = np.argsort(-np.nan_to_num(total[found], nan=-np.inf), kind="stable")
-    return [int(found[index]) for index in order]
+    lack = np.zeros(len(found), dtype=np.float64)
+    for resource, amount in needed(pod).items():
+        whole = case.columns.allocatable(resource)[found]
+        lack += np.maximum(case.columns.requested(resource)[found] + amount - whole, 0) / np.maximum(whole, 1)
+    order = np.lexsort((lack, -np.nan_to_num(total[found], nan=-np.inf)))
+    return [int(index) for index in found[order]]

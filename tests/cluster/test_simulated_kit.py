@@ -8,7 +8,8 @@ from elasticd.actions import Answer, Scale
 from elasticd.clock import VirtualClock
 from elasticd.cluster import Kind
 from elasticd.cluster.simulated import Simulated
-from elasticd.cluster.simulated.cluster import SimulatedCluster, SimulatedSnapshot
+from elasticd.cluster.simulated.cluster import SimulatedCluster
+from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.model import Pod, Ref, Sample, Workload
 
 KINDS: frozenset[Kind] = frozenset({("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")})

@@ -9,6 +9,22 @@ from elasticd.clock import VirtualClock
 from tests.cluster.test_simulated_kit import KINDS, Play, simulated, web
 
 SERIES = {"name": "requests", "demand": {"formula": "9"}}
+NODES: list[tuple[dict[str, Any], str]] = [
+    ({"taints": [{"key": "", "effect": "NoSchedule"}]}, "key: must not be empty, is"),
+    ({"taints": [{"key": "a", "effect": "No"}]}, "$.nodes[0].taints[0].effect"),
+    ({"taints": [{"key": "a", "effect": "NoSchedule", "valu": ""}]}, "unknown field `valu`"),
+    ({"resources": {"pods": 3}}, "resources: must not have pods, which has a key of its own"),
+    ({"cpu_used": "x"}, "cpu_used: must be a quantity"),
+    ({"memory_used": -1}, "memory_used: must be finite and >= 0, is -1"),
+    ({"cpu_used": {"formula": "1/0"}}, "$.nodes[0].cpu_used"),
+    ({"series": [{"name": "cpu", "demand": {"formula": "1"}}]}, "name: must not be cpu or memory, see cpu_used"),
+    ({"series": [SERIES, SERIES]}, "series[1].name: must be given once, is 'requests' again"),
+    ({"changes": [{"labels": {}}]}, "missing required field `at`"),
+    ({"changes": [{"at": -1}]}, "$.nodes[0].changes[0].at"),
+    ({"changes": [{"at": 1, "cordon": True}]}, "unknown field `cordon`"),
+    ({"unschedulable": "yes"}, "$.nodes[0].unschedulable"),
+    ({"ready": 1}, "$.nodes[0].ready"),
+]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +47,52 @@ SERIES = {"name": "requests", "demand": {"formula": "9"}}
         pytest.param({"containers": [{"name": "a", "cpu": "x"}]}, "cpu: must be a quantity", id="container's cpu"),
         pytest.param({"series": [SERIES, SERIES]}, "series[1].name: must be given once", id="series twice"),
         pytest.param({"series": [{**SERIES, "name": "cpu"}]}, "name: must not be cpu or memory", id="series cpu"),
+        pytest.param({"scheduler": ""}, "$.workloads[0].scheduler", id="scheduler"),
+        pytest.param({"restart_policy": "Sometimes"}, "$.workloads[0].restart_policy", id="restart policy"),
+        pytest.param(
+            {"restart_policy": "Never"},
+            "restart_policy: must be Always for a Deployment, is Never",
+            id="restart policy of a Deployment",
+        ),
+        pytest.param({"priority": 2**31}, "$.workloads[0].priority", id="priority"),
+        pytest.param({"priority_class": 3}, "$.workloads[0].priority_class", id="priority class"),
+        pytest.param({"preemption_policy": "no"}, "$.workloads[0].preemption_policy", id="preemption policy"),
+        pytest.param({"node_selector": {"a": 1}}, "$.workloads[0].node_selector", id="node selector"),
+        pytest.param({"node_affinity": [{"label": []}]}, "unknown field `label`", id="affinity's key"),
+        pytest.param(
+            {"node_affinity": [{"labels": [{"key": "a", "operator": "in"}]}]}, "labels[0].operator", id="operator"
+        ),
+        pytest.param({"tolerations": [{"operater": "Exists"}]}, "unknown field `operater`", id="toleration's key"),
+        pytest.param({"tolerations": [{}]}, "operator: must be Exists without a key", id="toleration of nothing"),
+        pytest.param(
+            {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+            'value: must be left out with the operator Exists, is "b"',
+            id="toleration's value",
+        ),
+        pytest.param(
+            {"tolerations": [{"key": "a", "effect": "No"}]}, "effect: must be one of", id="toleration's effect"
+        ),
+        pytest.param({"ports": [{"number": 0}]}, "number: must be in [1, 65535], is 0", id="port"),
+        pytest.param(
+            {"ports": [{"number": 1, "protocol": "tcp"}]}, "protocol: must be TCP, UDP or SCTP", id="protocol"
+        ),
+        pytest.param({"disks": [{"kind": "gce"}]}, "`name`", id="disk"),
+        pytest.param({"annotations": {"a": 1}}, "$.workloads[0].annotations", id="annotations"),
+        pytest.param({"resources": {"cpu": 1}}, "resources: must not have cpu", id="resources cpu"),
+        pytest.param({"resources": {"a": "x"}}, "resources.a: must be a quantity", id="resources"),
+        pytest.param({"bare": True, "kind": "Job"}, "kind: must be left out for bare pods, is Job", id="bare kind"),
+        pytest.param(
+            {"bare": True, "api_version": "v1"}, "api_version: must be left out for bare pods, is v1", id="bare version"
+        ),
+        pytest.param(
+            {"bare": True, "run_seconds": 5},
+            "run_seconds: must be left out for restart_policy Always, is given",
+            id="bare for ever",
+        ),
+        pytest.param({"at": 5}, "at: must be left out for pods that are not bare, is 5", id="at"),
+        pytest.param({"bare": True, "at": -1}, "$.workloads[0].at", id="at before the start"),
+        pytest.param({"every": 5}, "every: must be left out for pods that are not bare, is 5", id="every"),
+        pytest.param({"run_seconds": 5}, "run_seconds: must be left out for pods that are not", id="run seconds"),
     ],
 )
 def test_a_wrong_workload_is_refused_naming_the_key(workload: dict[str, Any], problem: str) -> None:
@@ -44,6 +106,27 @@ def test_a_wrong_workload_is_refused_naming_the_key(workload: dict[str, Any], pr
     [
         pytest.param({"nodes": []}, "length >= 1", id="no node"),
         pytest.param({"nodes": [{"name": "a", "cpu": 0, "memory": 1}]}, "cpu: must be > 0, is 0", id="empty node"),
+        *[
+            pytest.param({"nodes": [{"name": "a", "cpu": 1, "memory": 1, **table}]}, problem, id=f"node: {problem}")
+            for table, problem in NODES
+        ],
+        pytest.param({"budgets": [{"name": "a"}]}, "missing required field `min_available`", id="budget"),
+        pytest.param({"budgets": [{"name": "a", "min_available": -1}]}, "$.budgets[0].min_available", id="negative"),
+        pytest.param(
+            {"budgets": [{"name": "a", "min_available": 1}] * 2},
+            "budgets[1].name: must be given once, is default/a again",
+            id="budget twice",
+        ),
+        pytest.param(
+            {"workloads": [web(kind="StatefulSet"), web(name="web-1", bare=True)]},
+            "workloads[1].name: must not be that of a pod of web, is web-1",
+            id="a bare pod called as one of a workload's",
+        ),
+        pytest.param(
+            {"jobs": [{"name": "a", "arrivals": {"formula": "1"}, "restart_policy": "Always"}]},
+            "restart_policy: must be OnFailure or Never for Jobs, is Always",
+            id="Jobs that never end",
+        ),
         pytest.param({"metrics": {"resolution": 0}}, "$.metrics.resolution", id="resolution"),
         pytest.param({"metrics": {"noise": 2}}, "$.metrics.noise", id="noise"),
         pytest.param({"sed": 1}, "unknown field `sed`", id="unknown"),

@@ -18,6 +18,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "config" / "kubernetes"
 CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 # Where the workloads of the examples are whose rights are given namespace by namespace.
 EXAMPLE = "media"
+# Where the daemon itself is.
+HOME = "elasticd"
 # The same object under the name that an older server knows.
 OLDER = {"policy/v1": "policy/v1beta1"}
 
@@ -108,11 +110,11 @@ def _granted(role: str, subject: JSON, namespace: str) -> list[JSON]:
 @asynccontextmanager
 async def granted_from(plane: ControlPlane, file: Path, user: str, suffix: str) -> AsyncIterator[None]:
     """Give what a file of roles and bindings gives the service account to a user, under names of its own; what it
-    gives in the namespace of the examples, in the one that the suffix names."""
+    gives in the namespace of the examples, or the daemon's own, in the one that the suffix names."""
     made = list(_documents(file))
     for one in made:
         one["metadata"]["name"] += f"-{suffix}"
-        if one["metadata"].get("namespace") == EXAMPLE:
+        if one["metadata"].get("namespace") in (EXAMPLE, HOME):
             one["metadata"]["namespace"] = suffix
         if "subjects" in one:
             one["subjects"] = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]

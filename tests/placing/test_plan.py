@@ -48,7 +48,8 @@ class Lesser(Strategy, tag="lesser", frozen=True):
 
     @hookimpl
     def select_victims(self, pod: Pod, node: int, nodes: Nodes) -> Victims | None:
-        found = tuple(one for one in nodes.pods(node) if one.needs.priority < pod.needs.priority)
+        lesser = (one for one in nodes.pods(node) if one.needs.priority < pod.needs.priority)
+        found = tuple(one for one in lesser if not one.deleted)
         return Victims(found, (float(len(found)),)) if found else None
 
 

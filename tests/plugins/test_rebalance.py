@@ -361,8 +361,7 @@ LINES = [
         'strategy[0].by: must be "score" for mode = "paper", is "deviation"',
     ),
     (
-        'by = "use"\nmarks = [{ resource = "cpu", high = 0.8, calm = 0.7, low = 0.1 }, '
-        '{ resource = "cpu", high = 0.9, calm = 0.7, low = 0.1 }]',
+        'by = "use"\nmarks = [' + 2 * '{ resource = "cpu", high = 0.8, calm = 0.7, low = 0.1 }, ' + "]",
         "strategy[0].marks: must name each resource once, is cpu, cpu",
     ),
     ("observations = 21", "strategy[0].observations: must be <= 20, is 21"),

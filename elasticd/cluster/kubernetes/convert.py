@@ -42,12 +42,10 @@ def _labels(labels: Labels) -> dict[str, str]:
     return _shared_labels(tuple(labels.items())) if labels else {}
 
 
-def _resize(conditions: list[WireCondition] | None) -> str:
+def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> str:
     """How far the kubelet is with a change of requests (KEP-1287, from 1.33 on)."""
-    pending = _condition(conditions, "PodResizePending")
     if pending is not None and pending.status == "True":
         return sys.intern(pending.reason or "Deferred")
-    under_way = _condition(conditions, "PodResizeInProgress")
     return "InProgress" if under_way is not None and under_way.status == "True" else ""
 
 
@@ -62,10 +60,6 @@ def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, 
     return found
 
 
-def _condition(conditions: list[WireCondition] | None, wanted: str) -> WireCondition | None:
-    return next((found for found in conditions or () if found.type == wanted), None)
-
-
 def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     """A pod of the model, its times moved by `offset` seconds. Init containers count only while they run on, as
     sidecars.
@@ -77,7 +71,8 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
     shape, created = shape_of(pod), meta.creation_timestamp
-    ready = _condition(status.conditions, "Ready")
+    said = {one.type: one for one in status.conditions or ()}
+    ready = said.get("Ready")
     moved = ready.last_transition_time if ready else None
     return model.Pod(
         namespace=sys.intern(meta.namespace),
@@ -94,8 +89,8 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         deleted=meta.deletion_timestamp is not None,
         address=status.pod_ip,
         annotations=_looked_at(meta.annotations),
-        waits=_waits(status.conditions, offset) if not spec.node_name else None,
-        resize=_resize(status.conditions),
+        waits=_waits(said.get("PodScheduled"), offset) if not spec.node_name else None,
+        resize=_resize(said.get("PodResizePending"), said.get("PodResizeInProgress")),
         killed=_killed(status.container_statuses, offset),
         created=created.timestamp() + offset if created else 0.0,
         needs=shape.needs,
@@ -121,9 +116,8 @@ def _shared_owner(kind: str, name: str, uid: str) -> tuple[str, str, str]:
     return sys.intern(kind), name, uid
 
 
-def _waits(conditions: list[WireCondition] | None, offset: float) -> float | None:
+def _waits(tried: WireCondition | None, offset: float) -> float | None:
     """Since when no node takes it. A pod that is held back by a scheduling gate waits for no node."""
-    tried = _condition(conditions, "PodScheduled")
     if tried is None or tried.status != "False" or tried.reason != "Unschedulable" or not tried.last_transition_time:
         return None
     return tried.last_transition_time.timestamp() + offset
@@ -131,7 +125,7 @@ def _waits(conditions: list[WireCondition] | None, offset: float) -> float | Non
 
 def to_node(node: WireNode) -> model.Node:
     """A node of the model."""
-    ready = _condition(node.status.conditions, "Ready")
+    ready = next((one for one in node.status.conditions or () if one.type == "Ready"), None)
     return model.Node(
         name=sys.intern(node.metadata.name),
         uid=node.metadata.uid,

@@ -69,5 +69,5 @@ def another(error: ApiError) -> bool:
     """Whether the pod of this name is not the one that was judged: a precondition failed, or a patch would have
     changed its UID."""
     if error.code == 409:
-        return "UID in precondition" in error.message
+        return "UID in precondition" in error.message or "UID in the precondition" in error.message
     return error.code == 422 and "metadata.uid" in error.message

@@ -63,14 +63,19 @@ class PodActions:
         return answer
 
     def _unfit(self, action: Bind) -> Answer | None:
-        """A node may vanish, fail or be cordoned while a pod waits for its turn to be bound to it."""
+        """A node may vanish, fail or be cordoned while a pod waits for its turn to be bound to it. And a pod may be
+        replaced by another of its name: Kubernetes 1.20 ignores the UID of a binding."""
         node, pod = self._nodes.get(action.node), self._pods.get(action.workload.namespace, action.workload.name)
+        if pod is None or pod.uid != action.uid:
+            return conflict(404, "it is gone")
+        if pod.node not in ("", action.node):
+            return conflict(0, f"it is on {pod.node} already")
         if node is None:
             return conflict(0, f"{action.node} is gone")
         taints = [CORDONED] if node.unschedulable else []
         if not node.ready:
             taints.append(NOT_READY)
-        if pod is None or pod.uid != action.uid or not pod.needs.tolerates(taints):
+        if not pod.needs.tolerates(taints):
             return None
         return conflict(0, f"{action.node} is {'not ready' if not node.ready else 'cordoned'}")
 

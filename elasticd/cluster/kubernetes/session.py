@@ -8,6 +8,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -102,17 +104,21 @@ class Session:
             if session is not None:
                 await session.close()
 
+    _proxy: str | None = None
+
     @property
     def host(self) -> str:
         """The API server's address."""
         return self._credentials.host
 
     async def _connect(self) -> aiohttp.ClientSession:
-        # trust_env: proxies are taken from the environment, as kubectl does. No compression: inflating a list
-        # takes longer than decoding it. No limit: each watch holds a connection, and writes have a budget.
+        # No compression: inflating a list takes longer than decoding it. No limit: each watch holds a connection, and
+        # writes have a budget. Proxies are taken from the environment, as kubectl does, but once: with trust_env
+        # aiohttp looks for them, and for a ~/.netrc, in threads of its own for every request.
+        self._proxy = self._credentials.proxy or proxy_of(self.host)
         connector = aiohttp.TCPConnector(ssl=await self._credentials.tls(), limit=0)
         return aiohttp.ClientSession(
-            connector=connector, trust_env=True, headers={"Accept-Encoding": "identity", "User-Agent": "elasticd"}
+            connector=connector, headers={"Accept-Encoding": "identity", "User-Agent": "elasticd"}
         )
 
     async def send(self, request: Request) -> bytes:
@@ -184,7 +190,7 @@ class Session:
             data=request.body,
             headers=headers,
             timeout=limits,
-            proxy=self._credentials.proxy,
+            proxy=self._proxy,
             server_hostname=self._credentials.server_name,
             allow_redirects=False,
         )
@@ -248,3 +254,11 @@ def _silence(error: Exception) -> ApiError:
 def encode(value: Any) -> bytes:
     """A request's body."""
     return msgspec.json.encode(value)
+
+
+def proxy_of(address: str) -> str | None:
+    """The proxy by which the environment wants an address to be reached (HTTPS_PROXY, NO_PROXY and their like)."""
+    url = urlsplit(address)
+    if proxy_bypass(url.netloc):
+        return None
+    return getproxies().get(url.scheme)

@@ -12,12 +12,17 @@ from msgspec import Meta, Struct
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster
 from elasticd.cluster.simulated.cluster import SimulatedCluster
+from elasticd.cluster.simulated.demand import Curve, Demand
 from elasticd.cluster.simulated.jobs import JobsTable, make_job_sets
-from elasticd.cluster.simulated.options import Metrics, NodeTable, WorkloadTable, amount
-from elasticd.cluster.simulated.pods import make_uid, make_workloads
-from elasticd.cluster.simulated.samples import Usage
+from elasticd.cluster.simulated.making import make_workloads
+from elasticd.cluster.simulated.needs import plain
+from elasticd.cluster.simulated.options import HOSTNAME, BudgetTable, Metrics, NodeTable, WorkloadTable
+from elasticd.cluster.simulated.pods import make_uid
+from elasticd.cluster.simulated.samples import Loads, Usage
+from elasticd.cluster.simulated.tables import Quantity, amount, further
 from elasticd.cluster.simulated.world import World
 from elasticd.model import Node
+from elasticd.needs import Taint
 
 REMEMBERED = 60.0
 """Seconds for which it is known which pods served: readings may be looked at that late."""
@@ -29,6 +34,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     nodes: Annotated[tuple[NodeTable, ...], Meta(min_length=1)]
     workloads: tuple[WorkloadTable, ...] = ()
     jobs: tuple[JobsTable, ...] = ()
+    budgets: tuple[BudgetTable, ...] = ()
     metrics: Metrics = Metrics()
     seed: int = 0
 
@@ -39,7 +45,10 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         _check_names("workloads", ((i, f"{namespace}/{name}") for i, namespace, name in pairs))
         sets = ((i, t.namespace, name) for i, t in enumerate(self.jobs) for name in t.names())
         _check_names("jobs", ((i, f"{namespace}/{name}") for i, namespace, name in sets))
+        limits = ((i, t.namespace, name) for i, t in enumerate(self.budgets) for name in t.names())
+        _check_names("budgets", ((i, f"{namespace}/{name}") for i, namespace, name in limits))
         self._check_series()
+        self._check_bare()
 
     def open(self, clock: Clock, calls: Any = None, *, elect: bool = True) -> AbstractAsyncContextManager[Cluster]:
         """The cluster, its pods created now; it always leads. Raises ConfigError for an unreadable recording."""
@@ -51,15 +60,25 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         workloads = [workload for table in self.workloads for workload in make_workloads(table)]
         start = clock.now()
         workloads += [made for jobs in self.jobs for made in make_job_sets(jobs, start, self.seed)]
-        world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution)
-        return SimulatedCluster(clock, world, nodes, Usage(self.metrics, self.seed, start, workloads))
+        changes = {name: table.changes for table in self.nodes for name in table.names()}
+        loads = {name: found for table in self.nodes for found in (_loads(table),) for name in table.names()}
+        world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution, changes)
+        return SimulatedCluster(clock, world, Usage(self.metrics, self.seed, start, workloads, loads), self.budgets)
 
     def _nodes(self) -> Iterator[Node]:
         for table in self.nodes:
             cpu, memory = amount("cpu", table.cpu), amount("memory", table.memory)
-            allocatable = {"cpu": cpu, "memory": memory, "pods": float(table.pods)}
+            allocatable = {"cpu": cpu, "memory": memory, "pods": float(table.pods), **further(table.resources)}
             for name in table.names():
-                yield Node(name, make_uid("Node", name), ready=True, labels=table.labels, allocatable=allocatable)
+                yield Node(
+                    name,
+                    make_uid("Node", name),
+                    ready=table.ready,
+                    unschedulable=table.unschedulable,
+                    labels={HOSTNAME: name, **table.labels},
+                    allocatable=allocatable,
+                    taints=plain(table.taints, tuple[Taint, ...]),
+                )
 
     def _check_series(self) -> None:
         per: dict[str, str] = {}
@@ -71,6 +90,29 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         for i, jobs in enumerate(self.jobs):
             if per.get(jobs.queue, "workload") != "workload":
                 raise ValueError(f"jobs[{i}].queue: must be a series of whole workloads, is {jobs.queue}")
+
+    def _check_bare(self) -> None:
+        """A pod that stands alone must not be called as one of a workload's."""
+        tables = [(i, t, name) for i, t in enumerate(self.workloads) for name in t.names()]
+        alone = {(t.namespace, name) for _, t, name in tables if t.bare and t.replicas == 1}
+        others = {(t.namespace, name) for _, t, name in tables} - alone
+        for i, table, name in tables:
+            stem, _, number = name.rpartition("-")
+            if (table.namespace, name) in alone and number.isdecimal() and (table.namespace, stem) in others:
+                raise ValueError(f"workloads[{i}].name: must not be that of a pod of {stem}, is {name}")
+
+
+def _loads(table: NodeTable) -> Loads:
+    """The curves of what is used on nodes beside pods, and of their further series."""
+    used = {"cpu": _curve("cpu_used", table.cpu_used), "memory": _curve("memory_used", table.memory_used)}
+    return {**used, **{series.name: series.demand.curve() for series in table.series}}
+
+
+def _curve(key: str, used: Quantity | Demand) -> Curve:
+    if isinstance(used, Demand):
+        return used.curve()
+    value = amount(key, used)
+    return lambda _t: value
 
 
 def _check_names(key: str, names: Iterator[tuple[int, str]]) -> None:

@@ -4,7 +4,7 @@ Knows how a world is looked at and when an action no longer fits it; knows nothi
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from elasticd.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
-from elasticd.cluster.rooms import room
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
+from elasticd.cluster.simulated.options import BudgetTable
+from elasticd.cluster.simulated.placing import place
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
+from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
 from elasticd.cluster.simulated.world import World
-from elasticd.derived import Derived
-from elasticd.model import Node, Pod, Readings, Ref, Room, Sample, Workload
-from elasticd.placements import DisruptionBudget
+from elasticd.model import Readings
 from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
@@ -32,87 +32,6 @@ class _Nothing(NamedTuple):
     problem: str
 
 
-class _View(NamedTuple):
-    workload: Workload
-    pods: tuple[Pod, ...]
-
-
-Rooms = Callable[[str, Mapping[Ref, _View]], tuple[Room, ...]]
-
-
-class SimulatedSnapshot:
-    """The cluster at one time. It stays as it was; what did not change is shared with later ones."""
-
-    def __init__(
-        self,
-        confirmed: float,
-        kinds: frozenset[Kind],
-        views: Mapping[Ref, _View],
-        nodes: tuple[Node, ...],
-        rooms: Rooms,
-    ) -> None:
-        self.confirmed = confirmed
-        self.kinds, self._views, self._nodes, self._rooms = kinds, views, nodes, rooms
-        self._workloads: tuple[Workload, ...] | None = None
-
-    def confirmed_for(self, ref: Ref) -> float:
-        """When it was looked at: all of it was."""
-        return self.confirmed
-
-    @property
-    def version(self) -> int:
-        """Always the same: workloads neither come nor go, and keep their labels."""
-        return 1
-
-    def workloads(self) -> Collection[Workload]:
-        """All workloads of the kinds that were asked for."""
-        if self._workloads is None:
-            views = self._views.values()
-            self._workloads = tuple(view.workload for view in views if self._asked(view.workload.ref))
-        return self._workloads
-
-    def workload(self, ref: Ref) -> Workload | None:
-        """One workload, None when the cluster has no such or its kind was not asked for."""
-        view = self._views.get(ref)
-        return view.workload if view and self._asked(ref) else None
-
-    def pods(self, workload: Workload) -> tuple[Pod, ...]:
-        """The pods its selector matches, ordered by name."""
-        view = self._views.get(workload.ref)
-        return view.pods if view else ()
-
-    def selector_fault(self, workload: Workload) -> str:
-        """Always empty: a simulated workload owns its pods."""
-        return ""
-
-    def nodes(self) -> tuple[Node, ...]:
-        """All nodes, ordered by name."""
-        return self._nodes
-
-    def rooms(self) -> tuple[Room, ...]:
-        """All nodes and what the pods on them leave; the same tuple while no workload changed."""
-        return self._rooms("", self._views)
-
-    def pending(self) -> tuple[Pod, ...]:
-        """The pods that are on no node."""
-        return tuple(pod for view in self._views.values() for pod in view.pods if not pod.node)
-
-    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
-        """The pods on each node."""
-        return {}
-
-    def budgets(self) -> tuple[DisruptionBudget, ...]:
-        """None."""
-        return ()
-
-    def autoscaler(self, ref: Ref) -> str:
-        """None: nobody else scales a simulated workload."""
-        return ""
-
-    def _asked(self, ref: Ref) -> bool:
-        return (ref.api_version, ref.kind) in self.kinds
-
-
 class SimulatedCluster:
     """A Cluster whose time is that of the questions put to it, and of its clock for what is done to it.
 
@@ -121,14 +40,20 @@ class SimulatedCluster:
 
     leading = True
 
-    def __init__(self, clock: Clock, world: World, nodes: tuple[Node, ...], usage: Usage) -> None:
+    def __init__(self, clock: Clock, world: World, usage: Usage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
-        self._clock, self._world, self._nodes, self._usage = clock, world, nodes, usage
-        self._views: Mapping[Ref, _View] = {}
-        self._rooms = Derived[str, Mapping[Ref, _View], tuple[Room, ...]](lambda _, views: _look_at(nodes, views))
+        self._clock, self._world, self._usage, self._budgets = clock, world, usage, budgets
+        self._sight = Sight({}, world.ground.nodes, budgets)
+        self._stir: list[Callable[[], None]] = []
 
     def heed(self, stir: Callable[[], None]) -> None:
-        """Nothing happens in it unseen: it moves when it is looked at."""
+        """Call this when it is looked at, or something is done to it, and it has moved: else it does not move."""
+        self._stir.append(stir)
+
+    @property
+    def next(self) -> float:
+        """When something happens in it next of itself; infinity: never."""
+        return self._world.next
 
     def problems(self) -> Mapping[Kind, str]:
         """None: it watches all there is."""
@@ -140,12 +65,27 @@ class SimulatedCluster:
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> SimulatedSnapshot:
         """The cluster as it is now. Only what changed since the last look is looked at."""
-        self._world.advance(now)
-        if self._world.changed:
+        sight = self._look(now)
+        return SimulatedSnapshot(self._world.now, kinds, sight)
+
+    def _look(self, now: float) -> Sight:
+        """What there is to see; only what changed since the last look is looked at."""
+        world = self._world
+        world.advance(now)
+        if world.changed or world.ground.nodes is not self._sight.nodes:
             # Earlier snapshots keep theirs.
-            self._views = {**self._views, **{w.ref: _look(w) for w in self._world.changed}}
-            self._world.changed.clear()
-        return SimulatedSnapshot(self._world.now, kinds, self._views, self._nodes, self._rooms)
+            views = {**self._sight.views, **{w.ref: look(w) for w in world.changed}}
+            world.changed.clear()
+            self._sight = Sight(views, world.ground.nodes, self._budgets, self._sight)
+        self._tell()
+        return self._sight
+
+    def _tell(self) -> None:
+        """Whoever waits for something to happen hears of what did."""
+        if self._world.stirred:
+            self._world.stirred = False
+            for stir in self._stir:
+                stir()
 
     async def usage(self, now: float) -> Readings:
         """Series cpu and memory of every pod that is ready, and the further series of the workloads."""
@@ -153,15 +93,11 @@ class SimulatedCluster:
         return self._usage.read(now)
 
     async def node_usage(self, now: float) -> Readings:
-        """Series cpu and memory of every node: what the pods on it use. One on which nothing is measured has none."""
-        said, nodes = await self.usage(now), dict[str, dict[str, tuple[Sample, ...]]]()
-        for series in ("cpu", "memory"):
-            used: dict[str, list[Sample]] = {}
-            for pod in (pod for workload in self._world.workloads.values() for pod in workload.pods.values()):
-                if pod.node and (found := said.pods[series].get(f"{pod.owner.ref.namespace}/{pod.name}")):
-                    used.setdefault(pod.node, []).extend(found)
-            nodes[series] = {node: (_sum(samples),) for node, samples in used.items()}
-        return Readings(said.source, now, nodes=nodes)
+        """Series cpu and memory of every node that answers: what the pods on it use, and what else is used there; and
+        the further series of the nodes."""
+        sight = self._look(now)
+        placed = {node: [f"{pod.namespace}/{pod.name}" for pod in pods] for node, pods in sight.on_nodes().items()}
+        return self._usage.read_nodes(now, [node.name for node in sight.nodes if node.ready], placed)
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
         """None: the further series of simulated workloads are read with their usage, as resource-metrics."""
@@ -183,8 +119,13 @@ class SimulatedCluster:
             self.announcements.append(action)
             return Answer("done", 201)
         self._world.advance(self._clock.now())
+        answer = self._do(action)
+        self._tell()
+        return answer
+
+    def _do(self, action: Scale | Create | Remove | Mark | Resize | Bind | Evict | Nominate) -> Answer:
         if isinstance(action, Bind | Evict | Nominate):
-            return Answer("failed", 501, "a simulated cluster does not place pods yet", "UnknownAction")
+            return place(self._world, action, self._look(self._clock.now()).budgets())
         workload = self._world.workloads.get(action.workload)
         if workload is None:
             return Answer("conflict", 404, f"there is no {action.workload}", "NotFound")
@@ -240,25 +181,6 @@ class SimulatedCluster:
             return Answer("done", 201)
         self._world.remove(workload, action)
         return Answer("done", 200)
-
-
-def _look_at(nodes: tuple[Node, ...], views: Mapping[Ref, _View]) -> tuple[Room, ...]:
-    """What the pods of all workloads leave of the nodes."""
-    pods: dict[str, list[Pod]] = {}
-    for view in views.values():
-        for pod in view.pods:
-            pods.setdefault(pod.node, []).append(pod)
-    return tuple(room(node, pods.get(node.name, ())) for node in nodes)
-
-
-def _sum(samples: list[Sample]) -> Sample:
-    """What the pods of a node use together."""
-    return Sample(sum(one.value for one in samples), samples[0].measured, samples[0].received, samples[0].window)
-
-
-def _look(workload: SimulatedWorkload) -> _View:
-    pods = sorted(workload.pods.values(), key=lambda pod: pod.name)
-    return _View(workload.look(), tuple(pod.look() for pod in pods))
 
 
 def _moved(action: Scale, workload: SimulatedWorkload) -> str:

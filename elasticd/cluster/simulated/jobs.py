@@ -6,7 +6,7 @@ Knows what a queue held at a time and how long a Job runs; knows nothing of when
 from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
-from math import ceil, inf, isnan
+from math import inf, isnan
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, field
@@ -15,13 +15,16 @@ from msgspec.structs import replace
 from elasticd.actions import Create
 from elasticd.batch import JOB_KIND, Job
 from elasticd.cluster.simulated.demand import Curve, Demand, remember
-from elasticd.cluster.simulated.options import Delay, Quantity, SeriesTable, Table, WorkloadTable, amount
-from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid
+from elasticd.cluster.simulated.needs import PodTable
+from elasticd.cluster.simulated.nodes import claim_of
+from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
+from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.cluster.simulated.tables import Delay, Quantity, amount, further
 from elasticd.model import Container, Ref, Workload
-from elasticd.units import milli
+from elasticd.needs import Restart
 
 
-class JobsTable(Table, frozen=True, kw_only=True):
+class JobsTable(PodTable, frozen=True, kw_only=True):
     """Job sets that are alike. `arrivals` is how many messages have come to the queue by t seconds after the start, in
     all; each Job takes up to `per_job` of them when its pod runs, and ends `run_seconds` later, or at once without any.
 
@@ -33,6 +36,7 @@ class JobsTable(Table, frozen=True, kw_only=True):
     labels: dict[str, str] = field(default_factory=dict)
     cpu: Quantity = "200m"
     memory: Quantity = "256Mi"
+    restart_policy: Restart = "Never"
     start_seconds: Delay = 5.0
     run_seconds: Delay = 30.0
     spread: Annotated[float, Meta(ge=0, le=1)] = 0.0
@@ -42,6 +46,9 @@ class JobsTable(Table, frozen=True, kw_only=True):
     leave: Literal["end", "begin"] = "end"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.restart_policy == "Always":
+            raise ValueError("restart_policy: must be OnFailure or Never for Jobs, is Always")
         for key in ("cpu", "memory"):
             amount(key, getattr(self, key))
         SeriesTable(name=self.queue, demand=self.arrivals)
@@ -74,6 +81,11 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         """The labels of a pod, by one of which its Job is known."""
         return {**self.pod_labels, "controller-uid": self.jobs[pod.name.removesuffix("-pod")].uid}
 
+    def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
+        """Its Job."""
+        job = self.jobs[pod.name.removesuffix("-pod")]
+        return ("Job", job.name, job.uid)
+
     def surplus(self) -> list[SimulatedPod]:
         """None: Jobs end by themselves."""
         return []
@@ -97,9 +109,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
             job = Job(name, make_uid(self.uid, self.serial), action.template, int(name.rpartition("-")[2]), at)
             self.jobs[name] = job
             self.replicas += 1
-            pod = SimulatedPod(self, f"{name}-pod", self.serial, make_uid(job.uid, "pod"))
-            self.pods[pod.name] = pod
-            yield pod
+            yield SimulatedPod(self, f"{name}-pod", self.serial, make_uid(job.uid, "pod"))
 
     def begin(self, pod: SimulatedPod, at: float) -> float:
         """A Job's pod runs, and takes its messages; for how many seconds it will run."""
@@ -120,6 +130,14 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         self.replicas -= 1
         if self.batch.leave == "end":
             self._leave(pod.messages, at)
+
+    def lost(self, pod: SimulatedPod) -> bool:
+        """A pod was evicted or rejected. Its messages are free again, and while its Job is in flight another comes."""
+        job = self.jobs.get(pod.name.removesuffix("-pod"))
+        if job is None or job.result:
+            return False
+        self.taken -= pod.messages
+        return True
 
     def drop(self, name: str, uid: str) -> SimulatedPod | None:
         """Delete a Job, if it is the one of this UID; its pod, where it was in flight, which frees its messages."""
@@ -157,17 +175,22 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
     """The job sets of one table."""
     api_version, kind = JOB_KIND
     cpu, memory = amount("cpu", table.cpu), amount("memory", table.memory)
+    requests = {"cpu": cpu, "memory": memory, **further(table.resources)}
+    claim = claim_of(table.needs(requests, 0.0))
     for name in table.names():
         ref = Ref(table.namespace, kind, name, api_version)
         times = WorkloadTable(name=name, start_seconds=table.start_seconds)
+        containers = (Container(name, requests),)
         made = SimulatedJobSet(
             table=times,
             ref=ref,
             uid=make_uid(api_version, ref),
             replicas=0,
             pod_labels={**table.labels, "app": name},
-            containers=(Container(name, {"cpu": cpu, "memory": memory}),),
-            need=(milli(cpu), ceil(memory)),
+            containers=containers,
+            need=need_of(containers),
+            claim=claim,
+            pod_annotations=table.annotations,
             cpu=lambda _t: 0.0,
             most_cpu=inf,
             memory=memory,

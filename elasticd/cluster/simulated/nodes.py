@@ -1,77 +1,177 @@
-"""The room on nodes: which node takes a pod, least requested first.
+"""The room on nodes: which node takes a pod, least requested first, and what a kubelet rejects.
 
-Knows requests and what is left of each node; knows nothing of workloads or time.
+Knows requests, what is left of each node and what keeps pods off it; knows nothing of workloads or time.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from msgspec import Struct
 
+from elasticd.columns import whole
 from elasticd.model import Node
+from elasticd.needs import Needs
 from elasticd.units import milli
 
 Need = tuple[int, int]
 """What a pod requests: thousandths of a core and bytes; whole, so that giving back leaves no remainder."""
 
 
+class Claim(Struct, frozen=True, eq=False):
+    """What a pod asks of a node beside cpu and memory; `plain`: nothing. Pods of one table share one."""
+
+    needs: Needs = Needs()
+    further: tuple[tuple[str, int], ...] = ()
+    plain: bool = True
+
+
+def claim_of(needs: Needs) -> Claim:
+    """What pods of such needs ask for."""
+    amounts = {name: amount for name, amount in needs.requests.items() if name not in ("cpu", "memory")}
+    further = tuple((name, whole(name, amount)) for name, amount in amounts.items())
+    choosy = needs.selector or needs.affinity is not None or needs.ports or needs.disks
+    return Claim(needs, further, not (choosy or further))
+
+
+NOTHING = Claim()
+
+
 class _Left(Struct):
-    """What is left of a node."""
+    """What is left of a node, and who took its ports and disks."""
 
     cpu: int
     memory: int
     pods: int
+    further: dict[str, int]
+    held: list[Needs]
 
 
 class Room:
     """What is left of every node, kept in the order in which they are tried."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._names = [node.name for node in nodes]
+        self._nodes = list(nodes)
         self._whole = [_whole(node) for node in nodes]
         self._left = [_whole(node) for node in nodes]
-        self._index = {name: index for index, name in enumerate(self._names)}
+        self._index = {node.name: index for index, node in enumerate(nodes)}
         self._order = [(self._score(index), index) for index in range(len(nodes))]
+        self._picky: set[int] = set()
+        for index, node in enumerate(nodes):
+            self._sort(index, node)
 
-    def take(self, need: Need) -> str:
+    def take(self, need: Need, claim: Claim = NOTHING) -> str:
         """Take room on the least requested node where the pod fits; its name, or "" when it fits nowhere."""
         for place, (_, index) in enumerate(self._order):
             left = self._left[index]
-            if left.pods and left.cpu >= need[0] and left.memory >= need[1]:
+            if not (left.pods and left.cpu >= need[0] and left.memory >= need[1]):
+                continue
+            if (claim.plain and index not in self._picky) or self._takes(index, claim):
                 del self._order[place]
-                self._change(index, need, -1)
-                return self._names[index]
+                self._change(index, need, claim, -1)
+                return self._nodes[index].name
         return ""
 
-    def give(self, node: str, need: Need, pods: int = 1) -> None:
+    def put(self, node: str, need: Need, claim: Claim = NOTHING) -> str:
+        """Take room on a node that somebody chose; why its kubelet rejects the pod, or "" when it is admitted.
+
+        As the kubelet's admission does it: what a scheduler looks at beside that, such as taints of effect NoSchedule
+        or whether the node is cordoned, does not count.
+        """
+        index = self._index[node]
+        why = self._lacks(index, need, claim) or self._refuses(index, claim.needs)
+        if not why:
+            del self._order[bisect_left(self._order, (self._score(index), index))]
+            self._change(index, need, claim, -1)
+        return why
+
+    def give(self, node: str, need: Need, claim: Claim = NOTHING) -> None:
         """Give back what a pod had taken."""
         index = self._index[node]
         del self._order[bisect_left(self._order, (self._score(index), index))]
-        self._change(index, need, 1)
-        self._left[index].pods += pods - 1
+        self._change(index, need, claim, 1)
 
     def change(self, node: str, before: Need, after: Need) -> bool:
         """Exchange what a pod has taken, if there is room for it; whether there was."""
-        left = self._left[self._index[node]]
+        index = self._index[node]
+        left = self._left[index]
         fits = left.cpu + before[0] >= after[0] and left.memory + before[1] >= after[1]
         if fits:
-            self.give(node, (before[0] - after[0], before[1] - after[1]), pods=0)
+            del self._order[bisect_left(self._order, (self._score(index), index))]
+            left.cpu += before[0] - after[0]
+            left.memory += before[1] - after[1]
+            insort(self._order, (self._score(index), index))
         return fits
 
-    def _change(self, index: int, need: Need, sign: int) -> None:
+    def turn(self, node: Node) -> None:
+        """A node is from now on as this record says."""
+        index = self._index[node.name]
+        self._nodes[index] = node
+        self._sort(index, node)
+
+    def _sort(self, index: int, node: Node) -> None:
+        """Whether all pods may go to a node that has room, or it must be looked at for each."""
+        open_ = node.ready and not node.unschedulable and Needs().tolerates(node.taints) is None
+        (self._picky.discard if open_ else self._picky.add)(index)
+
+    def _takes(self, index: int, claim: Claim) -> bool:
+        """Whether a scheduler would put the pod there, where there is cpu and memory enough."""
+        node, needs = self._nodes[index], claim.needs
+        if not node.ready or node.unschedulable or needs.tolerates(node.taints) is not None:
+            return False
+        have = self._left[index].further
+        if any(have.get(name, 0) < amount for name, amount in claim.further):
+            return False
+        return needs.wants(node.name, node.labels) and not self._clashes(index, needs)
+
+    def _lacks(self, index: int, need: Need, claim: Claim) -> str:
+        """The first resource that a node has not enough of, in a kubelet's words. It passes those it does not know."""
+        left = self._left[index]
+        if not left.pods:
+            return "OutOfpods"
+        for name, have, wanted in (("cpu", left.cpu, need[0]), ("memory", left.memory, need[1])):
+            if have < wanted:
+                return f"OutOf{name}"
+        for name, amount in claim.further:
+            if left.further.get(name, amount) < amount:
+                return f"OutOf{name}"
+        return ""
+
+    def _refuses(self, index: int, needs: Needs) -> str:
+        node = self._nodes[index]
+        if not needs.wants(node.name, node.labels):
+            return "NodeAffinity"
+        if needs.tolerates(taint for taint in node.taints if taint.effect == "NoExecute") is not None:
+            return "TaintToleration"
+        return "NodePorts" if self._clashes(index, needs) else ""
+
+    def _clashes(self, index: int, needs: Needs) -> bool:
+        """Whether a pod there has a port or a disk that one of these needs would take."""
+        return any(
+            any(one.clashes(other) for one in needs.ports for other in held.ports)
+            or any(one.clashes(other) for one in needs.disks for other in held.disks)
+            for held in self._left[index].held
+        )
+
+    def _change(self, index: int, need: Need, claim: Claim, sign: int) -> None:
         left = self._left[index]
         left.cpu += sign * need[0]
         left.memory += sign * need[1]
         left.pods += sign
+        for name, amount in claim.further:
+            if name in left.further:
+                left.further[name] += sign * amount
+        if claim.needs.ports or claim.needs.disks:
+            (left.held.remove if sign > 0 else left.held.append)(claim.needs)
         insort(self._order, (self._score(index), index))
 
     def _score(self, index: int) -> float:
         """The mean fraction requested of cpu and memory, as kube-scheduler's LeastAllocated weighs them."""
-        left, whole = self._left[index], self._whole[index]
-        return 1 - (left.cpu / whole.cpu + left.memory / whole.memory) / 2
+        left, whole_ = self._left[index], self._whole[index]
+        return 1 - (left.cpu / whole_.cpu + left.memory / whole_.memory) / 2
 
 
 def _whole(node: Node) -> _Left:
-    allocatable = node.allocatable
-    return _Left(milli(allocatable["cpu"]), ceil(allocatable["memory"]), int(allocatable["pods"]))
+    given: Mapping[str, float] = node.allocatable
+    further = {name: whole(name, amount) for name, amount in given.items() if name not in ("cpu", "memory", "pods")}
+    return _Left(milli(given["cpu"]), ceil(given["memory"]), int(given["pods"]), further, [])

@@ -1,62 +1,87 @@
-"""The tables of a simulated cluster's TOML: nodes, workloads, their containers and series, and the metrics.
+"""The tables of a simulated cluster's TOML: nodes, workloads, their containers and series, budgets and the metrics.
 
 Knows options, their defaults and bounds; knows nothing of what the simulation does with them.
 """
 
-import math
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.units import parse_quantity
+from elasticd.cluster.simulated.needs import PodTable, TaintTable
+from elasticd.cluster.simulated.tables import (
+    Delay,
+    Moment,
+    Name,
+    Number,
+    Quantity,
+    Table,
+    amount,
+    check_positive,
+    check_unique,
+    further,
+)
 
-Quantity = str | float
-"""A Kubernetes quantity such as "250m" or "16Gi", or a plain number of cores or bytes."""
-
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
-Number = Annotated[int, Meta(ge=1)]
-Delay = Annotated[float, Meta(ge=0, le=86400, description="seconds")]
-
-
-def amount(key: str, quantity: Quantity) -> float:
-    """A quantity in its base unit. Raises ValueError naming the key unless it is finite and >= 0."""
-    try:
-        value = parse_quantity(quantity) if isinstance(quantity, str) else quantity
-    except ValueError as problem:
-        raise ValueError(f"{key}: {problem}") from None
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{key}: must be finite and >= 0, is {quantity}")
-    return value
+HOSTNAME = "kubernetes.io/hostname"
+"""The label that every node has: its name."""
 
 
-def _positive(key: str, quantity: Quantity) -> None:
-    if amount(key, quantity) == 0:
-        raise ValueError(f"{key}: must be > 0, is {quantity}")
+class NodeChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of nodes at a time; what is left out stays as it is.
+
+    A node that is not `ready` answers nobody: its pods are no longer ready, and none of them starts, ends or is gone
+    before it is ready again, or has `gone` itself for as long as the API server's garbage collector waits.
+    """
+
+    at: Moment
+    labels: Annotated[dict[str, str], Meta(description="that it is given, beside those it has")] = {}
+    unlabel: Annotated[tuple[str, ...], Meta(description="labels that it loses")] = ()
+    taints: Annotated[tuple[TaintTable, ...] | None, Meta(description="that it has from then on")] = None
+    unschedulable: bool | None = None
+    ready: bool | None = None
+    gone: bool | None = None
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One or, with a count, several alike: NAME, or NAME-1 to NAME-count."""
+class NodeSeriesTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A further series of nodes, such as image_pull_rate, each node having the whole of it."""
 
-    name: Name
-    count: Number = 1
+    name: Annotated[str, Meta(min_length=1)]
+    demand: Demand
 
-    def names(self) -> list[str]:
-        """The names it stands for."""
-        return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(1, self.count + 1)]
+    def __post_init__(self) -> None:
+        if self.name in ("cpu", "memory"):
+            raise ValueError(f"name: must not be cpu or memory, see {self.name}_used, is {self.name}")
 
 
 class NodeTable(Table, frozen=True):
-    """Nodes that are alike: what they can allocate to pods."""
+    """Nodes that are alike: what they can allocate to pods, what is used on them beside pods, and what becomes of them.
+
+    `cpu_used` and `memory_used` are of what is no pod, on each node; nothing is allocated to that.
+    """
 
     cpu: Quantity
     memory: Quantity
     pods: Number = 110
-    labels: dict[str, str] = {}
+    resources: Annotated[
+        dict[str, Quantity], Meta(description="what it has beside cpu and memory, such as ephemeral-storage")
+    ] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[TaintTable, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    cpu_used: Quantity | Demand = 0.0
+    memory_used: Quantity | Demand = 0.0
+    series: tuple[NodeSeriesTable, ...] = ()
+    changes: tuple[NodeChange, ...] = ()
 
     def __post_init__(self) -> None:
-        _positive("cpu", self.cpu)
-        _positive("memory", self.memory)
+        check_positive("cpu", self.cpu)
+        check_positive("memory", self.memory)
+        further(self.resources)
+        for key in ("cpu_used", "memory_used"):
+            if not isinstance(used := getattr(self, key), Demand):
+                amount(key, used)
+        check_unique("series", [series.name for series in self.series])
 
 
 class ContainerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,19 +111,27 @@ class SeriesTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError(f"name: must not be cpu or memory, which every pod has, is {self.name}")
 
 
-class WorkloadTable(Table, frozen=True):
+_ALWAYS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+
+
+class WorkloadTable(PodTable, frozen=True):
     """Workloads that are alike: what their pods request, how long they take, and what is demanded of them.
 
     `demand` is in cores for the whole workload; its ready pods share it equally, each up to `max_utilisation`
     of `cpu_limit` when there is one, and what is beyond that is not served. A StatefulSet numbers its pods
-    from 0 and starts and stops them in parallel; every other kind behaves as a Deployment.
+    from 0 and starts and stops them in parallel; every other kind behaves as a Deployment. Further `resources` are
+    requested by the first container.
+
+    With `bare` there is no workload, only pods that nobody makes anew: `replicas` of them, NAME or NAME-1 to
+    NAME-replicas. The first comes `at` seconds after the start, the others `every` so many after that; each runs for
+    `run_seconds` and is gone then, or runs for ever.
     """
 
     namespace: Name = "default"
     kind: Annotated[str, Meta(min_length=1)] = "Deployment"
     api_version: Annotated[str, Meta(min_length=1)] = "apps/v1"
     replicas: Annotated[int, Meta(ge=0)] = 1
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = field(default_factory=dict)
     cpu: Quantity = "200m"
     memory: Quantity = "256Mi"
     containers: tuple[ContainerTable, ...] = ()
@@ -110,32 +143,56 @@ class WorkloadTable(Table, frozen=True):
     demand: Demand | None = None
     memory_per_pod: Quantity | None = None
     series: tuple[SeriesTable, ...] = ()
+    bare: bool = False
+    at: Moment = 0.0
+    every: Delay = 0.0
+    run_seconds: Delay | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for key in ("cpu", "memory", "cpu_limit", "memory_per_pod"):
             if (value := getattr(self, key)) is not None:
                 amount(key, value)
-        _check_unique("containers", [container.name for container in self.containers])
-        _check_unique("series", [series.name for series in self.series])
+        check_unique("containers", [container.name for container in self.containers])
+        check_unique("series", [series.name for series in self.series])
+        self._check_bare()
+
+    def _check_bare(self) -> None:
+        """Some keys are for pods without a controller, and some for those with one."""
+        if self.bare:
+            for key, value in (("kind", "Deployment"), ("api_version", "apps/v1")):
+                if (found := getattr(self, key)) != value:
+                    raise ValueError(f"{key}: must be left out for bare pods, is {found}")
+            if self.run_seconds is not None and self.restart_policy == "Always":
+                raise ValueError("run_seconds: must be left out for restart_policy Always, is given")
+            return
+        for key, standard in (("at", 0.0), ("every", 0.0), ("run_seconds", None)):
+            if (found := getattr(self, key)) != standard:
+                raise ValueError(f"{key}: must be left out for pods that are not bare, is {found:g}")
+        if self.kind in _ALWAYS and self.restart_policy != "Always":
+            raise ValueError(f"restart_policy: must be Always for a {self.kind}, is {self.restart_policy}")
 
     def parts(self) -> tuple[ContainerTable, ...]:
         """The containers of a pod; one named after the workload when none is given."""
         return self.containers or (ContainerTable(name=self.name),)
 
 
+class BudgetTable(Table, frozen=True, kw_only=True):
+    """A PodDisruptionBudget: of the pods that have all these labels, so many must stay ready. No labels: all pods of
+    the namespace."""
+
+    namespace: Name = "default"
+    selector: dict[str, str] = field(default_factory=dict)
+    min_available: Annotated[int, Meta(ge=0)]
+
+
 class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the cluster is measured: every `resolution` seconds since the start (metrics-server: 15).
 
     `window` is passed on with each sample, whose value is that instant's. `noise` is the greatest relative
-    error of a sample, up or down.
+    error of a sample of pods and workloads, up or down.
     """
 
     resolution: Annotated[float, Meta(gt=0, le=86400, description="seconds")] = 1.0
     window: Delay = 0.0
     noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
-
-
-def _check_unique(key: str, names: list[str]) -> None:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise ValueError(f"{key}[{index}].name: must be given once, is {name!r} again")

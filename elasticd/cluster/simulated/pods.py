@@ -6,14 +6,16 @@ Knows what a ReplicaSet and a StatefulSet would choose; knows nothing of when, a
 import uuid
 from collections import deque
 from collections.abc import Iterable
-from math import ceil, inf
+from math import ceil
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from elasticd.cluster.simulated.demand import Curve
-from elasticd.cluster.simulated.nodes import Need
-from elasticd.cluster.simulated.options import ContainerTable, SeriesTable, WorkloadTable, amount
+from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need
+from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
 from elasticd.model import COST, Container, Pod, Ref, Workload
+from elasticd.needs import Needs
 from elasticd.units import milli
 
 Serving = tuple[tuple[str, str], ...]
@@ -50,6 +52,16 @@ class SimulatedPod(Struct, eq=False):
     resize: str = ""
     messages: int = 0
     """Of a Job's pod: those it has taken off the queue."""
+    created: float = 0.0
+    nominated: str = ""
+    held: bool = False
+    """Whether it has room on its node."""
+    well: bool = False
+    """Whether it would be ready, if its node were."""
+    rejected: str = ""
+    """Why its kubelet did not admit it."""
+    evicted: float | None = None
+    """When it was, if it is to be made anew."""
     seen: Pod | None = None
 
     @property
@@ -74,7 +86,7 @@ class SimulatedPod(Struct, eq=False):
                 namespace=self.owner.ref.namespace,
                 name=self.name,
                 uid=self.uid,
-                phase="Running" if self.running else "Pending",
+                phase="Failed" if self.rejected else "Running" if self.running else "Pending",
                 node=self.node,
                 labels=self.owner.labels_of(self),
                 containers=self.containers,
@@ -85,8 +97,17 @@ class SimulatedPod(Struct, eq=False):
                 annotations=dict(self.annotations),
                 waits=self.waits,
                 resize=self.resize,
+                created=self.created,
+                needs=self._needs(),
+                owner=self.owner.controller_of(self),
+                nominated=self.nominated,
             )
         return self.seen
+
+    def _needs(self) -> Needs:
+        """Its owner's, unless it was given other requests."""
+        needs = self.owner.claim.needs
+        return replace(needs, requests=requests_of(self.sizes)) if self.sizes else needs
 
 
 class SimulatedWorkload(Struct, eq=False):
@@ -106,6 +127,9 @@ class SimulatedWorkload(Struct, eq=False):
     """The bytes a ready pod uses."""
     parts: Parts
     series: tuple[tuple[SeriesTable, Curve], ...]
+    claim: Claim = NOTHING
+    pod_annotations: dict[str, str] = field(default_factory=dict)
+    """Those that each pod has from the start."""
     annotations: dict[str, str] = field(default_factory=dict)
     generation: int = 1
     serial: int = 0
@@ -122,9 +146,13 @@ class SimulatedWorkload(Struct, eq=False):
         """The labels of a pod: all have the same."""
         return self.pod_labels
 
+    def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
+        """Kind, name and UID of what made a pod; a Deployment has a ReplicaSet do it."""
+        return ("ReplicaSet" if self.ref.kind == "Deployment" else self.ref.kind, self.ref.name, self.uid)
+
     def live(self) -> list[SimulatedPod]:
-        """Its pods that are not being deleted: those its controller counts."""
-        return [pod for pod in self.pods.values() if not pod.deleted]
+        """Its pods that are neither being deleted nor rejected: those its controller counts."""
+        return [pod for pod in self.pods.values() if not pod.deleted and not pod.rejected]
 
     def surplus(self) -> list[SimulatedPod]:
         """The pods to delete: the highest ordinals, or what a ReplicaSet can spare best."""
@@ -143,6 +171,17 @@ class SimulatedWorkload(Struct, eq=False):
     def pod_name(self, serial: int) -> str:
         """NAME-0 for an ordinal, else NAME-000001: no hash, so that runs can be compared."""
         return f"{self.ref.name}-{serial}" if self.numbered else f"{self.ref.name}-{serial:06d}"
+
+    def begin(self, pod: SimulatedPod, at: float) -> float | None:
+        """A pod runs; for how many seconds it will. None: until it is deleted."""
+        return None
+
+    def end(self, pod: SimulatedPod, at: float) -> None:
+        """A pod has run for as long as it had to."""
+
+    def lost(self, pod: SimulatedPod) -> bool:
+        """A pod is gone, or was rejected; whether another comes under its name. What is merely counted does not."""
+        return False
 
     def serve(self, at: float, keep: float) -> None:
         """Note which pods serve from now on; forget what is older than `keep` seconds."""
@@ -178,57 +217,19 @@ class SimulatedWorkload(Struct, eq=False):
         )
 
 
-def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
-    """The workloads of one table. They share curves, so that equal demand is computed once."""
-    cpu = table.demand.curve() if table.demand else _no_demand
-    series = tuple((entry, entry.demand.curve()) for entry in table.series)
-    containers = tuple(_container(table, part) for part in table.parts())
-    need = need_of(containers)
-    shares = sum(part.share for part in table.containers) or 1.0
-    for name in table.names():
-        ref = Ref(table.namespace, table.kind, name, table.api_version)
-        yield SimulatedWorkload(
-            table=table,
-            ref=ref,
-            uid=make_uid(ref.api_version, ref),
-            replicas=table.replicas,
-            pod_labels={**table.labels, "app": name},
-            containers=containers,
-            need=need,
-            cpu=cpu,
-            most_cpu=_most_cpu(table),
-            memory=_memory(table, containers),
-            parts=tuple((part.name, part.share / shares) for part in table.parts()),
-            series=series,
-        )
+def requests_of(containers: Iterable[Container]) -> dict[str, float]:
+    """What containers request together."""
+    found: dict[str, float] = {}
+    for container in containers:
+        for resource, amount in container.requests.items():
+            found[resource] = found.get(resource, 0.0) + amount
+    return found
 
 
 def need_of(containers: Iterable[Container]) -> Need:
     """The room for a pod of these containers."""
     asked = [container.requests for container in containers]
     return sum(milli(one["cpu"]) for one in asked), sum(ceil(one["memory"]) for one in asked)
-
-
-def _no_demand(_t: float) -> float:
-    return 0.0
-
-
-def _most_cpu(table: WorkloadTable) -> float:
-    if table.cpu_limit is None:
-        return inf
-    return amount("cpu_limit", table.cpu_limit) * table.max_utilisation
-
-
-def _memory(table: WorkloadTable, containers: Iterable[Container]) -> float:
-    if table.memory_per_pod is None:
-        return sum(container.requests["memory"] for container in containers)
-    return amount("memory_per_pod", table.memory_per_pod)
-
-
-def _container(table: WorkloadTable, part: ContainerTable) -> Container:
-    cpu = amount("cpu", table.cpu if part.cpu is None else part.cpu)
-    memory = amount("memory", table.memory if part.memory is None else part.memory)
-    return Container(part.name, {"cpu": cpu, "memory": memory})
 
 
 def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, int, float, int]:

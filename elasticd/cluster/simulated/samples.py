@@ -3,12 +3,14 @@
 Knows how demand is shared by the pods that serve it; knows nothing of what becomes of pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from math import floor, isnan
 from typing import TypeVar, overload
 
+from elasticd.cluster.simulated.bare import Bare
+from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.options import Metrics
 from elasticd.cluster.simulated.pods import Parts, Serving, SimulatedWorkload
 from elasticd.model import Readings, Sample
@@ -16,6 +18,9 @@ from elasticd.model import Readings, Sample
 Samples = tuple[Sample, ...]
 _T = TypeVar("_T")
 _WHOLE: Parts = (("", 1.0),)
+
+Loads = Mapping[str, Curve]
+"""Curves by series."""
 
 
 class LazySamples(Mapping[str, Samples]):
@@ -61,7 +66,7 @@ class Renewal:
     the same as a time, where it is sure that there is a sample."""
 
     def __init__(self, usage: "Usage", number: int, t: float, measured: float, received: float) -> None:
-        self.number = number
+        self.number, self.t, self.measured, self.received = number, t, measured, received
         # Whoever serves uses memory. Nobody need look through all samples, and have them computed, to know their time.
         served = any(workload.serving_at(measured) for workload in usage.workloads.values())
         self.newest = measured if served else None
@@ -70,6 +75,11 @@ class Renewal:
         self.workloads = {
             name: LazySamples(partial(moment.fill, name), usage.workloads) for name in usage.workload_series
         }
+
+    def put(self, into: dict[str, Samples], subject: str, value: float, window: float) -> None:
+        """A sample of this renewal. NaN is none."""
+        if not isnan(value):
+            into[subject] = (Sample(value, self.measured, self.received, window),)
 
 
 class _Moment:
@@ -83,8 +93,9 @@ class _Moment:
 
     def fill_owner(self, series: str, key: str, into: dict[str, Samples]) -> None:
         """Fill in the samples of all pods of the workload that has this one."""
-        # Every pod is named after its workload: web-000001, or web-0.
-        self.fill(series, self._usage.owners.get(key.rpartition("-")[0], ""), into)
+        # Every pod is named after its workload: web-000001, or web-0; or, where it is alone and has none, is its own.
+        usage = self._usage
+        self.fill(series, usage.owners.get(key.rpartition("-")[0]) or usage.alone.get(key, ""), into)
 
     def fill(self, series: str, key: str, into: dict[str, Samples]) -> None:
         """Fill in the samples of a workload, or of its pods."""
@@ -154,12 +165,27 @@ class _Moment:
 class Usage:
     """The metrics of all workloads over time. The samples of one renewal are the same until the next."""
 
-    def __init__(self, metrics: Metrics, seed: int, start: float, workloads: Iterable[SimulatedWorkload]) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        seed: int,
+        start: float,
+        workloads: Iterable[SimulatedWorkload],
+        loads: Mapping[str, Loads] | None = None,
+    ) -> None:
+        """`loads`: of each node, what is used on it beside pods, and its further series."""
         self.metrics, self.seed = metrics, seed
-        self._start = start
+        self._start, self._loads = start, loads or {}
         self.workloads = {str(workload.ref): workload for workload in workloads}
         self.owners = {f"{w.ref.namespace}/{w.ref.name}": key for key, w in self.workloads.items()}
-        self.leads = tuple(f"{owner}-" for owner in self.owners)
+        self.alone = {
+            f"{w.ref.namespace}/{w.ref.name}": key
+            for key, w in self.workloads.items()
+            if isinstance(w, Bare) and w.replicas == 1
+        }
+        for name in self.alone:
+            del self.owners[name]
+        self.leads = (*(f"{owner}-" for owner in self.owners), *self.alone)
         """A key of each workload by which its pods are found."""
         tables = [table for workload in self.workloads.values() for table, _ in workload.series]
         self.pod_series = ("cpu", "memory", *dict.fromkeys(t.name for t in tables if t.per == "pod"))
@@ -168,10 +194,33 @@ class Usage:
 
     def read(self, now: float) -> Readings:
         """What the source says at a time. Each sample's `received` is when its renewal was first read."""
+        renewal = self._renew(now)
+        return Readings("resource-metrics", now, renewal.pods, renewal.workloads, newest=renewal.newest)
+
+    def read_nodes(self, now: float, nodes: Iterable[str], placed: Mapping[str, Sequence[str]]) -> Readings:
+        """What these nodes use, and their further series; `placed`: the keys of the pods on each. Who is on a node and
+        not measured counts for nothing there, as a kubelet that measures the whole has not seen it run."""
+        renewal = self._renew(now)
+        found: dict[str, dict[str, Samples]] = {"cpu": {}, "memory": {}}
+        for node in nodes:
+            loads = dict(self._loads.get(node, ()))
+            for series in ("cpu", "memory"):
+                pods = (one for key in placed.get(node, ()) for one in renewal.pods[series].get(key, ()))
+                total = loads.pop(series, _none)(renewal.t) + sum(sample.value for sample in pods)
+                renewal.put(found[series], node, total, self.metrics.window)
+            for series, curve in loads.items():
+                renewal.put(found.setdefault(series, {}), node, curve(renewal.t), self.metrics.window)
+        return Readings("resource-metrics", now, nodes=found, newest=renewal.measured)
+
+    def _renew(self, now: float) -> Renewal:
+        """The renewal that is in force at a time."""
         number = floor((now - self._start) / self.metrics.resolution)
         if self._renewal is None or self._renewal.number != number:
             t = number * self.metrics.resolution
             # A sum may round up, and no sample is from the future.
             self._renewal = Renewal(self, number, t, min(self._start + t, now), now)
-        renewal = self._renewal
-        return Readings("resource-metrics", now, renewal.pods, renewal.workloads, newest=renewal.newest)
+        return self._renewal
+
+
+def _none(_t: float) -> float:
+    return 0.0

@@ -7,52 +7,92 @@ looked before. Knows nothing of metrics, clocks or what judgement sees.
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from msgspec.structs import replace
 
 from elasticd.actions import Create, Remove
+from elasticd.cluster.simulated.bare import Bare
+from elasticd.cluster.simulated.ground import Ground
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
-from elasticd.cluster.simulated.nodes import Need, Room
+from elasticd.cluster.simulated.needs import OWN
+from elasticd.cluster.simulated.nodes import Claim, Need, Room
+from elasticd.cluster.simulated.options import NodeChange
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
 from elasticd.model import Container, Node
+from elasticd.placing.order import RESUMED
 
-Transition = Callable[[SimulatedPod, float], None]
+ORPHANED = 40.0
+"""Seconds that pods of a node that is gone are left in the API, as its garbage collector does (PodGC's quarantine)."""
+
+Transition = Callable[[Any, float], None]
 
 
 class World:
     """Workloads, their pods, and what will happen to them next.
 
-    `changed` holds the workloads that changed since somebody last emptied it. `keep` is for how many seconds
-    it is remembered which pods served.
+    `changed` holds the workloads that changed since somebody last emptied it. `stirred` is whether something happened
+    since somebody last said no that may matter to a pod that waits for another scheduler. `keep` is for how many
+    seconds it is remembered which pods served.
     """
 
     def __init__(
-        self, start: float, nodes: Sequence[Node], workloads: Iterable[SimulatedWorkload], keep: float
+        self,
+        start: float,
+        nodes: Sequence[Node],
+        workloads: Iterable[SimulatedWorkload],
+        keep: float,
+        changes: Mapping[str, Sequence[NodeChange]] | None = None,
     ) -> None:
         self.now = start
         self.workloads = {workload.ref: workload for workload in workloads}
         self.changed: dict[SimulatedWorkload, None] = {}
+        self.stirred = False
+        self.ground = Ground(nodes)
         self._keep = keep
         self._room = Room(nodes)
-        self._due: list[tuple[float, int, Transition, SimulatedPod]] = []
+        self._due: list[tuple[float, int, Transition, Any]] = []
         self._sequence = itertools.count()
+        self._pods: dict[tuple[str, str], SimulatedPod] = {}
+        self._on: dict[str, dict[SimulatedPod, None]] = {}
+        self._unheard: dict[str, list[tuple[Transition, SimulatedPod]]] = {}
+        """What nodes that do not answer will do when they do again."""
         self._unbound: dict[SimulatedPod, None] = {}
-        self._too_big: set[Need] = set()
+        self._too_big: set[tuple[Need, Claim]] = set()
         self._unsettled: dict[SimulatedWorkload, None] = {}
         self._bereft: dict[SimulatedWorkload, None] = {}
         """StatefulSets that may have waited for a name."""
         for workload in self.workloads.values():
             self._control(workload)
+            if isinstance(workload, Bare):
+                for at, serial in workload.times():
+                    self._later(at, self._come, (workload, serial))
+        for name, planned in (changes or {}).items():
+            for change in planned:
+                self._later(change.at, self._turn, (name, change))
+        self.advance(start)
         self._settle()
+
+    @property
+    def next(self) -> float:
+        """When something happens next of itself."""
+        return self._due[0][0] if self._due else inf
 
     def advance(self, now: float) -> None:
         """Let everything happen that is due by then."""
         while self._due and self._due[0][0] <= now:
             self.now = self._due[0][0]
             while self._due and self._due[0][0] == self.now:
-                at, _, happen, pod = heapq.heappop(self._due)
-                happen(pod, at)
+                at, _, happen, subject = heapq.heappop(self._due)
+                happen(subject, at)
             self._settle()
         self.now = max(self.now, now)
+
+    def pod(self, namespace: str, name: str) -> SimulatedPod | None:
+        """A pod by its name."""
+        return self._pods.get((namespace, name))
 
     def scale(self, workload: SimulatedWorkload, replicas: int) -> None:
         """Change what is asked for, now."""
@@ -67,16 +107,16 @@ class World:
         """Let a bound pod request something else. Where its node has no room for that, it only asks for it."""
         need = need_of(containers)
         pod.sizes, pod.resize = containers, "Infeasible"
-        if self._room.change(pod.node, pod.need, need):
+        if pod.held and self._room.change(pod.node, pod.need, need):
             pod.taken, pod.resize = need, ""
-            self._too_big.clear()
+            self._freed()
         self._touch(pod)
         self._settle()
 
     def create(self, jobs: SimulatedJobSet, action: Create) -> None:
         """Create Jobs, now."""
         for pod in jobs.create(action, self.now):
-            self._unbound[pod] = None
+            self._add(pod)
         self._unsettled[jobs] = None
         self._settle()
 
@@ -85,18 +125,38 @@ class World:
         for name, uid in action.jobs:
             pod = jobs.drop(name, uid)
             if pod is not None:
-                self._let_go(pod)
+                pod.deleted = True
+                self._drop(pod)
         self._unsettled[jobs] = None
         self._settle()
 
-    def _let_go(self, pod: SimulatedPod) -> None:
-        """A Job's pod is gone: deleted, or at its end."""
-        pod.deleted = True
+    def bind(self, pod: SimulatedPod, node: str) -> None:
+        """Put a pod on a node, now, whether it fits there or not, and whether there is such a node or not."""
         self._unbound.pop(pod, None)
-        if pod.node:
-            self._room.give(pod.node, pod.need)
-            self._too_big.clear()
-        del pod.owner.pods[pod.name]
+        self._place(pod, node)
+        self._admit(pod, self.now)
+        self._settle()
+
+    def evict(self, pod: SimulatedPod, *, restore: bool) -> None:
+        """Let a pod be deleted, now, and its controller make another; one to `restore` comes again by itself."""
+        if pod.deleted:
+            return
+        if restore:
+            pod.evicted = self.now
+        self._delete(pod)
+        self._touch(pod)
+        self._control(pod.owner)
+        self._settle()
+
+    def nominate(self, pod: SimulatedPod, node: str) -> None:
+        """Note on a pod the node that is made free for it."""
+        pod.nominated = node
+        self._touch(pod)
+        self._settle()
+
+    def _touch(self, pod: SimulatedPod) -> None:
+        """A pod is to be looked at again."""
+        pod.seen = None
         self._unsettled[pod.owner] = None
 
     def _control(self, workload: SimulatedWorkload) -> None:
@@ -107,34 +167,62 @@ class World:
         for serial in workload.missing():
             self._create(workload, serial)
 
-    def _create(self, workload: SimulatedWorkload, serial: int) -> None:
+    def _create(self, workload: SimulatedWorkload, serial: int, annotations: Mapping[str, str] | None = None) -> None:
         workload.serial += 1
         name = workload.pod_name(serial)
         # An ordinal comes back under the same name, so the UID counts creations instead.
-        pod = SimulatedPod(workload, name, serial, make_uid(workload.uid, workload.serial))
-        workload.pods[name] = pod
-        self._unbound[pod] = None
+        self._add(SimulatedPod(workload, name, serial, make_uid(workload.uid, workload.serial)), annotations)
+
+    def _add(self, pod: SimulatedPod, annotations: Mapping[str, str] | None = None) -> None:
+        """A pod is there, and waits for a node: for the simulation's own scheduler, or for somebody else's."""
+        owner, pod.created = pod.owner, self.now
+        pod.annotations = dict(owner.pod_annotations if annotations is None else annotations)
+        owner.pods[pod.name] = self._pods[owner.ref.namespace, pod.name] = pod
+        self._unsettled[owner] = None
+        if owner.claim.needs.scheduler == OWN:
+            self._unbound[pod] = None
+        else:
+            self.stirred = True
+
+    def _come(self, found: tuple[SimulatedWorkload, int], _at: float) -> None:
+        self._create(*found)
 
     def _delete(self, pod: SimulatedPod) -> None:
         pod.deleted, pod.seen = True, None
-        if pod.node:
+        if pod.node and not pod.rejected:
             self._later(pod.owner.table.stop_seconds, self._vanish, pod)
         else:
-            del self._unbound[pod]
-            del pod.owner.pods[pod.name]
+            self._vanish(pod, self.now)
 
-    def _later(self, seconds: float, happen: Transition, pod: SimulatedPod) -> None:
-        heapq.heappush(self._due, (self.now + seconds, next(self._sequence), happen, pod))
+    def _drop(self, pod: SimulatedPod) -> None:
+        """A pod is no more, and whatever it had is free."""
+        self._unbound.pop(pod, None)
+        del pod.owner.pods[pod.name], self._pods[pod.owner.ref.namespace, pod.name]
+        if pod.node:
+            del self._on[pod.node][pod]
+        if pod.held:
+            pod.held = False
+            self._room.give(pod.node, pod.need, pod.owner.claim)
+            self._freed()
+        self._unsettled[pod.owner] = None
+
+    def _freed(self) -> None:
+        """Something has room again that had none."""
+        self._too_big.clear()
+        self.stirred = True
+
+    def _later(self, seconds: float, happen: Transition, subject: Any) -> None:
+        heapq.heappush(self._due, (self.now + seconds, next(self._sequence), happen, subject))
 
     def _settle(self) -> None:
         """Bind what has room now, and note what changed, once for all that happened at this time."""
         for workload in self._bereft:
             self._control(workload)
         self._bereft.clear()
-        for pod in list(self._unbound):
+        for pod in sorted(self._unbound, key=_urgency):
             # What did not fit will not fit before something is given back.
-            if pod.owner.need not in self._too_big:
-                self._bind(pod)
+            if (pod.owner.need, pod.owner.claim) not in self._too_big:
+                self._choose(pod)
             if not pod.node and pod.waits is None:
                 pod.waits = self.now
                 self._touch(pod)
@@ -143,44 +231,123 @@ class World:
         self.changed.update(self._unsettled)
         self._unsettled.clear()
 
-    def _bind(self, pod: SimulatedPod) -> None:
-        node = self._room.take(pod.owner.need)
+    def _choose(self, pod: SimulatedPod) -> None:
+        """What the simulation's own scheduler does."""
+        node = self._room.take(pod.owner.need, pod.owner.claim)
         if not node:
-            self._too_big.add(pod.owner.need)
+            self._too_big.add((pod.owner.need, pod.owner.claim))
             return
         del self._unbound[pod]
-        # The kubelet writes the start time and the first conditions as soon as the pod is its own.
-        pod.node, pod.started, pod.waits = node, self.now, None
-        pod.ready, pod.ready_changed = False, self.now
+        self._place(pod, node)
+        pod.held = True
+        self._admit(pod, self.now)
+
+    def _place(self, pod: SimulatedPod, node: str) -> None:
+        pod.node, pod.waits, pod.nominated = node, None, ""
+        self._on.setdefault(node, {})[pod] = None
         self._touch(pod)
+        if node not in self.ground:
+            self._later(ORPHANED, self._orphan, node)
+
+    def _deferred(self, pod: SimulatedPod, happen: Transition) -> bool:
+        """Whether nobody is there to do it now: then it is done when the node answers again."""
+        if not pod.node or self.ground.answers(pod.node):
+            return False
+        self._unheard.setdefault(pod.node, []).append((happen, pod))
+        return True
+
+    def _admit(self, pod: SimulatedPod, at: float) -> None:
+        """The kubelet hears of a pod, and takes it or rejects it."""
+        if self._deferred(pod, self._admit) or pod.deleted:
+            return
+        if not pod.held:
+            pod.rejected = self._room.put(pod.node, pod.need, pod.owner.claim)
+            pod.held = not pod.rejected
+        self._touch(pod)
+        if pod.rejected:
+            self._replace(pod)
+            return
+        # The kubelet writes the start time and the first conditions as soon as the pod is its own.
+        pod.started, pod.ready, pod.ready_changed = at, False, at
         self._later(pod.owner.table.start_seconds, self._run, pod)
 
-    def _run(self, pod: SimulatedPod, _at: float) -> None:
-        if not pod.deleted:
-            pod.running = True
-            self._touch(pod)
-            self._later(pod.owner.table.ready_seconds, self._become_ready, pod)
-            if isinstance(pod.owner, SimulatedJobSet):
-                self._later(pod.owner.begin(pod, self.now), self._end, pod)
+    def _replace(self, pod: SimulatedPod) -> None:
+        """What the controller of a rejected pod does: another, which may need its name."""
+        owner = pod.owner
+        if owner.numbered or owner.lost(pod):
+            self._vanish(pod, self.now, lost=True)
+        else:
+            self._control(owner)
+
+    def _run(self, pod: SimulatedPod, at: float) -> None:
+        if self._deferred(pod, self._run) or pod.deleted:
+            return
+        pod.running = True
+        self._touch(pod)
+        self._later(pod.owner.table.ready_seconds, self._become_ready, pod)
+        seconds = pod.owner.begin(pod, at)
+        if seconds is not None:
+            self._later(seconds, self._end, pod)
 
     def _become_ready(self, pod: SimulatedPod, at: float) -> None:
-        if not pod.deleted:
-            pod.ready, pod.ready_changed = True, at
+        if not self._deferred(pod, self._become_ready) and not pod.deleted:
+            pod.well = pod.ready = True
+            pod.ready_changed = at
             self._touch(pod)
 
     def _end(self, pod: SimulatedPod, at: float) -> None:
-        if not pod.deleted and isinstance(pod.owner, SimulatedJobSet):
+        if not self._deferred(pod, self._end) and not pod.deleted:
             pod.owner.end(pod, at)
-            self._let_go(pod)
+            pod.deleted = True
+            self._drop(pod)
 
-    def _vanish(self, pod: SimulatedPod, _at: float) -> None:
-        del pod.owner.pods[pod.name]
-        self._room.give(pod.node, pod.need)
-        self._too_big.clear()
-        self._unsettled[pod.owner] = None
-        if pod.owner.numbered:
-            self._bereft[pod.owner] = None
+    def _vanish(self, pod: SimulatedPod, at: float, *, lost: bool | None = None) -> None:
+        """A pod that was deleted is gone, unless it went before. Some come again under their names."""
+        owner = pod.owner
+        if owner.pods.get(pod.name) is not pod or (lost is None and self._deferred(pod, self._vanish)):
+            return
+        again = owner.lost(pod) if lost is None else lost
+        self._drop(pod)
+        if owner.numbered:
+            self._bereft[owner] = None
+        elif again:
+            annotations = None if pod.evicted is None else {**pod.annotations, RESUMED: str(pod.evicted)}
+            owner.serial += 1
+            self._add(SimulatedPod(owner, pod.name, pod.serial, make_uid(pod.uid, owner.serial)), annotations)
 
-    def _touch(self, pod: SimulatedPod) -> None:
-        pod.seen = None
-        self._unsettled[pod.owner] = None
+    def _turn(self, found: tuple[str, NodeChange], at: float) -> None:
+        """A node becomes another."""
+        name, change = found
+        heard = self.ground.answers(name)
+        node = self.ground.change(name, change)
+        there, hears = name in self.ground, self.ground.answers(name)
+        self._room.turn(node if there else replace(node, ready=False))
+        self._freed()
+        if not there:
+            self._later(ORPHANED, self._orphan, name)
+        if heard != hears:
+            for pod in list(self._on.get(name, ())):
+                self._hear(pod, at, hears=hears)
+        if hears:
+            for happen, pod in self._unheard.pop(name, ()):
+                happen(pod, at)
+
+    def _hear(self, pod: SimulatedPod, at: float, *, hears: bool) -> None:
+        """A node fell silent, or answers again: the node controller tells of its pods that they are not ready."""
+        if pod.well:
+            pod.ready, pod.ready_changed = hears, at
+            self._touch(pod)
+
+    def _orphan(self, name: str, at: float) -> None:
+        """The garbage collector removes pods of a node that is no more."""
+        if name in self.ground:
+            return
+        self._unheard.pop(name, None)
+        for pod in list(self._on.get(name, ())):
+            pod.deleted = True
+            self._vanish(pod, at, lost=pod.owner.lost(pod))
+            self._control(pod.owner)
+
+
+def _urgency(pod: SimulatedPod) -> int:
+    return -pod.owner.claim.needs.priority

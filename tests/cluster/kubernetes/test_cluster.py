@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Announce, Answer, Mark, Scale
+from elasticd.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.clock import WallClock
 from elasticd.cluster import Cluster, Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
@@ -446,3 +446,121 @@ async def test_snapshot_shows_what_pods_leave_of_the_nodes(
         placed["spec"] = {"nodeName": "n1", "containers": [container]}
         feeds[PODS].push("ADDED", placed)
         await until(lambda: snapshot.rooms()[0].free == {"cpu": 1.5, "pods": 9.0})
+
+
+def waiting(name: str = "w", version: int = 1, node: str = "") -> dict[str, Any]:
+    """A pod that waits for elasticd, or is on a node."""
+    found = pod(name, version)
+    container = {"name": "main", "resources": {"requests": {"cpu": "500m"}}}
+    found["spec"] = {"schedulerName": "elasticd", "nodeName": node, "containers": [container]}
+    found["status"] = {"phase": "Running" if node else "Pending"}
+    return found
+
+
+BINDING = "/api/v1/namespaces/shop/pods/w/binding"
+READY = {"metadata": {"name": "n1", "uid": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+async def test_pods_that_wait_are_seen_bound_and_known_to_be_on_their_node_whatever_older_events_say(
+    api: FakeApi, open_cluster: Open, feeds: dict[str, Feed]
+) -> None:
+    api.on("GET", "/api/v1/nodes", page(READY))
+    api.on("GET", PODS, page(waiting()))
+    api.on("POST", BINDING, {})
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        (found,) = snapshot.pending()
+        assert (found.needs.scheduler, found.counted) == ("elasticd", {"cpu": 0.5})
+        assert await cluster.act(Bind(found.ref, found.uid, "n1")) == Answer("done", 201)
+        assert (snapshot.pending(), [one.name for one in snapshot.on_nodes()["n1"]]) == ((), ["w"])
+        feeds[PODS].push("MODIFIED", waiting(version=2))
+        feeds[PODS].push("ADDED", waiting("later", 3))
+        await until(snapshot.pending)
+        assert [one.name for one in snapshot.pending()] == ["later"]
+
+
+async def test_who_heeds_is_told_of_pods_and_nodes(open_cluster: Open, feeds: dict[str, Feed]) -> None:
+    async with open_cluster() as cluster:
+        await cluster.observe(0.0, frozenset())
+        told = list[int]()
+        cluster.heed(lambda: told.append(len(told)))
+        feeds[PODS].push("ADDED", waiting())
+        await until(lambda: len(told) == 1)
+        feeds["/api/v1/nodes"].push("MODIFIED", READY)
+        await until(lambda: len(told) == 2)
+
+
+POLICY = "/apis/policy/v1"
+PDBS = f"{POLICY}/poddisruptionbudgets"
+PDB = {
+    "metadata": {"name": "pdb", "namespace": "shop", "generation": 1, "resourceVersion": "1"},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    "status": {"disruptionsAllowed": 1, "observedGeneration": 1},
+}
+
+
+def serve_policy(api: FakeApi) -> None:
+    """The server has PodDisruptionBudgets."""
+    api.on("GET", "/apis/policy", {"name": "policy", "preferredVersion": {"groupVersion": "policy/v1"}})
+    kind = {"name": "poddisruptionbudgets", "kind": "PodDisruptionBudget", "namespaced": True}
+    api.on("GET", POLICY, {"groupVersion": "policy/v1", "resources": [kind]})
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_disruption_budgets_are_followed_from_the_first_question_on(api: FakeApi, open_cluster: Open) -> None:
+    serve_policy(api)
+    api.on("GET", PDBS, page(PDB))
+    api.feed(PDBS)
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        assert api.asked("GET", PDBS) == []
+        assert snapshot.budgets() is None
+        await cluster.observe(0.0, frozenset())  # waits for the first list
+        found = snapshot.budgets()
+        assert [(one.name, one.pods, one.allowed) for one in found or ()] == [("pdb", frozenset({"uid-a", "uid-b"}), 1)]
+
+
+@pytest.mark.usefixtures("feeds")
+@pytest.mark.parametrize("refused", [True, False], ids=["may not be read", "are not served"])
+async def test_disruption_budgets_that_cannot_be_read_are_not_known_and_that_is_told(
+    api: FakeApi, open_cluster: Open, refused: bool
+) -> None:
+    if refused:
+        serve_policy(api)
+        api.on("GET", PDBS, status(403, "Forbidden", "not for you"))
+    async with open_cluster() as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        assert snapshot.budgets() is None
+        await cluster.observe(0.0, frozenset())
+        assert snapshot.budgets() is None
+        told = "not for you" if refused else "the server does not serve policy"
+        assert cluster.problems() == {("policy", "PodDisruptionBudget"): told}
+
+
+RECORDS = "/api/v1/namespaces/home/configmaps"
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_what_was_left_to_be_made_anew_is_looked_for_by_who_places_pods_and_by_nobody_else(
+    api: FakeApi, open_cluster: Open
+) -> None:
+    api.on("GET", RECORDS, status(403, "Forbidden", "not for you"))
+    async with open_cluster(lease=LeaseSettings(enabled=False, namespace="home")) as cluster:
+        snapshot = await cluster.observe(0.0, frozenset())
+        assert api.asked("GET", RECORDS) == []
+        snapshot.pending()
+        snapshot.pending()
+        await until(cluster.problems)
+        assert len(api.asked("GET", RECORDS)) == 1
+        assert cluster.problems() == {
+            ("v1", "ConfigMap"): "what has yet to be made anew cannot be looked for: 403 Forbidden: not for you"
+        }
+
+
+@pytest.mark.usefixtures("feeds")
+async def test_who_only_looks_takes_up_nothing(api: FakeApi, tmp_path: Path) -> None:
+    table = Kubernetes(kubeconfig=write_kubeconfig(tmp_path, api.url))
+    async with table.open(WallClock(), elect=False) as cluster:
+        (await cluster.observe(0.0, frozenset())).pending()
+        await asyncio.sleep(0)
+    assert not [seen for seen in api.seen if "configmaps" in seen.path]

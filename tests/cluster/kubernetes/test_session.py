@@ -10,7 +10,7 @@ from aiohttp import web
 
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode, proxy_of
 from elasticd.errors import ConfigError
 from tests.cluster.kubernetes.fake import FakeApi, Say, connect, drop, status, until, write_kubeconfig
 
@@ -287,3 +287,24 @@ def test_options_have_defaults() -> None:
     found = msgspec.convert({"type": "kubernetes"}, Kubernetes)
     assert found == Kubernetes()
     assert (found.writes_per_second, found.burst, found.lease.duration, found.lease.enabled) == (50, 100, 15, True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"HTTPS_PROXY": "http://proxy:3128"}, "http://proxy:3128", id="one"),
+        pytest.param({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "api.example"}, None, id="but not for this host"),
+        pytest.param({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "other"}, "http://proxy:3128", id="for another"),
+        pytest.param({"HTTP_PROXY": "http://proxy:3128"}, None, id="for plain HTTP alone"),
+    ],
+)
+def test_a_proxy_of_the_environment_is_taken_as_kubectl_does(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str | None
+) -> None:
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert proxy_of("https://api.example:6443") == expected

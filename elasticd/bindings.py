@@ -1,0 +1,139 @@
+"""Binding rules: to which nodes a pod is bound by their labels, and what is done where they cannot take it.
+
+Records, and the annotation in which a pod brings its own. Knows labels; knows no nodes in number and places nothing.
+"""
+
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from elasticd.errors import ConfigError
+from elasticd.mend import convert
+from elasticd.model import Pod
+from elasticd.needs import Expression, Operator, possible, whole_number
+from elasticd.words import shown
+
+BINDING = "elasticd.io/binding"
+"""Annotation of a pod: its binding, as JSON."""
+
+LabelChange = Annotated[
+    Literal["still", "reschedule", "kill"],
+    Meta(description="when its node's labels no longer match: it stays, goes back to the queue, or is deleted"),
+]
+Empty = Annotated[
+    Literal["default", "reschedule"],
+    Meta(description="where no node matches: default places it as if it were not bound, reschedule lets it wait"),
+]
+NotFit = Annotated[
+    Literal["default", "force", "reschedule"],
+    Meta(
+        description="where nodes match and none has room: default places it elsewhere, force lets others give way, "
+        "reschedule lets it wait"
+    ),
+]
+
+_KUBERNETES: dict[str, Operator] = {
+    "in": "In",
+    "notIn": "NotIn",
+    "exists": "Exists",
+    "doesNotExist": "DoesNotExist",
+    "gt": "Gt",
+    "lt": "Lt",
+}
+
+
+class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """One expression about a label of nodes."""
+
+    key: Annotated[str, Meta(min_length=1, description="a label of nodes")]
+    operator: Annotated[
+        Literal["in", "notIn", "exists", "doesNotExist", "gt", "lt"],
+        Meta(description="how the label is compared; gt and lt compare whole numbers"),
+    ]
+    values: Annotated[
+        tuple[str, ...], Meta(description="one or more for in and notIn, one number for gt and lt, none else")
+    ] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse values that its operator cannot be asked about."""
+        count = len(self.values)
+        if self.operator in ("in", "notIn") and not count:
+            raise ValueError(f"values: must not be empty for {self.operator}, is []")
+        if impossible := [value for value in self.values if not possible((value,))]:
+            raise ValueError(
+                f"values: must be what a label can be (at most 63 of A-Z a-z 0-9 - _ .), is {shown(impossible[0])}"
+            )
+        if self.operator in ("exists", "doesNotExist") and count:
+            raise ValueError(f"values: must be left out for {self.operator}, is {shown(self.values[0])}")
+        if self.operator in ("gt", "lt") and (count != 1 or whole_number(self.values[0]) is None):
+            given = ", ".join(map(shown, self.values))
+            raise ValueError(f"values: must be one whole number for {self.operator}, is [{given}]")
+
+    @property
+    def expression(self) -> Expression:
+        """The same, as Kubernetes has it."""
+        return Expression(self.key, _KUBERNETES[self.operator], self.values)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.key} {self.operator} [{', '.join(self.values)}]" if self.values else f"{self.key} {self.operator}"
+        )
+
+
+class Binding(Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that match all expressions, and what is done where there are none, where they are full, and later when
+    labels change. Without expressions it binds to nothing. Thesis, 4.2 (multiNodeSelectors)."""
+
+    expressions: Annotated[
+        tuple[LabelRule, ...], Meta(description="rules about labels of nodes, all of which hold")
+    ] = ()
+    node_label_change: LabelChange = "still"
+    collection_is_empty: Empty = "reschedule"
+    resource_not_fit: NotFit = "reschedule"
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether a node with these labels obeys all expressions."""
+        return all(rule.expression.matches(labels) for rule in self.expressions)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.expressions))
+
+
+class _Written(Binding, frozen=True, rename="camel"):
+    """As the thesis spells it."""
+
+    node_label_change: LabelChange = "still"
+    collection_is_empty: Empty = "reschedule"
+    resource_not_fit: NotFit = "reschedule"
+
+
+def binding_of(pod: Pod) -> Binding | None:
+    """What a pod's own annotation binds it to; None: it has none, or one without expressions.
+
+    Raises ValueError where it cannot be read, in one line: the key, what must hold, what is.
+    """
+    text = pod.annotations.get(BINDING)
+    if text is None:
+        return None
+    found = _read(text)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found if found.expressions else None
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> Binding | str:
+    """The binding, or what is wrong with it: kept, as a pod that waits is looked at again and again."""
+    try:
+        raw = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        return f"{BINDING}: must be JSON, is {shown(text)}: {error}"
+    if not isinstance(raw, dict):
+        return f"{BINDING}: must be a JSON object, is {shown(raw)}"
+    try:
+        return Binding(*msgspec.structs.astuple(convert(raw, _Written, BINDING)))
+    except ConfigError as error:
+        # What is worded for TOML, in words for JSON.
+        return str(error).partition(": write [[")[0].replace("one table", "an object").replace("a table", "an object")

@@ -1,0 +1,171 @@
+"""Pods as they would be on their nodes, if what a dry run did to them had been done.
+
+Pure. Knows who would have been bound, evicted and noted for a node, and when the real cluster shows another truth;
+knows nothing of how it was asked for. What would come in place of an evicted pod is not invented: a controller's next
+pod, or one that is made anew, is not among those that wait.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.actions import Answer, Bind, Evict, Nominate
+from elasticd.cluster import Snapshot
+from elasticd.cluster.rooms import room
+from elasticd.model import Pod, Room
+from elasticd.placements import DisruptionBudget
+
+OnNodes = Mapping[str, Sequence[Pod]]
+Kept = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
+"""By node: its real pods and what was changed about them when last looked at, and what came of it."""
+
+
+class Pretence(Struct, frozen=True):
+    """What would have been done: pods that are bound (as they would be) or evicted (as they were), by UID, and the
+    nodes that others are noted for."""
+
+    bound: dict[str, Pod] = {}
+    gone: dict[str, Pod] = {}
+    nominated: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.bound or self.gone or self.nominated)
+
+    def true_to(self, real: Snapshot) -> "Pretence":
+        """What is left of it: a pod that no longer waits, or whose node is gone, is as it is; and so is one that really
+        left."""
+        if not self:
+            return self
+        waiting, nodes = {pod.uid for pod in real.pending()}, {node.name for node in real.nodes()}
+        there, on = {pod.node for pod in self.gone.values()}, real.on_nodes()
+        running = {pod.uid for node in there for pod in on.get(node, ())}
+        return Pretence(
+            {uid: pod for uid, pod in self.bound.items() if uid in waiting and pod.node in nodes},
+            {uid: pod for uid, pod in self.gone.items() if uid in running},
+            {uid: node for uid, node in self.nominated.items() if uid in waiting},
+        )
+
+
+class PretendedPods:
+    """A snapshot's pods with that. `kept` is handed from one to the next, so that a node on which nothing changed has
+    the same sequence."""
+
+    def __init__(self, real: Snapshot, pretence: Pretence, kept: Kept) -> None:
+        self.pretence = pretence
+        self._real, self._kept = real, kept
+        self._waiting: dict[str, Pod] | None = None
+        self._on_nodes: OnNodes | None = None
+        self._rooms: tuple[Room, ...] | None = None
+
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that would still be on no node."""
+        told = self.pretence
+        if not told.bound and not told.nominated:
+            return self._real.pending()
+        left = (pod for pod in self._real.pending() if pod.uid not in told.bound)
+        noted = told.nominated
+        return tuple(replace(pod, nominated=noted[pod.uid]) if pod.uid in noted else pod for pod in left)
+
+    def on_nodes(self) -> OnNodes:
+        """The pods that would be on each node."""
+        if not self.pretence.bound and not self.pretence.gone:
+            return self._real.on_nodes()
+        if self._on_nodes is None:
+            self._on_nodes = {**self._real.on_nodes(), **{node: self._mixed(node) for node in self._touched()}}
+        return self._on_nodes
+
+    def rooms(self) -> tuple[Room, ...]:
+        """What they would leave of the nodes."""
+        touched = self._touched()
+        if not touched:
+            return self._real.rooms()
+        if self._rooms is None:
+            on = self.on_nodes()
+            self._rooms = tuple(
+                room(one.node, on.get(one.node.name, ())) if one.node.name in touched else one
+                for one in self._real.rooms()
+            )
+        return self._rooms
+
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
+        """What budgets would still allow; None: they are not known."""
+        found, gone = self._real.budgets(), self.pretence.gone
+        if not found or not gone:
+            return found
+        return tuple(
+            DisruptionBudget(one.namespace, one.name, one.pods - gone.keys(), one.allowed - len(one.pods & gone.keys()))
+            for one in found
+        )
+
+    def after(self, action: Bind | Evict | Nominate) -> "Pretence | Answer":
+        """What is pretended when this is done too; or why it could not be."""
+        match action:
+            case Bind():
+                return self._bind(action)
+            case Evict():
+                return self._evict(action)
+            case Nominate():
+                return self._nominate(action)
+
+    def then(self, pretence: Pretence) -> "PretendedPods":
+        """The same pods with another pretence."""
+        other = PretendedPods(self._real, pretence, self._kept)
+        other._waiting = self._waiting
+        return other
+
+    def _bind(self, bind: Bind) -> "Pretence | Answer":
+        pod, told = self._waits(bind.uid), self.pretence
+        if pod is None or bind.uid in told.bound:
+            return _conflict(f"{bind.workload} of uid {bind.uid} does not wait for a node")
+        there = replace(pod, node=bind.node, nominated="", waits=None)
+        nominated = {uid: node for uid, node in told.nominated.items() if uid != bind.uid}
+        return replace(told, bound={**told.bound, bind.uid: there}, nominated=nominated)
+
+    def _evict(self, evict: Evict) -> "Pretence | Answer":
+        told = self.pretence
+        if evict.uid in told.bound:
+            return replace(told, bound={uid: pod for uid, pod in told.bound.items() if uid != evict.uid})
+        pod = next((one for one in self._real.on_nodes().get(evict.node, ()) if one.uid == evict.uid), None)
+        if pod is None:
+            return _conflict(f"{evict.workload} of uid {evict.uid} is not on {evict.node}")
+        if evict.uid in told.gone or pod.deleted:
+            return told
+        budgets = self.budgets()
+        if budgets is None:
+            return Answer("refused", 0, "dry run: budgets are not known", "Budget")
+        if spent := [one.name for one in budgets if evict.uid in one.pods and one.allowed < 1]:
+            return Answer("refused", 0, f"dry run: budget {spent[0]} allows none", "Budget")
+        return replace(told, gone={**told.gone, evict.uid: pod})
+
+    def _nominate(self, nominate: Nominate) -> "Pretence | Answer":
+        if self._waits(nominate.uid) is None:
+            return _conflict(f"{nominate.workload} of uid {nominate.uid} does not wait for a node")
+        return replace(self.pretence, nominated={**self.pretence.nominated, nominate.uid: nominate.node})
+
+    def _waits(self, uid: str) -> Pod | None:
+        if self._waiting is None:
+            self._waiting = {pod.uid: pod for pod in self._real.pending()}
+        return self._waiting.get(uid)
+
+    def _touched(self) -> frozenset[str]:
+        changed = (*self.pretence.bound.values(), *self.pretence.gone.values())
+        return frozenset(pod.node for pod in changed)
+
+    def _mixed(self, node: str) -> Sequence[Pod]:
+        """A node's pods without those that would have left, and with those that would have come."""
+        real, told = self._real.on_nodes().get(node, ()), self.pretence
+        came = [pod for pod in told.bound.values() if pod.node == node]
+        changes = (*came, *(pod for pod in told.gone.values() if pod.node == node))
+        kept = self._kept.get(node)
+        if kept is not None and kept[0] is real and kept[1] == changes:
+            return kept[2]
+        pods = [*(pod for pod in real if pod.uid not in told.gone), *came]
+        mixed = tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
+        self._kept[node] = (real, changes, mixed)
+        return mixed
+
+
+def _conflict(message: str) -> Answer:
+    return Answer("conflict", 0, f"dry run: {message}", "Conflict")

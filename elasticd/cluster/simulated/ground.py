@@ -1,0 +1,48 @@
+"""The nodes of a simulated world as they become: cordoned, silent, gone, with other labels.
+
+Knows what a change makes of a node's record, and which node answers; knows nothing of pods or of when.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from elasticd.cluster.simulated.needs import plain
+from elasticd.cluster.simulated.options import NodeChange
+from elasticd.model import Node
+from elasticd.needs import Taint
+
+
+class Ground:
+    """All nodes there ever are. `nodes` are those that are there now, in order of their names: the same tuple until one
+    changes."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._known = {node.name: node for node in nodes}
+        self._gone: set[str] = set()
+        self.nodes = tuple(nodes)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a node is there."""
+        return name in self._known and name not in self._gone
+
+    def answers(self, name: str) -> bool:
+        """Whether a node is there and its kubelet is alive."""
+        return name in self and self._known[name].ready
+
+    def change(self, name: str, change: NodeChange) -> Node:
+        """What a node is from now on, whether it is there or not."""
+        before = self._known[name]
+        labels = {key: value for key, value in before.labels.items() if key not in change.unlabel}
+        node = replace(
+            before,
+            labels={**labels, **change.labels},
+            taints=before.taints if change.taints is None else plain(change.taints, tuple[Taint, ...]),
+            unschedulable=before.unschedulable if change.unschedulable is None else change.unschedulable,
+            ready=before.ready if change.ready is None else change.ready,
+        )
+        if change.gone is not None:
+            (self._gone.add if change.gone else self._gone.discard)(name)
+        self._known[name] = node
+        self.nodes = tuple(found for key, found in self._known.items() if key not in self._gone)
+        return node

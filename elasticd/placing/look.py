@@ -1,0 +1,143 @@
+"""What plugins say of the nodes for one pod: where it fits, what it is bound to, and how good each node is.
+
+Pure. Knows how several answers are put together; decides nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from elasticd.columns import Columns
+from elasticd.model import Failure, Pod
+from elasticd.placements import Column, Mask, NodeScore, Refusal, Selection
+from elasticd.placing.ask import PoolCase
+
+SHOWN = 3
+"""Of the nodes that were compared, how many a decision names."""
+
+UNBOUND = "node(s) didn't match its binding"
+
+
+class Found(Struct, frozen=True, eq=False):
+    """What plugins said of the nodes for a pod: where it fits, where it would if fewer pods were there, what it is
+    bound to, and the counts of nodes by reason."""
+
+    fits: Mask
+    curable: Mask
+    refusals: dict[str, int]
+    bound: Selection | None = None
+    failures: tuple[Failure, ...] = ()
+
+    def allowed(self) -> Mask:
+        """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
+        bound = self.bound
+        if bound is None or (bound.unmatched == "any" and not bound.nodes.any()):
+            return self.fits
+        within = self.fits & bound.nodes
+        return self.fits if bound.full == "any" and bound.nodes.any() and not within.any() else within
+
+    def places(self) -> tuple[Mask | None, bool]:
+        """Where others may give way for it, None for nowhere; and whether its binding asks for it."""
+        bound = self.bound
+        if bound is None or not bound.nodes.any() or bound.full == "any":
+            return self.curable, False
+        return (self.curable & bound.nodes, True) if bound.full == "preempt" else (None, False)
+
+    def unavailable(self) -> str:
+        """Why it may go nowhere, as kube-scheduler says it: the reasons in the order of their texts."""
+        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
+        told = f"0/{len(self.fits)} nodes are available"
+        told = f"{told}: {reasons}" if reasons else told
+        return told if self.bound is None else f"{told}; it is bound to {self.bound.why}"
+
+
+class Ranked(Struct, frozen=True, eq=False):
+    """The sum of all scores, NaN where nothing is known, and each strategy's part."""
+
+    total: Column
+    parts: dict[str, Column]
+    failures: tuple[Failure, ...] = ()
+
+    def best(self, allowed: Mask, columns: Columns) -> list[int]:
+        """The best nodes, best first. Where the score is not known it is the worst; equal ones go by the room left,
+        then by name."""
+        places = np.flatnonzero(allowed)
+        scores = np.nan_to_num(self.total[places], nan=-np.inf)
+        if len(places) > 2 * SHOWN:
+            least = np.partition(scores, -SHOWN)[-SHOWN]
+            kept = scores >= least
+            places, scores = places[kept], scores[kept]
+        order = np.lexsort((places, -_room_left(places, columns), -scores))
+        return [int(places[index]) for index in order[:SHOWN]]
+
+    def shown(self, index: int, columns: Columns) -> NodeScore:
+        """A node's score, for who reads the decision."""
+
+        def known(value: float) -> float | None:
+            return None if np.isnan(value) else float(value)
+
+        parts = {name: known(part[index]) for name, part in self.parts.items()}
+        return NodeScore(columns.names[index], known(self.total[index]), parts)
+
+
+def look(case: PoolCase, pod: Pod) -> Found:
+    """What stands against each node, and what the pod is bound to."""
+    filters, selections = case.ask("filter_nodes", pod=pod), case.ask("select_nodes", pod=pod)
+    bound = _narrowed([selection for _, selection in selections.values])
+    refusals = [_yielding(refusal, bound) for _, said in filters.values for refusal in said]
+    size = len(case.columns.names)
+    cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
+    for one in refusals:
+        (cured if one.curable else refused).__ior__(one.nodes)
+    fits = ~(cured | refused)
+    if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
+        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes))
+    return Found(fits, cured & ~refused, _counts(refusals), bound, filters.failures + selections.failures)
+
+
+def rank(case: PoolCase, pod: Pod) -> Ranked:
+    """How good each node is."""
+    heard = case.ask("score_nodes", pod=pod)
+    total = np.zeros(len(case.columns.names), dtype=np.float64)
+    parts = {name: scores.weight * scores.values for name, scores in heard.values}
+    for part in parts.values():
+        total += part
+    return Ranked(total, parts, heard.failures)
+
+
+def _room_left(places: NDArray[np.intp], columns: Columns) -> Column:
+    """How much of cpu and memory nodes have left, in cores and in GiB, so that the larger of two empty ones counts for
+    more."""
+    left = np.zeros(len(places), dtype=np.float64)
+    for resource, unit in (("cpu", 1000.0), ("memory", 2.0**30)):
+        left += (columns.allocatable(resource)[places] - columns.requested(resource)[places]) / unit
+    return left
+
+
+def _narrowed(selections: Sequence[Selection]) -> Selection | None:
+    """Of several bindings, the nodes of all; what is strictest of each counts."""
+    if len(selections) <= 1:
+        return selections[0] if selections else None
+    nodes = np.logical_and.reduce([one.nodes for one in selections])
+    wait = "wait" if any(one.unmatched == "wait" for one in selections) else "any"
+    full = next((kind for kind in ("wait", "preempt", "any") if any(one.full == kind for one in selections)), "wait")
+    why = "; ".join(one.why for one in selections)
+    return Selection(nodes, why, wait, full, next((one.fault for one in selections if one.fault), ""))  # type: ignore[arg-type]
+
+
+def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:
+    """A refusal as it counts for a pod that is bound."""
+    if bound is None or not refusal.yields:
+        return refusal
+    return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
+
+
+def _counts(refusals: Sequence[Refusal]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for one in refusals:
+        if count := int(np.count_nonzero(one.nodes)):
+            counts[one.reason] = counts.get(one.reason, 0) + count
+    return counts

@@ -1,0 +1,140 @@
+"""Bald eagle search: pending pods are placed together, so that four resources are used evenly.
+
+Knows the options; the search is in search.py, its first positions in maps.py, what makes a plan good in fitness.py, and
+what a plan may be in batches.py.
+
+Source: Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application", Computer
+Systems & Applications 32(4), 2023 (TBESK).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+
+from elasticd.api import Candidate, Meta, Nodes, Placement, Strategy, hookimpl
+
+from .batches import Way, placements
+from .fitness import WEIGHED, Scale
+from .options import PeakSeries, Weights, check_weights
+from .search import Habits
+
+_FAVOURED, _OTHER = 0.3, 0.2
+
+
+class _Eagles(Strategy, frozen=True):
+    """What both searches have."""
+
+    batch: Annotated[int, Meta(ge=1, le=200, description="pods that are placed together")] = 25
+    eagles: Annotated[int, Meta(ge=2, le=1000, description="plans that are followed at a time")] = 30
+    iterations: Annotated[int, Meta(ge=1, le=10000, description="at most, for a batch")] = 60
+    patience: Annotated[
+        int, Meta(ge=1, le=10000, description="iterations without a better plan after which a batch is done")
+    ] = 20
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1, description="another one gives other plans for the same pods")] = 0
+    bandwidth: Annotated[str, Meta(min_length=1, description="the resource")] = "elasticd.io/bandwidth"
+    disk: Annotated[str, Meta(min_length=1, description="the resource")] = "ephemeral-storage"
+    peak: Annotated[
+        PeakSeries, Meta(description="of what nodes really used within the pool's peak_window, beside requests")
+    ] = PeakSeries()
+    load: Annotated[Weights, Meta(description="of the load that a node will have, v")] = Weights(0.25, 0.25, 0.25, 0.25)
+    critical: Annotated[
+        float, Meta(gt=0, le=1, description="load that is too much, T; raises all scores alike, so changes no plan")
+    ] = 0.9
+    share: Annotated[
+        Literal["type", "request"],
+        Meta(description="what a node has left is weighed by the pod's type there, or by what parts of it it asks for"),
+    ] = "type"
+    compressible: Annotated[
+        Weights, Meta(description="for pods that ask for more cpu than memory, and more bandwidth than disk")
+    ] = Weights(_FAVOURED, _OTHER, _FAVOURED, _OTHER)
+    incompressible: Annotated[
+        Weights, Meta(description="for pods that ask for more memory than cpu, and more disk than bandwidth")
+    ] = Weights(_OTHER, _FAVOURED, _OTHER, _FAVOURED)
+    balanced: Annotated[Weights, Meta(description="for all other pods")] = Weights(0.25, 0.25, 0.25, 0.25)
+
+    def __post_init__(self) -> None:
+        """Refuse weights that do not come to 1, and a resource that is given twice."""
+        check_weights(
+            load=self.load,
+            compressible=self.compressible,
+            incompressible=self.incompressible,
+            balanced=self.balanced,
+        )
+        for name, others in (("bandwidth", ("cpu", "memory")), ("disk", ("cpu", "memory", self.bandwidth))):
+            if getattr(self, name) in others:
+                raise ValueError(f"{name}: must be a resource of its own, is {getattr(self, name)!r}")
+
+    def reads(self) -> tuple[str, ...]:
+        """None: of pods it knows requests alone."""
+        return ()
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        """What nodes really use, as far as it is named."""
+        return tuple(name for name in self.peak.all if name)
+
+    def scale(self) -> Scale:
+        """The weights as numbers."""
+        kinds = np.array([self.compressible.all, self.balanced.all, self.incompressible.all])
+        mu = kinds if self.share == "type" else None
+        return Scale(mu, np.array(self.load.all), np.full(WEIGHED, self.critical))
+
+    def way(self, *, improved: bool, printed: bool = False, greedy: bool = False) -> Way:
+        """How it plans."""
+        resources = ("cpu", "memory", self.bandwidth, self.disk)
+        habits = Habits(
+            eagles=self.eagles,
+            iterations=self.iterations,
+            patience=self.patience,
+            improved=improved,
+            printed=printed,
+        )
+        return Way(resources, self.peak.all, self.scale(), habits, self.batch, self.seed, greedy)
+
+
+class BaldEagle(_Eagles, tag="bald-eagle", frozen=True):
+    """Pending pods in batches, each by an improved bald eagle search (TBESK) for the plan with the highest mean S_N.
+
+    S_N (eq. 27) is what a node has left beside what the pod asks for, R_N, and how far its load stays below the
+    critical one, L_N, over cpu, memory, bandwidth and disk. Capacity is what is allocatable, in use is what is
+    requested; in L_N it is the peak of what was used, where that is known. A pod that fits nowhere is left out, and no
+    plan goes beyond what a node has of any resource that a pod asks for, weighed or not. Pods of a batch have their
+    order. The same pods, nodes and options give the same plan: chance comes from `seed` and the pods' UIDs.
+
+    Where the paper leaves it open: weights and sizes are ours; a place in a plan is one of the nodes that the pod may
+    go to, most room first; positions are reflected at the bounds. `printed` swoops as the paper prints it; BES's own
+    swoop, which is meant, is the default. `greedy` is not in the paper: one of the first plans puts each pod in turn on
+    the node with the highest S_N, so that the search begins where one without a search ends; docs/bald-eagle.md has
+    what both come to. Source: TBESK, sections 3.1 to 3.3, eqs (3)-(31).
+    """
+
+    greedy: Annotated[bool, Meta(description="begin with each pod on its best node; false: as the paper does")] = True
+    printed: Annotated[bool, Meta(description="swoop by eqs (11)-(12) as printed; false: as BES does")] = False
+
+    @hookimpl
+    def place_pods(self, pods: Sequence[Candidate], nodes: Nodes) -> list[Placement]:
+        """A place for each pod that fits anywhere, with its S_N there."""
+        return _places(pods, nodes, self.way(improved=True, printed=self.printed, greedy=self.greedy))
+
+
+class BaldEaglePlain(_Eagles, tag="bald-eagle-plain", frozen=True):
+    """Pending pods in batches, each by bald eagle search as it was: random first plans, and no mutation.
+
+    What TBESK is compared with; all else is as in `bald-eagle`. Source: Alsattar, Zaidan, Zaidan, "Novel meta-heuristic
+    bald eagle search optimisation algorithm", Artificial Intelligence Review 53(3), 2020.
+    """
+
+    @hookimpl
+    def place_pods(self, pods: Sequence[Candidate], nodes: Nodes) -> list[Placement]:
+        """A place for each pod that fits anywhere, with its S_N there."""
+        return _places(pods, nodes, self.way(improved=False))
+
+
+def _places(pods: Sequence[Candidate], nodes: Nodes, way: Way) -> list[Placement]:
+    return list(placements(pods, nodes, way)) if pods and nodes.names else []
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Both."""
+    return [BaldEagle, BaldEaglePlain]

@@ -1,0 +1,115 @@
+"""A plan for many pods: batch by batch, each by a search of its own, and each with those before it in place.
+
+Knows what a plan may be: within what every node has left of every resource, on nodes that the pod may go to. Knows how
+pods are counted; knows no options in TOML.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elasticd.api import Candidate, Mask, Nodes, Placement, Struct, needed, weighed
+
+from .fitness import WEIGHED, Batch, Pods, Scale, State, values
+from .search import Habits, Quest, search
+
+NOWHERE = -1
+
+
+class Way(Struct, frozen=True, eq=False):
+    """How a plan is made. `resources` are the weighed ones, in their order, and `series` those of their peak use, empty
+    where requests count. `greedy`: the first eagle of each search is the plan that puts each pod in turn on the node
+    that is best for it."""
+
+    resources: tuple[str, ...]
+    series: tuple[str, ...]
+    scale: Scale
+    habits: Habits
+    size: int
+    seed: int
+    greedy: bool
+
+
+def placements(candidates: Sequence[Candidate], nodes: Nodes, way: Way) -> Iterator[Placement]:
+    """Where pods go, as far as they fit anywhere, in their order."""
+    counted = [needed(one.pod) for one in candidates]
+    asked = {resource for one in counted for resource in one}
+    resources = (*way.resources, *sorted(asked.difference(way.resources)))
+    pods = Pods(
+        np.array([[one.get(resource, 0) for resource in resources] for one in counted], dtype=np.int64),
+        np.array([[weighed(one.pod, resource) for resource in way.resources] for one in candidates], dtype=np.float64),
+    )
+    state = _state(nodes, resources, way.series)
+    for first in range(0, len(candidates), way.size):
+        batch = slice(first, first + way.size)
+        allowed = np.stack([one.nodes for one in candidates[batch]]) & state.fits(pods.only(batch))
+        open_ = np.flatnonzero(allowed.any(axis=1))
+        if len(open_):
+            chance = _chance(way.seed, [candidates[first + int(index)].pod.uid for index in open_])
+            for index, node, value in _place(pods.only(first + open_), allowed[open_], state, way, chance):
+                yield Placement(first + int(open_[index]), node, value)
+
+
+def _state(nodes: Nodes, resources: Sequence[str], series: Sequence[str]) -> State:
+    capacity = np.stack([nodes.allocatable(resource) for resource in resources], axis=1)
+    requested = np.stack([nodes.requested(resource) for resource in resources], axis=1)
+    busy = np.stack([nodes.weighed(resource) for resource in resources[:WEIGHED]], axis=1).astype(np.float64)
+    for column, (resource, name) in enumerate(zip(resources, series, strict=False)):
+        if name:
+            peak = nodes.peak(name) * (1000 if resource == "cpu" else 1)
+            busy[:, column] = np.where(np.isnan(peak), busy[:, column], peak)
+    return State(capacity, capacity - requested, busy)
+
+
+def _chance(seed: int, uids: Sequence[str]) -> np.random.Generator:
+    """The same for the same pods, in this process and in any other."""
+    digest = blake2b("\n".join(uids).encode(), digest_size=8).digest()
+    return np.random.Generator(np.random.PCG64([seed, int.from_bytes(digest, "big")]))
+
+
+def _place(
+    pods: Pods, allowed: Mask, state: State, way: Way, chance: np.random.Generator
+) -> list[tuple[int, int, float]]:
+    """The pods of one batch that find a place: each with its node and its S_N there. The state has them then."""
+    batch = Batch(pods, allowed, _numbering(state), state, way.scale)
+    first = None
+    if way.greedy:
+        best = np.full(len(allowed), NOWHERE)
+        for index, node, _ in _settled(None, pods, allowed, state.copy(), way.scale):
+            best[index] = node
+        first = batch.position(best)[None, :]
+    low, high = np.zeros(len(allowed)), batch.counts.astype(np.float64)
+    # While a pod finds no place the search goes on to its end: that is what it is better at than any pod for itself.
+    found = search(Quest(batch.fitness, low, high, first, batch.enough), way.habits, chance)
+    return _settled(batch.nodes(found.position[None, :])[0], pods, allowed, state, way.scale)
+
+
+def _numbering(state: State) -> NDArray[np.intp]:
+    """Nodes by what is left of them, most first, so that numbers beside each other mean nodes that are alike."""
+    most = np.maximum(state.capacity[:, :WEIGHED].max(axis=0), 1)
+    return np.argsort(-(state.left[:, :WEIGHED] / most).sum(axis=1), kind="stable")
+
+
+def _settled(
+    wished: NDArray[np.intp] | None, pods: Pods, allowed: Mask, state: State, scale: Scale
+) -> list[tuple[int, int, float]]:
+    """Each pod in turn on its node, or, where it does not fit there after all, or none is wished, on the one that fits
+    and has the highest S_N. Those for which there is none are left out."""
+    found = []
+    for index, may in enumerate(allowed):
+        one = pods.only(slice(index, index + 1))
+        node = NOWHERE if wished is None else int(wished[index])
+        if node == NOWHERE or not (may[node] and state.only(node).fits(one).all()):
+            node = _best(one, may, state, scale)
+        if node != NOWHERE:
+            found.append((index, node, float(values(one, state.only(node), scale)[0, 0])))
+            state.take(node, one)
+    return found
+
+
+def _best(pod: Pods, allowed: Mask, state: State, scale: Scale) -> int:
+    """The node with the highest S_N of those that a pod may go to and fits on; of equal ones the first."""
+    fits = allowed & state.fits(pod)[0]
+    return int(np.argmax(np.where(fits, values(pod, state, scale)[0], -np.inf))) if fits.any() else NOWHERE

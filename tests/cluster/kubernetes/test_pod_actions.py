@@ -1,0 +1,146 @@
+"""What must still hold of a pod and its node when its turn has come, and what is known at once of what was done."""
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
+from elasticd.cluster.kubernetes.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.bind import Binder
+from elasticd.cluster.kubernetes.once import Allowed
+from elasticd.cluster.kubernetes.pod_actions import NOT_READY, TERMINATING, PodActions
+from elasticd.cluster.kubernetes.store import NodeStore, PodStore
+from elasticd.model import Node, Pod
+from elasticd.needs import Toleration
+from tests.pools import node, pod
+
+POD, RUNS = pod("p"), pod("r", on="n")
+BIND = Bind(POD.ref, POD.uid, "n")
+EVICT = Evict(RUNS.ref, RUNS.uid, "n", "gives way for shop/p")
+DONE = Answer("done", 201)
+
+
+class Writer(Binder):
+    """Writes nothing, and answers as told."""
+
+    def __init__(self, answer: Answer = DONE) -> None:
+        self.answer, self.asked = answer, list[object]()
+
+    async def _say(self, action: object, allowed: Allowed) -> Answer:
+        if stop := allowed():
+            return stop
+        self.asked.append(action)
+        return self.answer
+
+    async def bind(self, action: Bind, allowed: Allowed) -> Answer:
+        return await self._say(action, allowed)
+
+    async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
+        return await self._say(action, allowed)
+
+    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+        return await self._say(action, allowed)
+
+
+class Scene:
+    """Two pods and a node, and who writes."""
+
+    def __init__(self, *pods: Pod, nodes: tuple[Node, ...] = (node("n"),), answer: Answer = DONE) -> None:
+        self.pods, self.nodes, self.told, self.leads = PodStore(), NodeStore(), list[Announce](), True
+        for one in pods or (POD, RUNS):
+            self.pods.put(one, listed=True)
+        for each in nodes:
+            self.nodes.put(each, listed=True)
+        self.binder, self.evictor, self.restorer = Writer(answer), Writer(answer), Writer(answer)
+        stores, evicts = (self.pods, self.nodes), (self.evictor, self.restorer)
+        self.actions = PodActions(stores, self.binder, evicts, lambda: self.leads, self.told.append)
+
+
+async def test_a_pod_that_was_bound_is_known_to_be_there_at_once() -> None:
+    scene = Scene(replace(POD, waits=1.0))
+    assert await scene.actions.act(BIND) == DONE
+    assert scene.pods.get("shop", "p") == replace(POD, node="n")
+    assert scene.pods.places().on_nodes().keys() == {"n"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("conflict", 409, "", "Conflict"),
+        Answer("failed", 0, "", "NoReply"),
+        Answer("refused", 0, "", "NotLeader"),
+    ],
+    ids=lambda one: str(one.result),
+)
+async def test_of_what_was_not_done_nothing_is_assumed(answer: Answer) -> None:
+    scene = Scene(answer=answer)
+    for action in (BIND, Nominate(POD.ref, POD.uid, "n"), EVICT):
+        assert await scene.actions.act(action) == answer
+    assert (scene.pods.get("shop", "p"), scene.pods.get("shop", "r"), scene.told) == (POD, RUNS, [])
+
+
+CORDONED = node("n", unschedulable=True)
+TOLERATES = pod("p", tolerations=(Toleration(operator="Exists"),))
+
+
+@pytest.mark.parametrize(
+    ("known", "nodes", "message"),
+    [
+        pytest.param(POD, (), "n is gone", id="the node is gone"),
+        pytest.param(POD, (replace(node("n"), ready=False),), "n is not ready", id="the node failed"),
+        pytest.param(POD, (CORDONED,), "n is cordoned", id="the node was cordoned"),
+        pytest.param(TOLERATES, (CORDONED,), "", id="it tolerates that"),
+        pytest.param(TOLERATES, (replace(node("n"), ready=False),), "", id="it tolerates a node that failed"),
+        pytest.param(replace(POD, uid="other"), (node("n"),), "it is gone", id="another pod has its name"),
+        pytest.param(pod("q"), (node("n"),), "it is gone", id="it was deleted"),
+        pytest.param(replace(POD, node="m"), (node("n"),), "it is on m already", id="another was quicker"),
+        pytest.param(replace(POD, node="n"), (node("n"),), "", id="the watch was quicker than the answer"),
+    ],
+)
+async def test_a_node_or_pod_that_changed_since_the_plan_is_a_conflict_and_costs_no_request(
+    known: Pod, nodes: tuple[Node, ...], message: str
+) -> None:
+    scene = Scene(known, nodes=nodes)
+    answer = await scene.actions.act(BIND)
+    assert (answer.result, answer.message) == (("conflict", message) if message else ("done", ""))
+    assert len(scene.binder.asked) == (not message)
+
+
+def test_a_toleration_of_nodes_that_failed_is_one_of_their_taint() -> None:
+    assert Toleration("node.kubernetes.io/not-ready", "Exists").tolerates(NOT_READY)
+
+
+async def test_who_gave_way_is_known_to_leave_and_told_so_and_is_not_evicted_again() -> None:
+    scene = Scene()
+    assert await scene.actions.act(EVICT) == DONE
+    assert scene.pods.get("shop", "r") == replace(RUNS, deleted=True)
+    assert scene.told == [Announce(RUNS.ref, RUNS.uid, "Preempted", "gives way for shop/p, from n")]
+    assert await scene.actions.act(EVICT) == TERMINATING
+    assert scene.evictor.asked == [EVICT]
+
+
+async def test_who_is_moved_is_told_otherwise_and_who_was_gone_already_is_not_told() -> None:
+    scene = Scene()
+    await scene.actions.act(replace(EVICT, reason="LowLoad"))
+    assert [one.reason for one in scene.told] == ["Evicted"]
+    scene = Scene(answer=Answer("done", 404, "it was gone already", "NotFound"))
+    await scene.actions.act(EVICT)
+    assert (scene.told, scene.pods.get("shop", "r")) == ([], RUNS)
+
+
+async def test_a_pod_that_shall_come_back_is_evicted_by_who_makes_it_anew() -> None:
+    scene, action = Scene(), replace(EVICT, restore=True)
+    assert await scene.actions.act(action) == DONE
+    assert (scene.restorer.asked, scene.evictor.asked) == ([action], [])
+
+
+async def test_a_note_is_known_at_once() -> None:
+    scene = Scene()
+    assert await scene.actions.act(Nominate(POD.ref, POD.uid, "n")) == DONE
+    assert scene.pods.get("shop", "p") == replace(POD, nominated="n")
+
+
+@pytest.mark.parametrize("action", [BIND, EVICT, Nominate(POD.ref, POD.uid, "n")], ids=["bind", "evict", "nominate"])
+async def test_without_the_lead_nothing_is_written(action: Bind | Evict | Nominate) -> None:
+    scene = Scene()
+    scene.leads = False
+    assert await scene.actions.act(action) == NOT_LEADING

@@ -1,0 +1,114 @@
+"""Binding on a genuine cluster: the thesis's first table, weakly and strongly, and what a person is told."""
+
+from pathlib import Path
+from typing import Any
+
+from elasticd.api import BINDING
+from tests.kube.client import JSON, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.pools import create, decided, manifest, places
+from tests.kube.reports import NodeSpec
+from tests.kube.running import running
+
+POLICY = """
+mode = "act"
+[pool]
+namespaces = ["{namespace}"]
+nodes = {{ for = "{namespace}" }}
+[[strategy]]
+type = "filters"
+[[strategy]]
+type = "binding"
+"""
+
+
+def thesis(namespace: str, **tiers: str) -> list[NodeSpec]:
+    """The nodes of the thesis: 1, 2 and 4 cores, and twice as many GiB."""
+    return [
+        NodeSpec(
+            f"{name}-{namespace}",
+            cpu=str(2**index),
+            memory=f"{2 ** (index + 1)}Gi",
+            labels={"for": namespace, "tier": tier, "hostname": name},
+        )
+        for index, (name, tier) in enumerate(tiers.items())
+    ]
+
+
+def bound(name: str, *expressions: JSON, **more: Any) -> JSON:
+    return manifest(name, annotations={BINDING: {"expressions": expressions, **more}})
+
+
+def to(*hosts: str) -> JSON:
+    return {"key": "hostname", "operator": "in", "values": hosts}
+
+
+async def test_t5_pods_go_where_the_thesis_binds_them_weakly_and_strongly(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    policies = {"bound": POLICY.format(namespace=namespace)}
+    nodes = thesis(namespace, node1="frontend", node2="backend", node3="frontend")
+    async with (
+        kube.nodes.having(*nodes),
+        running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies) as daemon,
+    ):
+        front = {"key": "tier", "operator": "in", "values": ["frontend"]}
+        await create(
+            kube,
+            namespace,
+            bound("pod1", to("node1"), nodeLabelChange="reschedule"),
+            bound("pod2", {"key": "tier", "operator": "notIn", "values": ["backend"]}, nodeLabelChange="still"),
+            bound("pod3", to("node1", "node2"), front, nodeLabelChange="reschedule"),
+            bound("pod4", to("node4"), collectionIsEmpty="default"),
+            bound("pod5", to("node4"), collectionIsEmpty="reschedule"),
+        )
+        waits = await decided(daemon, "pod5", "wait")
+        assert waits.reason == "NoNodeMatches"
+
+        async def found() -> dict[str, str]:
+            known = await places(kube, namespace)
+            return {name: node.removesuffix(f"-{namespace}") for name, node in known.items()}
+
+        async def settled() -> bool:
+            return sum(map(bool, (await found()).values())) == 4
+
+        await wait_until(settled, what="four pods are bound")
+        assert await found() == {"pod1": "node1", "pod2": "node3", "pod3": "node1", "pod4": "node3", "pod5": ""}
+
+        # A node that comes to match is found by the pod that waits for it.
+        body = {"metadata": {"labels": {"hostname": "node4"}}}
+        await kube.client.patch(f"/api/v1/nodes/node2-{namespace}", body)
+        await decided(daemon, "pod5", "bind")
+        assert (await wait_until(lambda: place(kube, namespace, "pod5"))) == f"node2-{namespace}"
+
+
+async def place(kube: Kube, namespace: str, name: str) -> str:
+    return (await places(kube, namespace))[name]
+
+
+async def test_an_annotation_that_cannot_be_read_is_told_at_the_pod_which_stays_pending(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    policies = {"bound": POLICY.format(namespace=namespace)}
+    async with (
+        kube.nodes.having(*thesis(namespace, node1="frontend")),
+        running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies),
+    ):
+        await create(kube, namespace, bound("wrong", {"key": "tier", "operator": "equals", "values": ["frontend"]}))
+
+        async def told() -> JSON:
+            found = await kube.client.list(f"/api/v1/namespaces/{namespace}/events")
+            return [one for one in found if one["reason"] == "InvalidBinding"]
+
+        (event,) = await wait_until(told, what="an event tells it")
+        assert event["involvedObject"]["name"] == "wrong"
+        assert event["type"] == "Warning"
+        assert event["message"] == (
+            "elasticd.io/binding: expressions[0].operator: must be one of doesNotExist, exists, gt, in, lt, notIn, is "
+            '"equals"'
+        )
+        assert await place(kube, namespace, "wrong") == ""
+        # It is mended by who has the right to, and goes where it was meant to go.
+        body = {"metadata": {"annotations": {BINDING: '{"expressions": [{"key": "tier", "operator": "exists"}]}'}}}
+        await kube.client.patch(f"/api/v1/namespaces/{namespace}/pods/wrong", body)
+        assert await wait_until(lambda: place(kube, namespace, "wrong")) == f"node1-{namespace}"

@@ -1,0 +1,141 @@
+"""Preemption on a genuine cluster: the thesis's table, with real evictions, and victims that come back in order."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from elasticd.actions import Evict
+from tests.kube.client import JSON, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.pools import PODS, all_run, create, decided, decisions, manifest, places
+from tests.kube.reports import NodeSpec
+from tests.kube.running import Running, running
+
+POLICY = """
+mode = "act"
+[pool]
+namespaces = ["{namespace}"]
+nodes = {{ for = "{namespace}" }}
+order = "fifo"
+[[strategy]]
+type = "filters"
+[[strategy]]
+type = "preemption"
+mode = "paper"
+"""
+
+SIX = {
+    "pod1": ("Never", "400m", "800Mi"),
+    "pod2": ("OnFailure", "400m", "800Mi"),
+    "pod3": ("Always", "400m", "800Mi"),
+    "pod4": ("Never", "100m", "200Mi"),
+    "pod5": ("OnFailure", "100m", "200Mi"),
+    "pod6": ("Always", "100m", "200Mi"),
+}
+
+
+def of(name: str, restart: str, cpu: str, memory: str) -> JSON:
+    return manifest(name, cpu, memory, restartPolicy=restart)
+
+
+@asynccontextmanager
+async def six(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Running]:
+    """The thesis's node2, on which its six pods run, and a daemon that put them there."""
+    node = NodeSpec(f"node2-{namespace}", cpu="1700m", memory="3500Mi", labels={"for": namespace})
+    policies = {"batch": POLICY.format(namespace=namespace)}
+    async with (
+        kube.nodes.having(node),
+        running(folder, kube.plane.kubeconfig("admin"), namespace, policies) as daemon,
+    ):
+        await create(kube, namespace, *(of(name, *what) for name, what in SIX.items()))
+        await all_run(kube, namespace, *SIX)
+        yield daemon
+
+
+async def bound(kube: Kube, namespace: str) -> set[str]:
+    return {name for name, node in (await places(kube, namespace)).items() if node}
+
+
+async def uids(kube: Kube, namespace: str) -> dict[str, str]:
+    found = await kube.client.list(PODS.format(namespace))
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
+
+
+@pytest.mark.parametrize(
+    ("restart", "cpu", "memory", "victims"),
+    [
+        pytest.param("Never", "300m", "1000Mi", [], id="neverPod1"),
+        pytest.param("Never", "500m", "2000Mi", [], id="neverPod2"),
+        pytest.param("OnFailure", "300m", "1000Mi", ["pod1"], id="onfailurePod1"),
+        pytest.param("OnFailure", "500m", "2000Mi", [], id="onfailurePod2"),
+        pytest.param("Always", "300m", "1000Mi", ["pod1"], id="alwaysPod1"),
+        pytest.param("Always", "500m", "2000Mi", ["pod1", "pod4", "pod2"], id="alwaysPod2"),
+    ],
+)
+async def test_t3_table_6_11_of_the_thesis(
+    kube: Kube, namespace: str, tmp_path: Path, restart: str, cpu: str, memory: str, victims: list[str]
+) -> None:
+    async with six(kube, namespace, tmp_path / "daemon") as daemon:
+        before = await uids(kube, namespace)
+        await create(kube, namespace, of("new", restart, cpu, memory))
+        decision = await decided(daemon, "new", "preempt" if victims else "wait")
+        assert [one.workload.name for one in decision.actions if isinstance(one, Evict)] == victims
+        if victims:
+            await all_run(kube, namespace, "new")
+
+        async def anew() -> set[str]:
+            """Those that were made anew: they wait, or are back where there is room for them."""
+            now = await uids(kube, namespace)
+            return {name for name in SIX if now.get(name) not in (None, before[name])}
+
+        async def settled() -> bool:
+            return await anew() == set(victims)
+
+        await wait_until(settled, what="the victims are made anew")
+        assert {"pod3", "pod5", "pod6"} <= await bound(kube, namespace)
+
+
+async def test_t3_victims_come_back_onfailure_at_the_head_and_never_at_the_tail(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    async with six(kube, namespace, tmp_path / "daemon") as daemon:
+        before = await uids(kube, namespace)
+        await create(kube, namespace, of("new", "Always", "500m", "2000Mi"))
+        await decided(daemon, "new", "preempt")
+        await all_run(kube, namespace, "new")
+
+        async def all_are_back() -> bool:
+            now = await uids(kube, namespace)
+            return all(now.get(name) not in (None, before[name]) for name in ("pod1", "pod2", "pod4"))
+
+        await wait_until(all_are_back, what="the victims wait, or are back where there is room for them")
+        for name in ("pod1", "pod2"):
+            await decided(daemon, name, "wait")
+        await kube.client.delete(f"{PODS.format(namespace)}/new")
+        await all_run(kube, namespace, "pod2", "pod1", "pod4")
+        back = [one.pod.name for one in decisions(daemon) if one.verdict == "bind"]
+        assert back[-2:] == ["pod2", "pod1"]
+
+
+async def test_a_pod_that_a_budget_keeps_does_not_give_way_and_the_next_does(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    async with six(kube, namespace, tmp_path / "daemon") as daemon:
+        path = f"{PODS.format(namespace)}/pod1"
+        await kube.client.patch(path, {"metadata": {"labels": {"keep": "me"}}})
+        budgets = f"/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets"
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"keep": "me"}}}
+        budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep"}}
+        await kube.client.create(budgets, {**budget, "spec": spec})
+
+        async def counted() -> bool:
+            (found,) = await kube.client.list(budgets)
+            return bool(found.get("status", {}).get("currentHealthy") == 1)
+
+        await wait_until(counted, what="the disruption controller has seen the pod")
+        await create(kube, namespace, of("new", "Always", "300m", "700Mi"))
+        await decided(daemon, "new", "preempt")
+        await all_run(kube, namespace, "new")
+        assert set(SIX) - await bound(kube, namespace) == {"pod4"}

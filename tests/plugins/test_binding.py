@@ -1,0 +1,481 @@
+"""Binding: which nodes a pod is bound to, and what becomes of it where they cannot take it."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from elasticd.api import BINDING, Binding, LabelRule, Node, Pod, PoolPolicy, Selection, binding_of
+from elasticd.config_pools import load_pool
+from elasticd.placements import PodDecision
+from elasticd.testing import check_strategy, registry
+from elasticd_plugins import binding, filters, preemption
+from elasticd_plugins.binding import BindingRules
+from elasticd_plugins.filters import Filters
+from elasticd_plugins.preemption import Preemption
+from tests.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
+
+FRONT = {"key": "tier", "operator": "in", "values": ["frontend"]}
+
+
+def rule(*expressions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"expressions": list(expressions), **more}
+
+
+def rules(*tables: dict[str, Any], **more: Any) -> BindingRules:
+    return msgspec.convert({"type": "binding", "rules": list(tables), **more}, BindingRules)
+
+
+def bound(name: str, *expressions: dict[str, Any], needs: dict[str, Any] | None = None, **more: Any) -> Pod:
+    """A pod whose annotation binds it."""
+    text = json.dumps({"expressions": list(expressions), **more})
+    return pod(name, **{"cpu": 0.01, "memory": 64 * MIB, "annotations": {BINDING: text}, **(needs or {})})
+
+
+def to(*hosts: str) -> dict[str, Any]:
+    return {"key": "hostname", "operator": "in", "values": list(hosts)}
+
+
+def selected(strategy: BindingRules, waiting: Pod, *nodes: Node) -> Selection | None:
+    return strategy.select_nodes(waiting, columns(nodes))
+
+
+def names(selection: Selection | None, *nodes: Node) -> list[str]:
+    assert selection is not None
+    assert not selection.fault
+    return [one.name for one, chosen in zip(nodes, selection.nodes, strict=True) if chosen]
+
+
+def thesis(**tiers: str) -> list[Node]:
+    """The cluster of the thesis: nodes of 1, 2 and 4 cores and twice as many GiB."""
+    return [
+        node(f"node{number}", cpu=2.0 ** (number - 1), memory=2.0**number * GIB, labels=labels)
+        for number in (1, 2, 3)
+        for labels in [{"hostname": f"node{number}", "tier": tiers[f"node{number}"]}]
+    ]
+
+
+# Thesis, table 6-5 (algorithms T-5).
+POD1 = bound("pod1", to("node1"), nodeLabelChange="reschedule")
+POD2 = bound("pod2", {"key": "tier", "operator": "notIn", "values": ["backend"]}, nodeLabelChange="still")
+POD3 = bound("pod3", to("node1", "node2"), FRONT, nodeLabelChange="reschedule")
+POD4 = bound("pod4", to("node4"), collectionIsEmpty="default")
+POD5 = bound("pod5", to("node4"), collectionIsEmpty="reschedule")
+
+
+def test_t5_pods_go_where_the_thesis_puts_them() -> None:
+    view = columns(thesis(node1="frontend", node2="backend", node3="frontend"))
+    decisions = planned([Filters(), BindingRules()], view, [POD1, POD2, POD3, POD4, POD5])
+    assert {one.pod.name: one.node for one in decisions} == {
+        "pod1": "node1",
+        "pod2": "node3",  # the largest, as all are empty
+        "pod3": "node1",
+        "pod4": "node3",
+        "pod5": "",
+    }
+
+
+def test_t5_a_pod_that_comes_after_the_labels_changed_goes_by_the_new_ones() -> None:
+    view = columns(thesis(node1="backend", node2="frontend", node3="backend"))
+    pod1, pod2, pod3 = planned([Filters(), BindingRules()], view, [POD1, POD2, POD3])
+    assert (pod1.node, pod2.node, pod3.node) == ("node1", "node2", "node2")
+
+
+def test_t5_a_strongly_bound_pod_without_a_node_is_told_what_is_missing() -> None:
+    (decision,) = planned([Filters(), BindingRules()], columns(thesis(node1="a", node2="b", node3="c")), [POD5])
+    assert (decision.verdict, decision.reason) == ("wait", "NoNodeMatches")
+    assert decision.message == (
+        "0/3 nodes are available: 3 node(s) didn't match its binding; "
+        "it is bound to hostname in [node4] (its annotation)"
+    )
+    assert decision.mend == "a node would have to match hostname in [node4] (its annotation)"
+
+
+LABELLED = [
+    node("a", labels={"tier": "frontend", "cores": "8"}),
+    node("b", labels={"tier": "backend", "cores": "16"}),
+    node("c", labels={"cores": "many"}),
+    node("d"),
+]
+
+
+@pytest.mark.parametrize(
+    ("expressions", "expected"),
+    [
+        pytest.param([FRONT], "a", id="in"),
+        pytest.param([{"key": "tier", "operator": "in", "values": ["x", "backend", "frontend"]}], "ab", id="in any"),
+        pytest.param([{"key": "tier", "operator": "notIn", "values": ["frontend"]}], "bcd", id="notIn, also without"),
+        pytest.param([{"key": "tier", "operator": "exists"}], "ab", id="exists"),
+        pytest.param([{"key": "tier", "operator": "doesNotExist"}], "cd", id="doesNotExist"),
+        pytest.param([{"key": "cores", "operator": "gt", "values": ["8"]}], "b", id="gt, never of what is no number"),
+        pytest.param([{"key": "cores", "operator": "lt", "values": ["16"]}], "a", id="lt"),
+        pytest.param([{"key": "cores", "operator": "exists"}, FRONT], "a", id="all of several"),
+        pytest.param([FRONT, {"key": "tier", "operator": "doesNotExist"}], "", id="what excludes itself"),
+    ],
+)
+@pytest.mark.parametrize("whence", ["annotation", "rule"])
+def test_a_pod_is_bound_to_the_nodes_that_match_all_expressions(
+    expressions: list[dict[str, Any]], expected: str, whence: str
+) -> None:
+    if whence == "annotation":
+        said = selected(BindingRules(), bound("p", *expressions), *LABELLED)
+    else:
+        said = selected(rules(rule(*expressions)), pod("p"), *LABELLED)
+    assert names(said, *LABELLED) == list(expected)
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        pytest.param(pod("p"), id="without an annotation"),
+        pytest.param(bound("p"), id="with an empty list"),
+        pytest.param(pod("p", annotations={BINDING: "{}"}), id="with an empty object"),
+    ],
+)
+def test_who_is_bound_to_nothing_goes_anywhere(waiting: Pod) -> None:
+    assert selected(BindingRules(), waiting, *LABELLED) is None
+
+
+WEAK, STRONG, FORCED = (
+    {"collectionIsEmpty": "default", "resourceNotFit": "default"},
+    {"collectionIsEmpty": "reschedule", "resourceNotFit": "reschedule"},
+    {"collectionIsEmpty": "reschedule", "resourceNotFit": "force"},
+)
+
+
+@pytest.mark.parametrize(
+    ("tier", "how", "expected"),
+    [
+        pytest.param("small", WEAK, ("bind", "small"), id="weak, with room"),
+        pytest.param("none", WEAK, ("bind", "large"), id="weak, none matches"),
+        pytest.param("full", WEAK, ("bind", "large"), id="weak, no room"),
+        pytest.param("small", STRONG, ("bind", "small"), id="strong, with room"),
+        pytest.param("none", STRONG, ("wait", ""), id="strong, none matches"),
+        pytest.param("full", STRONG, ("wait", ""), id="strong, no room"),
+        pytest.param("none", {}, ("wait", ""), id="strong is what is not said, none matches"),
+        pytest.param("full", {}, ("wait", ""), id="strong is what is not said, no room"),
+        pytest.param("none", FORCED, ("wait", ""), id="by force, none matches"),
+        pytest.param("full", FORCED, ("preempt", "full"), id="by force, no room"),
+    ],
+)
+def test_weak_strong_and_forced_binding_differ_where_no_node_matches_or_none_has_room(
+    tier: str, how: dict[str, str], expected: tuple[str, str]
+) -> None:
+    nodes = [
+        node("small", cpu=1, labels={"tier": "small"}),
+        node("full", cpu=1, labels={"tier": "full"}),
+        node("large", cpu=8),
+    ]
+    view = columns(nodes, [pod("old", cpu=1, on="full", restart="Never", started=NOW - 100)])
+    waiting = bound("p", {"key": "tier", "operator": "in", "values": [tier]}, needs={"cpu": 0.5}, **how)
+    (decision,) = planned([Filters(), BindingRules(), Preemption()], view, [waiting])
+    assert (decision.verdict, decision.node) == expected
+
+
+def decide(strategy: BindingRules, waiting: Pod) -> PodDecision:
+    (decision,) = planned([Filters(), strategy], columns(LABELLED), [waiting])
+    return decision
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("tables", "waiting", "expected"),
+    [
+        pytest.param([rule(FRONT, pods={"app": "web"})], pod("p", labels={"app": "web"}), "a", id="its labels match"),
+        pytest.param([rule(FRONT, pods={"app": "web"})], pod("p", labels={"app": "db"}), None, id="its labels do not"),
+        pytest.param([rule(FRONT, namespaces=["shop"])], pod("p"), "a", id="its namespace is named"),
+        pytest.param([rule(FRONT, namespaces=["blog"])], pod("p"), None, id="another namespace is named"),
+        pytest.param([rule(FRONT, namespaces=["blog", "*"])], pod("p"), "a", id="any namespace"),
+        pytest.param(
+            [rule(expression("tier", "exists")), rule(expression("cores", "gt", "8"))], pod("p"), "b", id="two rules"
+        ),
+        pytest.param(
+            [rule(expression("tier", "exists"))], bound("p", expression("cores", "lt", "9")), "a", id="and its own"
+        ),
+        pytest.param([rule(FRONT)], bound("p", expression("tier", "in", "backend")), "", id="its own loosens nothing"),
+        pytest.param(
+            [
+                rule(expression("tier", "in", "none"), collection_is_empty="default"),
+                rule(expression("cores", "gt", "8")),
+            ],
+            pod("p"),
+            "b",
+            id="a weak rule that nobody matches does not count beside a strong one",
+        ),
+    ],
+)
+def test_rules_of_the_operator_select_pods_and_all_that_select_one_hold(
+    tables: list[dict[str, Any]], waiting: Pod, expected: str | None
+) -> None:
+    said = selected(rules(*tables), waiting, *LABELLED)
+    assert (None if said is None else names(said, *LABELLED)) == (None if expected is None else list(expected))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "full"),
+    [
+        ("default", "default", "any"),
+        ("default", "force", "preempt"),
+        ("force", "force", "preempt"),
+        ("force", "reschedule", "wait"),
+        ("default", "reschedule", "wait"),
+    ],
+)
+def test_of_several_rules_the_strictest_says_what_is_done_without_room(first: str, second: str, full: str) -> None:
+    said = selected(
+        rules(rule(FRONT, resource_not_fit=first), rule(FRONT, resource_not_fit=second)), pod("p"), *LABELLED
+    )
+    assert said is not None
+    assert said.full == full
+
+
+def test_weak_rules_that_nobody_matches_leave_the_pod_unbound() -> None:
+    weak = rule(expression("tier", "in", "none"), collection_is_empty="default")
+    assert decide(rules(weak, rule(FRONT, collection_is_empty="default")), pod("p")).verdict == "bind"
+
+
+def test_an_operator_may_forbid_pods_their_own() -> None:
+    strategy = rules(rule(FRONT), annotations=False)
+    assert decide(strategy, pod("p", annotations={BINDING: "{"})).node == "a"
+
+
+def test_it_says_whence_a_binding_comes() -> None:
+    strategy = rules(rule(expression("cores", "lt", "9"), pods={"app": "web"}), rule(expression("tier", "exists")))
+    assert decide(strategy, bound("p", FRONT)).binding == "tier in [frontend] (its annotation); tier exists (rules[1])"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        pytest.param("{", 'must be JSON, is "{": Input data was truncated', id="no JSON"),
+        pytest.param("", 'must be JSON, is "": Input data was truncated', id="nothing"),
+        pytest.param('["a"]', "must be a JSON object, is ['a']", id="a list"),
+        pytest.param('{"expresions": []}', 'expresions: no such key, did you mean "expressions"?', id="unknown key"),
+        pytest.param(
+            '{"node_label_change": "kill"}',
+            'node_label_change: no such key, did you mean "nodeLabelChange"?',
+            id="case",
+        ),
+        pytest.param('{"expressions": 7}', "expressions: must be an array, is 7", id="no list"),
+        pytest.param(
+            '{"expressions": {"key": "a"}}', "expressions: must be an array, is an object", id="one expression"
+        ),
+        pytest.param('{"expressions": [7]}', "expressions[0]: must be an object, is 7", id="no expression"),
+        pytest.param(
+            '{"expressions": [{"operator": "exists"}]}', "expressions[0].key: must be given, is missing", id="no key"
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "", "operator": "exists"}]}',
+            'expressions[0].key: must not be empty, is ""',
+            id="key",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "notin"}]}',
+            'expressions[0].operator: must be one of doesNotExist, exists, gt, in, lt, notIn, is "notin", did you mean '
+            '"notIn"?',
+            id="operator",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "in"}]}',
+            "expressions[0].values: must not be empty for in, is []",
+            id="in without values",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "exists", "values": ["b"]}]}',
+            'expressions[0].values: must be left out for exists, is "b"',
+            id="exists with values",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "gt", "values": ["b"]}]}',
+            'expressions[0].values: must be one whole number for gt, is ["b"]',
+            id="gt of no number",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "lt", "values": ["1", "2"]}]}',
+            'expressions[0].values: must be one whole number for lt, is ["1", "2"]',
+            id="lt of two",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "notIn", "values": ["b c"]}]}',
+            'expressions[0].values: must be what a label can be (at most 63 of A-Z a-z 0-9 - _ .), is "b c"',
+            id="what no label can be",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a", "operator": "in", "values": [1]}]}',
+            "expressions[0].values[0]: must be a string, is 1",
+            id="a number as value",
+        ),
+        pytest.param(
+            '{"nodeLabelChange": "stay"}',
+            'nodeLabelChange: must be one of kill, reschedule, still, is "stay"',
+            id="nodeLabelChange",
+        ),
+        pytest.param(
+            '{"collectionIsEmpty": "reshedule"}',
+            'collectionIsEmpty: must be one of default, reschedule, is "reshedule", did you mean "reschedule"?',
+            id="collectionIsEmpty, as the thesis misspells it",
+        ),
+        pytest.param(
+            '{"resourceNotFit": "kill"}',
+            'resourceNotFit: must be one of default, force, reschedule, is "kill"',
+            id="resourceNotFit",
+        ),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_keeps_the_pod_pending_and_says_why_in_one_line(
+    text: str, fault: str
+) -> None:
+    decision = decide(BindingRules(), pod("p", annotations={BINDING: text}))
+    assert (decision.verdict, decision.reason) == ("wait", "InvalidBinding")
+    assert decision.message == f"elasticd.io/binding: {fault}"
+
+
+@given(some.text(max_size=40) | some.recursive(some.none() | some.booleans() | some.text(), some.lists).map(json.dumps))
+def test_whatever_an_annotation_is_it_is_read_or_refused_in_one_line(text: str) -> None:
+    try:
+        found = binding_of(pod("p", annotations={BINDING: text}))
+    except ValueError as error:
+        assert str(error).startswith("elasticd.io/binding: ")  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017
+    else:
+        assert found is None
+
+
+def test_brackets_without_end_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^elasticd\.io/binding: must be JSON"):
+        binding_of(pod("p", annotations={BINDING: "[" * 100_000}))
+
+
+def test_what_is_read_of_an_annotation_is_kept_for_who_looks_at_labels_that_change() -> None:
+    assert binding_of(bound("p", FRONT, nodeLabelChange="kill")) == Binding(
+        msgspec.convert([FRONT], tuple[LabelRule, ...]), node_label_change="kill"
+    )
+
+
+def one_rule(more: str) -> str:
+    return f'rules = [{{ expressions = [{{ key = "a", operator = "exists" }}], {more} }}]'
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        pytest.param("annotations = false", "rules: must be given where annotations is false, is empty", id="nothing"),
+        pytest.param("annotations = 1", "annotations: must be true or false, is 1", id="annotations"),
+        pytest.param("rules = [{}]", "rules[0].expressions: must not be empty, is []", id="a rule without expressions"),
+        pytest.param(
+            "rules = [{ expresions = [] }]",
+            'rules[0].expresions: no such key, did you mean "expressions"?',
+            id="an unknown key",
+        ),
+        pytest.param(one_rule("namespaces = []"), "rules[0].namespaces: must not be empty, is []", id="no namespaces"),
+        pytest.param(one_rule("pods = 7"), "rules[0].pods: must be a table, is 7", id="pods"),
+        pytest.param(
+            one_rule('node_label_change = "go"'),
+            'rules[0].node_label_change: must be one of kill, reschedule, still, is "go"',
+            id="node_label_change",
+        ),
+        pytest.param(
+            one_rule('collection_is_empty = "force"'),
+            'rules[0].collection_is_empty: must be one of default, reschedule, is "force"',
+            id="collection_is_empty",
+        ),
+        pytest.param(
+            one_rule('resource_not_fit = "kill"'),
+            'rules[0].resource_not_fit: must be one of default, force, reschedule, is "kill"',
+            id="resource_not_fit",
+        ),
+        pytest.param(
+            'rules = [{ expressions = [{ key = "a", operator = "in" }] }]',
+            "rules[0].expressions[0].values: must not be empty for in, is []",
+            id="in without values",
+        ),
+    ],
+)
+def test_nonsense_is_refused(table: str, said: str, tmp_path: Path) -> None:
+    assert refused(tmp_path, binding, f'type = "binding"\n{table}') == f"strategy[0].{said}"
+
+
+def example(name: str) -> PoolPolicy:
+    modules = (binding, filters, preemption)
+    return load_pool(Path(__file__).parents[2] / "config" / "policies" / f"{name}.toml", registry(*modules))
+
+
+def run_example(name: str, waiting: Pod, nodes: Sequence[Node], there: Sequence[Pod] = ()) -> tuple[str, str]:
+    policy = example(name)
+    assert policy.pool.has(waiting)
+    (decision,) = planned(policy.strategies, columns(nodes, there), [waiting], pool=policy.pool)
+    return decision.verdict, decision.node
+
+
+FAST = node("fast", cpu=1, labels={"example.com/disk": "ssd"})
+RETIRING = node("retiring", labels={"example.com/disk": "ssd", "example.com/retiring": ""})
+PLAIN = node("plain", cpu=8)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "there", "expected"),
+    [
+        pytest.param([FAST, RETIRING, PLAIN], [], "fast", id="a node matches"),
+        pytest.param([RETIRING, PLAIN], [], "plain", id="none matches"),
+        pytest.param([FAST, PLAIN], [pod("old", 1, on="fast")], "plain", id="none of them has room"),
+    ],
+)
+def test_the_example_of_weak_binding_goes_elsewhere_rather_than_wait(
+    nodes: list[Node], there: list[Pod], expected: str
+) -> None:
+    waiting = pod("redis", namespace="cache", labels={"app": "redis"})
+    assert run_example("binding-weak", waiting, nodes, there) == ("bind", expected)
+
+
+CERTIFIED = node("certified", cpu=1, labels={"example.com/certified": "pci", "example.com/generation": "4"})
+AGED = node("aged", labels={"example.com/certified": "pci", "example.com/generation": "3"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "there", "expected"),
+    [
+        pytest.param([CERTIFIED, AGED, PLAIN], [], ("bind", "certified"), id="a node matches"),
+        pytest.param([AGED, PLAIN], [], ("wait", ""), id="none matches"),
+        pytest.param(
+            [CERTIFIED, PLAIN],
+            [pod("old", 1, on="certified", restart="Never", started=NOW - 100)],
+            ("preempt", "certified"),
+            id="none of them has room, and a lesser pod is there",
+        ),
+        pytest.param(
+            [CERTIFIED, PLAIN], [pod("old", 1, on="certified")], ("wait", ""), id="none has room, and nobody is lesser"
+        ),
+    ],
+)
+def test_the_example_of_strong_binding_goes_nowhere_else(
+    nodes: list[Node], there: list[Pod], expected: tuple[str, str]
+) -> None:
+    waiting = pod("pay", namespace="payments", labels={"example.com/data": "cards"})
+    assert run_example("binding-strong", waiting, nodes, there) == expected
+
+
+def test_the_annotation_that_the_example_shows_can_be_read() -> None:
+    text = (Path(__file__).parents[2] / "config" / "policies" / "binding-strong.toml").read_text()
+    (shown,) = re.findall(r"elasticd.io/binding: '(.*?)'", text, re.DOTALL)
+    found = binding_of(pod("p", annotations={BINDING: shown.replace("\n#", "\n")}))
+    assert str(found) == "example.com/zone notIn [c]"
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(BindingRules(), id="annotations"), pytest.param(rules(rule(FRONT)), id="rules")]
+)
+def test_it_does_nothing_that_no_strategy_may(strategy: BindingRules) -> None:
+    assert check_strategy(strategy) == []
+
+
+def test_a_pool_without_nodes_matches_nothing() -> None:
+    assert names(selected(rules(rule(FRONT)), pod("p"))) == []

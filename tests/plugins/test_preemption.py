@@ -1,0 +1,693 @@
+"""Preemption: who gives way, and how few."""
+
+from collections.abc import Iterable, Sequence
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from msgspec.structs import replace
+
+from elasticd.actions import Bind, Evict, Nominate
+from elasticd.api import Disk, DisruptionBudget, Node, Pod, PoolObservation, PoolSelect, Port, Victims
+from elasticd.columns import Columns
+from elasticd.config_pools import load_pool
+from elasticd.placements import PodDecision
+from elasticd.testing import check_strategy, registry
+from elasticd_plugins import filters, preemption
+from elasticd_plugins.filters import Filters
+from elasticd_plugins.preemption import CLASSES, Preemption
+from tests.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
+
+OLD = NOW - 1000
+
+
+def decode(**options: Any) -> Preemption:
+    return msgspec.convert({"type": "preemption", **options}, Preemption)
+
+
+PAPER = decode(mode="paper")
+
+
+def running(name: str, restart: str = "Never", cpu: float = 0.1, memory: float = 64 * MIB, **more: Any) -> Pod:
+    """One that has run on node a for long."""
+    return pod(name, cpu, memory, **{"on": "a", "restart": restart, "started": OLD, **more})
+
+
+def chosen(
+    strategy: Preemption, waiting: Pod, there: Iterable[Pod], has: Node | None = None, forced: bool = False, **more: Any
+) -> Victims | None:
+    """The victims on a node of one core with 8 GiB."""
+    seen = PoolObservation(NOW, (waiting,), confirmed=NOW, **more)
+    return strategy.select_victims(waiting, 0, columns([has or node("a", cpu=1)], there), seen, forced)
+
+
+def names(victims: Victims | None) -> list[str] | None:
+    return None if victims is None else [one.name for one in victims.pods]
+
+
+def verdicts(decisions: Iterable[PodDecision]) -> list[tuple[str, str]]:
+    return [(one.verdict, one.node) for one in decisions]
+
+
+# Thesis, table 6-11 (algorithms T-3).
+NODE2 = node("a", cpu=1.7, memory=3500 * MIB)  # 2 cores and 4 GB, of which the system has some
+SIX = [
+    running("pod1", "Never", 0.4, 800 * MIB),
+    running("pod2", "OnFailure", 0.4, 800 * MIB),
+    running("pod3", "Always", 0.4, 800 * MIB),
+    running("pod4", "Never", 0.1, 200 * MIB),
+    running("pod5", "OnFailure", 0.1, 200 * MIB),
+    running("pod6", "Always", 0.1, 200 * MIB),
+]
+
+
+@pytest.mark.parametrize(
+    ("restart", "cpu", "memory", "expected", "free"),
+    [
+        pytest.param("Never", 0.3, 1000, None, (200, 500), id="neverPod1"),
+        pytest.param("Never", 0.5, 2000, None, (200, 500), id="neverPod2"),
+        pytest.param("OnFailure", 0.3, 1000, ["pod1"], (600, 1300), id="onfailurePod1"),
+        pytest.param("OnFailure", 0.5, 2000, None, (200, 500), id="onfailurePod2"),
+        pytest.param("Always", 0.3, 1000, ["pod1"], (600, 1300), id="alwaysPod1"),
+        pytest.param("Always", 0.5, 2000, ["pod1", "pod4", "pod2"], (1100, 2300), id="alwaysPod2"),
+    ],
+)
+def test_t3_table_6_11_of_the_thesis(
+    restart: str, cpu: float, memory: float, expected: list[str] | None, free: tuple[int, int]
+) -> None:
+    view = columns([NODE2], SIX)
+    (decision,) = planned([Filters(), PAPER], view, [pod("new", cpu, memory * MIB, restart=restart)])
+    gone = [action.workload.name for action in decision.actions if isinstance(action, Evict)]
+    assert gone == (expected or [])
+    assert decision.verdict == ("preempt" if expected else "wait")
+    left = columns([NODE2], [one for one in SIX if one.name not in gone])
+    assert free == (
+        1700 - int(left.requested("cpu")[0]),
+        3500 - int(left.requested("memory")[0] / MIB),
+    )
+
+
+def test_t3_in_product_mode_who_is_not_needed_stays() -> None:
+    waiting = pod("alwaysPod2", 0.5, 2000 * MIB, restart="Always")
+    (decision,) = planned([Filters(), decode()], columns([NODE2], SIX), [waiting])
+    # pod4's 200Mi are not needed where pod1 and pod2 go.
+    assert [one.workload.name for one in decision.actions if isinstance(one, Evict)] == ["pod1", "pod2"]
+
+
+# Thesis, figure 6-4 (algorithms T-4).
+class Figure:
+    """One node with room for so many pods, to which batches are given until nothing moves any more."""
+
+    def __init__(self, strategy: Preemption, room: int) -> None:
+        self.strategy, self.node = strategy, node("node3", cpu=4, memory=room * 50.0 * MIB, pods=1000)
+        self.on: list[Pod] = []
+        self.waiting: list[Pod] = []
+        self.made = 0
+
+    def offer(self, batch: Sequence[str]) -> None:
+        for kind in batch:
+            self.come(pod(f"p{self.made:04}", 0.01, 50 * MIB, restart=kind))
+        while self._step():
+            pass
+
+    def come(self, one: Pod) -> None:
+        """It waits, newer than all others."""
+        self.made += 1
+        self.waiting.append(replace(one, uid=f"uid-{self.made}", created=NOW + self.made, phase="Pending", node=""))
+
+    def _step(self) -> bool:
+        """Plan once, and do it all: those who are evicted wait anew."""
+        view = columns([self.node], self.on)
+        decisions = planned([Filters(), self.strategy], view, self.waiting, pool=PoolSelect(order="fifo"))
+        actions = [action for one in decisions for action in one.actions]
+        bound = {action.uid for action in actions if isinstance(action, Bind)}
+        gone = {action.uid for action in actions if isinstance(action, Evict)}
+        noted = {action.uid: action.node for action in actions if isinstance(action, Nominate)}
+        came = [replace(one, node="node3", phase="Running", started=OLD) for one in self.waiting if one.uid in bound]
+        left = [one for one in self.on if one.uid in gone]
+        self.waiting = [replace(one, nominated=noted.get(one.uid, one.nominated)) for one in self.waiting]
+        self.waiting = [one for one in self.waiting if one.uid not in bound]
+        self.on = [one for one in self.on if one.uid not in gone] + came
+        for one in left:
+            self.come(one)
+        return bool(actions)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        kinds = [one.needs.restart for one in self.on]
+        return tuple(kinds.count(kind) for kind in ("Always", "OnFailure", "Never"))
+
+
+ORDERS = {
+    "important first": ["Always", "OnFailure", "Never"] * 10,
+    "important last": ["Never", "OnFailure", "Always"] * 10,
+    "by class": ["Never"] * 10 + ["Always"] * 10 + ["OnFailure"] * 10,
+}
+FIGURE = {
+    150: (50, 50, 50),
+    180: (60, 60, 30),
+    210: (70, 70, 10),
+    240: (80, 70, 0),
+    300: (100, 50, 0),
+    390: (130, 20, 0),
+    450: (150, 0, 0),
+    480: (150, 0, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "order"), [("paper", "important last"), ("paper", "by class"), ("product", "important first")]
+)
+def test_t4_figure_6_4_of_the_thesis_whatever_the_order_in_a_batch(mode: str, order: str) -> None:
+    figure, found = Figure(decode(mode=mode), 150), {}
+    for requested in range(30, 481, 30):
+        figure.offer(ORDERS[order])
+        found[requested] = figure.counts
+    assert {requested: found[requested] for requested in FIGURE} == FIGURE
+
+
+@given(some.data(), some.integers(2, 12), some.sampled_from(["paper", "product"]))
+@settings(max_examples=25)
+def test_t4_counts_do_not_depend_on_the_order_in_a_batch(data: some.DataObject, room: int, mode: str) -> None:
+    figure = Figure(decode(mode=mode), room)
+    for batch in range(1, 5):
+        figure.offer(data.draw(some.permutations(["Always", "OnFailure", "Never"] * 2)))
+        each = 2 * batch
+        always = min(each, room)
+        failure = min(each, room - always)
+        assert figure.counts == (always, failure, min(each, room - always - failure))
+
+
+@pytest.mark.parametrize(
+    ("there", "waiting", "expected"),
+    [
+        pytest.param(
+            [running("low", cpu=0.6), running("high", cpu=0.4, priority=5)],
+            pod("p", 0.5, priority=9),
+            ["low"],
+            id="the lower priority first",
+        ),
+        pytest.param(
+            [running("low", cpu=0.3), running("mid", cpu=0.3, priority=5)],
+            pod("p", 0.9, priority=9),
+            ["low", "mid"],
+            id="the more important only where the less do not suffice",
+        ),
+        pytest.param(
+            [running("equal", "Always", cpu=1, priority=9)],
+            pod("p", 0.5, priority=9, restart="Always"),
+            None,
+            id="nobody of equal priority and class",
+        ),
+        pytest.param(
+            [running("higher", cpu=1, priority=10)], pod("p", 0.5, priority=9), None, id="nobody of higher priority"
+        ),
+        pytest.param(
+            [running("lower", "Always", cpu=1, priority=1)],
+            pod("p", 0.5, priority=9, restart="Never"),
+            ["lower"],
+            id="priority goes before the class",
+        ),
+        pytest.param(
+            [running("never", "Never", cpu=0.5), running("failure", "OnFailure", cpu=0.5)],
+            pod("p", 0.4, restart="Always"),
+            ["never"],
+            id="of equal priority Never before OnFailure",
+        ),
+        pytest.param(
+            [running("small", cpu=0.5, memory=1 * GIB), running("large", cpu=0.5, memory=2 * GIB)],
+            pod("p", 0.4, restart="Always"),
+            ["large"],
+            id="the larger memory request",
+        ),
+        pytest.param(
+            [running("b", cpu=0.5), running("a", cpu=0.5)], pod("p", 0.4, restart="Always"), ["a"], id="then by name"
+        ),
+        pytest.param(
+            [running("tiny", cpu=0.1, memory=2 * GIB), running("big", cpu=0.9, memory=1 * GIB)],
+            pod("p", 0.8, restart="Always"),
+            ["big"],
+            id="who is not needed stays",
+        ),
+        pytest.param(
+            [running("one", cpu=0.5), running("two", "Always", cpu=0.5)],
+            pod("p", 0.8, restart="OnFailure"),
+            None,
+            id="nobody where all who may go would not suffice",
+        ),
+        pytest.param([running("one", cpu=1)], pod("p", 2, restart="Always"), None, id="what no node of this size has"),
+        pytest.param([], pod("p", 2), None, id="an empty node"),
+        pytest.param([running("one", cpu=0.1)], pod("p", 0.1), None, id="a pod that lacks nothing"),
+    ],
+)
+def test_the_least_important_go_and_no_more_than_must(
+    there: list[Pod], waiting: Pod, expected: list[str] | None
+) -> None:
+    assert names(chosen(decode(), waiting, there)) == expected
+
+
+URGENT = pod("p", 0.5, 1 * GIB, priority=100)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "there", "expected"),
+    [
+        pytest.param({"memory": 6 * GIB}, [running("m", memory=5 * GIB), running("c", cpu=0.2)], ["m"], id="memory"),
+        pytest.param(
+            {"resources": {"example.com/gpu": 1.0}},
+            [running("plain"), running("gpu", resources={"example.com/gpu": 1.0})],
+            ["gpu"],
+            id="an extended resource",
+        ),
+        pytest.param({"resources": {"example.com/none": 1.0}}, [running("plain")], None, id="one that no node has"),
+        pytest.param(
+            {"ports": (Port(80),)}, [running("other", ports=(Port(81),)), running("port", ports=(Port(80),))], ["port"],
+            id="a port",
+        ),
+        pytest.param(
+            {"disks": (Disk("gce", "d"),)}, [running("plain"), running("disk", disks=(Disk("gce", "d"),))], ["disk"],
+            id="a disk",
+        ),
+        pytest.param(
+            {"ports": (Port(80),)},
+            [running("port", "Always", priority=100, ports=(Port(80),))],
+            None,
+            id="a port of an equal",
+        ),
+    ],
+)  # fmt: skip
+def test_it_counts_every_resource_port_and_disk(
+    lacking: dict[str, Any], there: list[Pod], expected: list[str] | None
+) -> None:
+    has = node("a", cpu=1, resources={"example.com/gpu": 1.0})
+    waiting = pod("p", **{"priority": 100, **lacking})
+    assert names(chosen(decode(), waiting, there, has)) == expected
+
+
+def test_the_thesis_goes_on_in_order_until_what_is_lacking_is_free() -> None:
+    has = node("a", cpu=1, resources={"example.com/gpu": 1.0})
+    there = [
+        running("large", memory=GIB),
+        running("gpu", resources={"example.com/gpu": 1.0}),
+        running("small", cpu=0.0),
+    ]
+    waiting = pod("p", resources={"example.com/gpu": 1.0})
+    assert names(chosen(PAPER, waiting, there, has)) == ["large", "gpu"]
+
+
+def replace_needs(one: Pod, **needs: Any) -> Pod:
+    return replace(one, needs=replace(one.needs, **needs))
+
+
+def test_places_for_pods_are_a_resource_like_another() -> None:
+    there = [running("a1"), running("a2", memory=1 * GIB)]
+    assert names(chosen(decode(), URGENT, there, node("a", pods=2))) == ["a2"]
+
+
+PROTECTED = [
+    pytest.param({"static": True}, {}, id="static"),
+    pytest.param({"owner": ("DaemonSet", "agents", "u1")}, {}, id="of a DaemonSet"),
+    pytest.param({"owner": ("Node", "a", "u1")}, {}, id="a mirror"),
+    pytest.param({"annotations": {"elasticd.io/do-not-disrupt": "true"}}, {}, id="asked not to be disrupted"),
+    pytest.param({"annotations": {"elasticd.io/do-not-disrupt": ""}}, {}, id="asked so without a word"),
+    pytest.param({"namespace": "kube-system"}, {}, id="kube-system"),
+    pytest.param({"namespace": "vault"}, {"spare_namespaces": ["vault"]}, id="a namespace that is spared"),
+    pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {}, id="the daemon"),
+    pytest.param({"labels": {"keep": "yes", "app": "db"}}, {"spare_labels": {"keep": "yes"}}, id="a label"),
+    pytest.param({"priority": 2_000_000_000}, {}, id="critical"),
+    pytest.param({"priority": 50}, {"spare_priority": 50}, id="a priority that is spared"),
+    pytest.param({"local": True}, {}, id="local storage"),
+    pytest.param({"on": "", "phase": "Pending"}, {}, id="promised and not there yet"),
+]
+
+
+@pytest.mark.parametrize(("more", "options"), PROTECTED)
+@pytest.mark.parametrize("mode", ["product", "paper"])
+def test_who_is_protected_never_goes(more: dict[str, Any], options: dict[str, Any], mode: str) -> None:
+    there = [{"on": "a", **more}]
+    view = columns([node("a", cpu=1)])
+    for kind in there:
+        view.take(0, running("kept", cpu=1, **kind))
+    waiting = pod("p", 0.5, priority=2_000_001_000, restart="Always")
+    seen = PoolObservation(NOW, (waiting,), confirmed=NOW)
+    assert decode(mode=mode, **options).select_victims(waiting, 0, view, seen, True) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "options"),
+    [
+        pytest.param({"annotations": {"elasticd.io/do-not-disrupt": "false"}}, {}, id="may be disrupted, it says"),
+        pytest.param({"namespace": "kube-system"}, {"spare_namespaces": []}, id="no namespace is spared"),
+        pytest.param({"local": True}, {"local_storage": True}, id="local storage is allowed"),
+        pytest.param({"priority": 49}, {"spare_priority": 50}, id="below the priority that is spared"),
+        pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {"spare_labels": {}}, id="no label is spared"),
+        pytest.param({"owner": ("ReplicaSet", "web-1", "u1")}, {}, id="of a ReplicaSet"),
+    ],
+)
+def test_options_say_who_else_may_go(more: dict[str, Any], options: dict[str, Any]) -> None:
+    assert names(chosen(decode(**options), URGENT, [running("it", cpu=1, **more)])) == ["it"]
+
+
+@pytest.mark.parametrize(
+    ("started", "options", "expected"),
+    [
+        pytest.param(NOW - 60, {}, ["it"], id="long enough"),
+        pytest.param(NOW - 59, {}, None, id="not long enough"),
+        pytest.param(None, {}, None, id="not known since when"),
+        pytest.param(NOW - 59, {"min_run": 10}, ["it"], id="long enough by option"),
+        pytest.param(None, {"min_run": 0}, ["it"], id="no minimum"),
+        pytest.param(NOW - 1, {"mode": "paper"}, ["it"], id="the thesis knows no minimum"),
+    ],
+)
+def test_a_pod_runs_for_a_minimum_before_it_gives_way(
+    started: float | None, options: dict[str, Any], expected: list[str] | None
+) -> None:
+    waiting = pod("p", 0.5, priority=9, restart="Always")
+    assert names(chosen(decode(**options), waiting, [running("it", cpu=1, started=started)])) == expected
+
+
+def budget(allowed: int, *pods: str, name: str = "b", namespace: str = "shop") -> DisruptionBudget:
+    return DisruptionBudget(namespace, name, frozenset(f"uid-{one}" for one in pods), allowed)
+
+
+TWO = [running("x", cpu=0.5, memory=2 * GIB), running("y", cpu=0.5, memory=1 * GIB)]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "cpu", "expected"),
+    [
+        pytest.param((budget(1, "x", "y"),), 0.5, ["x"], id="one may go, and one is needed"),
+        pytest.param((budget(1, "x", "y"),), 1.0, None, id="one may go, and two are needed"),
+        pytest.param((budget(0, "x"),), 0.5, ["y"], id="the first may not, so the second goes"),
+        pytest.param((budget(0, "x"), budget(0, "y", name="c")), 0.5, None, id="neither may"),
+        pytest.param((budget(2, "x", "y"), budget(0, "y", name="c")), 0.5, ["x"], id="the stricter of two holds"),
+        pytest.param((budget(-1, "x", "y"),), 0.5, None, id="overdrawn already"),
+        pytest.param((), 1.0, ["x", "y"], id="no budgets"),
+    ],
+)
+def test_budgets_are_a_hard_limit(
+    budgets: tuple[DisruptionBudget, ...], cpu: float, expected: list[str] | None
+) -> None:
+    waiting = pod("p", cpu, priority=9, restart="Always")
+    assert names(chosen(decode(), waiting, TWO, budgets=budgets)) == expected
+
+
+@pytest.mark.parametrize(
+    ("gave_way", "most", "expected"),
+    [
+        pytest.param(0, 2, ["x", "y"], id="as many as may"),
+        pytest.param(0, 1, None, id="more than may"),
+        pytest.param(1, 2, None, id="more than may with those before"),
+        pytest.param(1, 3, ["x", "y"], id="as many as may with those before"),
+    ],
+)
+def test_the_victims_of_one_pod_are_bounded_in_all(gave_way: int, most: int, expected: list[str] | None) -> None:
+    waiting = pod("p", 1.0, priority=9)
+    assert names(chosen(decode(most_victims=most), waiting, TWO, gave_way={"uid-p": gave_way})) == expected
+
+
+@pytest.mark.parametrize(
+    ("leaving", "cpu", "expected"),
+    [
+        pytest.param(["x"], 0.5, [], id="enough is leaving"),
+        pytest.param(["x"], 0.8, ["y"], id="more is needed than is leaving"),
+        pytest.param(["x", "y"], 1.0, [], id="all are leaving"),
+        pytest.param(["x", "y"], 1.5, None, id="all that leave would not suffice"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["product", "paper"])
+def test_who_is_leaving_already_counts_as_gone(
+    leaving: list[str], cpu: float, expected: list[str] | None, mode: str
+) -> None:
+    there = [replace(one, deleted=one.name in leaving) for one in TWO]
+    waiting = pod("p", cpu, priority=9, restart="Always")
+    assert names(chosen(decode(mode=mode), waiting, there)) == expected
+
+
+def test_a_port_whose_owner_is_leaving_takes_no_other_victim() -> None:
+    there = [running("x", ports=(Port(80),), deleted=True), running("y", ports=(Port(81),))]
+    assert names(chosen(decode(), pod("p", priority=9, ports=(Port(80),)), there)) == []
+
+
+@pytest.mark.parametrize(
+    ("use", "expected", "said"),
+    [
+        pytest.param({"shop/x": 0.1, "shop/y": 0.4}, "y", "restartPolicy Always goes before Never", id="who uses more"),
+        pytest.param(
+            {"shop/x": 0.1}, "y", "restartPolicy Always goes before Never; of 1 the use of CPU is not known, so the "
+            "request counts", id="the request of whom nothing is known",
+        ),
+        pytest.param(
+            {"shop/x": 0.6, "shop/y": nan}, "x", "restartPolicy Always goes before Never", id="NaN is not known"
+        ),
+        pytest.param(
+            {}, "x", "restartPolicy Always goes before Never; of 1 the use of CPU is not known, so the request counts",
+            id="nothing is known",
+        ),
+    ],
+)  # fmt: skip
+def test_of_equal_memory_the_one_that_uses_more_cpu_goes(use: dict[str, float], expected: str, said: str) -> None:
+    there = [running("x", cpu=0.5), running("y", cpu=0.5)]
+    waiting = pod("p", 0.4, restart="Always")
+    for strategy in (decode(), PAPER):
+        victims = chosen(strategy, waiting, there, use={"cpu": use})
+        assert victims is not None
+        assert (names(victims), victims.why) == ([expected], said)
+
+
+def test_it_says_why_they_go() -> None:
+    there = [running("a1", "Always", cpu=0.5), running("a2", "Never", cpu=0.5, priority=9)]
+    use = {"cpu": {"shop/a1": 0.1, "shop/a2": 0.1}}
+    victims = chosen(decode(), pod("p", 1, priority=9, restart="OnFailure"), there, use=use)
+    assert victims is not None
+    assert victims.why == "1 of lower priority; restartPolicy OnFailure goes before Never"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        pytest.param([{"priority": 5}], [{"priority": 4}], "b", id="the lower of the highest priorities"),
+        pytest.param([{"priority": 5}], [{"priority": 4}] * 4, "b", id="whatever their number"),
+        pytest.param([{"restart": "OnFailure"}], [{"restart": "Never"}], "b", id="of equal priority the lower class"),
+        pytest.param([{"priority": 5}, {"priority": 4}], [{"priority": 5}, {"priority": 1}], "b", id="the lower sum"),
+        pytest.param([{}, {}], [{}], "b", id="the fewer"),
+        pytest.param([{"started": OLD}], [{"started": OLD + 9}], "b", id="who started last"),
+        pytest.param([{"started": OLD}], [{"started": OLD}], "a", id="of equal ones the first"),
+    ],
+)
+def test_of_several_nodes_the_least_harm_is_done(
+    a: list[dict[str, Any]], b: list[dict[str, Any]], expected: str
+) -> None:
+    there = [
+        running(f"{on}{index}", cpu=1 / len(pods), **{"on": on, **more})
+        for on, pods in (("a", a), ("b", b))
+        for index, more in enumerate(pods)
+    ]
+    view = columns([node("a", cpu=1), node("b", cpu=1)], there)
+    assert verdicts(planned([Filters(), decode()], view, [pod("p", 1, priority=9, restart="Always")])) == [
+        ("preempt", expected)
+    ]
+
+
+def test_in_the_thesis_the_first_node_that_can_make_room_is_taken() -> None:
+    there = [running("a1", "OnFailure", cpu=1), running("b1", "Never", cpu=1, on="b")]
+    view = columns([node("a", cpu=1), node("b", cpu=1)], there)
+    assert verdicts(planned([Filters(), PAPER], view, [pod("p", 1)])) == [("preempt", "a")]
+
+
+@pytest.mark.parametrize(
+    ("options", "forced", "expected"),
+    [
+        pytest.param({}, False, ["it"], id="for all"),
+        pytest.param({"only_forced": True}, True, ["it"], id="only by force, and it is"),
+        pytest.param({"only_forced": True}, False, None, id="only by force, and it is not"),
+    ],
+)
+def test_it_may_be_for_forced_bindings_alone(options: dict[str, Any], forced: bool, expected: list[str] | None) -> None:
+    assert names(chosen(decode(**options), URGENT, [running("it", cpu=1)], forced=forced)) == expected
+
+
+def test_without_restart_classes_equal_priorities_are_equal() -> None:
+    there = [running("it", "Never", cpu=1)]
+    assert chosen(decode(restart_classes=False), pod("p", restart="Always"), there) is None
+    assert names(chosen(decode(restart_classes=False), URGENT, there)) == ["it"]
+
+
+def test_a_pod_whose_policy_is_never_to_preempt_waits() -> None:
+    view = columns([node("a", cpu=1)], [running("it", cpu=1)])
+    assert verdicts(planned([Filters(), decode()], view, [replace_needs(URGENT, preempts=False)])) == [("wait", "")]
+
+
+def test_the_thesis_knows_no_priorities() -> None:
+    there = [running("it", "Never", cpu=1, priority=1000)]
+    assert names(chosen(PAPER, pod("p", restart="OnFailure"), there)) == ["it"]
+    assert chosen(PAPER, pod("p", restart="Never", priority=2000), there) is None
+
+
+# Random pools.
+KINDS = some.sampled_from(["Always", "OnFailure", "Never"])
+
+
+@some.composite
+def pods_on(draw: some.DrawFn, name: str, on: str) -> Pod:
+    own: dict[str, Any] = draw(
+        some.sampled_from(
+            [
+                *({}, {}, {}, {"static": True}, {"owner": ("DaemonSet", "d", "u")}, {"namespace": "kube-system"}),
+                *({"annotations": {"elasticd.io/do-not-disrupt": "true"}}, {"deleted": True}, {"local": True}),
+            ]
+        )
+    )
+    return pod(
+        name,
+        draw(some.sampled_from([0.0, 0.1, 0.5, 1.0])),
+        draw(some.sampled_from([0.0, 0.5, 1.0, 2.0])) * GIB,
+        on=on,
+        restart=draw(KINDS),
+        priority=draw(some.sampled_from([-5, 0, 0, 7, 2_000_000_000])),
+        started=draw(some.sampled_from([None, NOW - 10, NOW - 100, NOW - 1000])),
+        ports=draw(some.sampled_from([(), (), (Port(80),), (Port(81),)])),
+        **own,
+    )
+
+
+@some.composite
+def pools(draw: some.DrawFn) -> tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]]:
+    """Up to three nodes with pods and budgets, and pods that wait."""
+    nodes = [node(name, cpu=draw(some.sampled_from([1.0, 2.0])), memory=4 * GIB, pods=6) for name in "abc"]
+    there = [
+        draw(pods_on(f"{one.name}{index}", one.name))
+        for one in nodes[: draw(some.integers(1, 3))]
+        for index in range(draw(some.integers(0, 6)))
+    ]
+    waiting = [
+        pod(
+            f"w{index}",
+            draw(some.sampled_from([0.1, 0.5, 1.0, 2.0])),
+            draw(some.sampled_from([0.5, 2.0, 4.0])) * GIB,
+            restart=draw(KINDS),
+            priority=draw(some.sampled_from([-5, 0, 7, 100])),
+            ports=draw(some.sampled_from([(), (Port(80),)])),
+        )
+        for index in range(draw(some.integers(1, 4)))
+    ]
+    uids = some.sampled_from([one.uid for one in there if one.namespace == "shop"] or ["none"])
+    groups = draw(some.lists(some.tuples(some.frozensets(uids), some.integers(-1, 2)), max_size=2))
+    budgets = tuple(DisruptionBudget("shop", f"b{index}", *group) for index, group in enumerate(groups))
+    return columns(nodes, there), there, waiting, budgets
+
+
+@given(pools(), some.sampled_from(["product", "paper"]))
+@settings(max_examples=150)
+def test_victims_are_lesser_and_unprotected_within_budgets_and_they_suffice(
+    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]], mode: str
+) -> None:
+    view, there, waiting, budgets = pool
+    known, strategy = {one.uid: one for one in there}, decode(mode=mode)
+    decisions = planned([Filters(), strategy], view, waiting, budgets)
+    by_uid, gone = {one.uid: one for one in waiting}, list[Pod]()
+    for decision in decisions:
+        preemptor = by_uid[decision.uid]
+        for action in decision.actions:
+            if isinstance(action, Evict):
+                victim = known[action.uid]
+                gone.append(victim)
+                assert victim.node == decision.node
+                assert _rank(victim, mode) < _rank(preemptor, mode)
+                assert not any((victim.static, victim.deleted, victim.needs.local, victim.annotations))
+                assert victim.owner[0] != "DaemonSet"
+                assert victim.namespace != "kube-system"
+                assert victim.needs.priority < 2_000_000_000
+                assert mode == "paper" or (victim.started is not None and victim.started <= NOW - 60)
+    assert len({one.uid for one in gone}) == len(gone)
+    for one in budgets:
+        assert len([victim for victim in gone if victim.uid in one.pods]) <= max(0, one.allowed)
+    _suffices(view, decisions, [*there, *waiting], gone)
+
+
+def _rank(one: Pod, mode: str) -> tuple[int, int]:
+    return (0 if mode == "paper" else one.needs.priority), CLASSES[one.needs.restart]
+
+
+def _suffices(view: Columns, decisions: Sequence[PodDecision], pods: Sequence[Pod], gone: Sequence[Pod]) -> None:
+    """Once all who go have gone, everybody who is on a node of somebody who gave way, or came there, has room."""
+    left = [one for one in pods if one.node and one not in gone and not one.deleted]
+    comes = {decision.uid: decision.node for decision in decisions if decision.node}
+    came = [replace(one, node=comes[one.uid]) for one in pods if one.uid in comes]
+    after = columns(view.nodes, left + came)
+    for decision in decisions:
+        if decision.verdict == "preempt":
+            place = after.names.index(decision.node)
+            for resource in ("cpu", "memory", "pods"):
+                had = sum(one.counted.get(resource, 0) for one in pods if one.node == decision.node)
+                overfull = had > view.nodes[place].allocatable[resource]
+                assert overfull or after.requested(resource)[place] <= after.allocatable(resource)[place]
+
+
+@given(pools())
+@settings(max_examples=40)
+def test_equal_pools_have_equal_plans(
+    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]],
+) -> None:
+    view, there, waiting, budgets = pool
+    again = columns(view.nodes, there[::-1])
+    strategies = [Filters(), decode()]
+    first = planned(strategies, view, waiting, budgets)
+    assert first == planned(strategies[::-1], again, waiting[::-1], budgets[::-1])
+
+
+@given(pools())
+@settings(max_examples=60)
+def test_nobody_could_have_been_kept(
+    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]],
+) -> None:
+    view, there, waiting, budgets = pool
+    seen = PoolObservation(NOW, (waiting[0],), budgets=budgets, confirmed=NOW)
+    victims = decode().select_victims(waiting[0], 0, view, seen, False)
+    for one in victims.pods if victims else ():
+        rest = [other for other in there if other not in (victims.pods if victims else ())]
+        kept = columns(view.nodes, [other for other in [*rest, one] if not other.deleted])
+        refusals = Filters().filter_nodes(waiting[0], kept)
+        assert any(refusal.nodes[0] for refusal in refusals or ())
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        pytest.param('mode = "thesis"', 'mode: must be one of paper, product, is "thesis"', id="mode"),
+        pytest.param("only_forced = 1", "only_forced: must be true or false, is 1", id="only_forced"),
+        pytest.param("restart_classes = 1", "restart_classes: must be true or false, is 1", id="restart_classes"),
+        pytest.param("min_run = -1", "min_run: must be >= 0, is -1", id="min_run"),
+        pytest.param("most_victims = 0", "most_victims: must be >= 1, is 0", id="most_victims"),
+        pytest.param('spare_namespaces = "a"', 'spare_namespaces: must be an array, is "a"', id="spare_namespaces"),
+        pytest.param("spare_labels = []", "spare_labels: must be a table, is []", id="spare_labels"),
+        pytest.param(
+            "spare_priority = 2000000001", "spare_priority: must be <= 2000000000, is 2000000001", id="spare_priority"
+        ),
+        pytest.param('local_storage = "no"', 'local_storage: must be true or false, is "no"', id="local_storage"),
+    ],
+)
+def test_nonsense_is_refused(table: str, said: str, tmp_path: Path) -> None:
+    assert refused(tmp_path, preemption, f'type = "preemption"\n{table}') == f"strategy[0].{said}"
+
+
+def test_the_example_lets_batch_work_give_way_to_services() -> None:
+    path = Path(__file__).parents[2] / "config" / "policies" / "preemption.toml"
+    policy = load_pool(path, registry(filters, preemption))
+    there = [running("batch", "OnFailure", 1, namespace="research"), running("service", "Always", 1, on="b")]
+    waiting = pod("new", 1, restart="Always", namespace="research")
+    assert policy.pool.has(waiting)
+    view = columns([node("a", cpu=1), node("b", cpu=1)], there)
+    (decision,) = planned(policy.strategies, view, [waiting], pool=policy.pool)
+    assert [(one.workload.name, one.restore, one.first) for one in decision.actions if isinstance(one, Evict)] == [
+        ("batch", True, True)
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "paper"}, {"only_forced": True, "min_run": 0, "most_victims": 1}])
+def test_it_does_nothing_that_no_strategy_may(options: dict[str, Any]) -> None:
+    assert check_strategy(decode(**options)) == []
