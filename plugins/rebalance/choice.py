@@ -10,7 +10,7 @@ import numpy as np
 
 from elasticd.api import Mask, Move, Nodes, Pod, PoolObservation, PoolPast
 
-from .levels import Levels
+from .levels import Levels, excess, fits
 from .memory import Rests
 from .options import Options
 from .victims import Chosen, Victim, by_match, by_queues, disruption, others, relief
@@ -32,6 +32,7 @@ class Choice:
         now: Levels,
     ) -> None:
         self._paper, self._nodes, self._movable, self._now = rule.mode == "paper", nodes, movable, now
+        self._excess, self._fits = excess(rule, now), fits(rule, now)
         self._use = {name: observation.use.get(name, {}) for name in now.parts}
         self._rests = Rests(0.0 if self._paper else rule.cooldown, observation.at, past.moved)
 
@@ -44,25 +45,25 @@ class Choice:
         for place in order.tolist():
             if chosen >= MOST:
                 break
-            excess = {name: float(amount[place]) for name, amount in self._now.excess.items() if amount[place] > 0}
-            if not excess:
+            due = {name: float(amount[place]) for name, amount in self._excess.items() if amount[place] > 0}
+            if not due:
                 continue
-            sizes = {name: float(self._now.sizes[name][place]) for name in excess}
-            needed, spare = self._of(place, excess, sizes)
+            sizes = {name: float(self._now.sizes[name][place]) for name in due}
+            needed, spare = self._of(place, due, sizes)
             chosen += len(needed)
             message = self._message(place)
-            found += [self._move(one, excess, sizes, message) for one in (*needed, *spare)]
+            found += [self._move(one, due, sizes, message) for one in (*needed, *spare)]
         return found
 
     def _of(
-        self, place: int, excess: Mapping[str, float], sizes: Mapping[str, float]
+        self, place: int, due: Mapping[str, float], sizes: Mapping[str, float]
     ) -> tuple[list[Chosen], list[Chosen]]:
         """Who must leave a node, and who could instead."""
         victims = list(self._victims(place))
         if self._paper:
-            return by_queues(victims, excess), []
-        needed = by_match(victims, excess, sizes, self._take)
-        return needed, others(victims, needed, excess, sizes, lambda pod: self._rests.free(pod, self._nodes))
+            return by_queues(victims, due), []
+        needed = by_match(victims, due, sizes, self._take)
+        return needed, others(victims, needed, due, sizes, lambda pod: self._rests.free(pod, self._nodes))
 
     def _victims(self, place: int) -> Iterator[Victim]:
         """The pods that may go, with what each uses; one of which that is not known stays."""
@@ -84,10 +85,10 @@ class Choice:
         shown = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
         return f"{self._nodes.names[place]} uses {'; '.join(shown)}"
 
-    def _move(self, one: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
+    def _move(self, one: Chosen, due: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
         pod = one.victim.pod
         if self._paper:
-            return Move(pod, "Overloaded", message, relief=tuple(relief(one, excess, {})))
+            return Move(pod, "Overloaded", message, relief=tuple(relief(one, due, {})))
         return Move(
             pod,
             "Overloaded",
@@ -96,6 +97,6 @@ class Choice:
             disruption=one.victim.cost,
             not_to=self._rests.left(pod, self._nodes),
             use=one.victim.use,
-            fits=self._now.fits,
-            relief=tuple(relief(one, excess, sizes)),
+            fits=self._fits,
+            relief=tuple(relief(one, due, sizes)),
         )

@@ -20,8 +20,7 @@ class Levels(Struct, frozen=True, eq=False):
     """Of each node: whether it has too much (`above`), is calm, can take more (`low`), and how bad it is (`worst`, the
     greater the worse; NaN: what it uses is not known, and then it is none of these).
 
-    `sizes` are what nodes have, `parts` what they use of that, `means` the pool's, all by resource; `excess` is how
-    much too much each has, in the series' unit. `fits`: who can take a pod, and is calm with it.
+    `sizes` are what nodes have, in the series' units, `parts` what they use of that, `means` the pool's, by resource.
     """
 
     above: Mask
@@ -31,8 +30,6 @@ class Levels(Struct, frozen=True, eq=False):
     sizes: Parts
     parts: Parts
     means: dict[str, float]
-    excess: Parts
-    fits: Fits
 
 
 class FitsScore(Struct, frozen=True, eq=False):
@@ -72,20 +69,40 @@ def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
     sizes = {name: capacity(nodes, name) for name in rule.resources()}
     parts = {name: seen(name) / size for name, size in sizes.items()}
     means = {name: rule.mean(nodes, name, seen) for name in sizes}
-    if rule.by != "score":
-        return _by_marks(rule, sizes, parts, means)
-    return _by_score(rule, sizes, parts, means, rule.load(nodes, seen=seen))
+    if rule.by == "score":
+        above, calm, low, worst = _by_score(rule, rule.load(nodes, seen=seen), parts)
+    else:
+        above, calm, low, worst = _by_marks(rule, parts, means)
+    if rule.mode == "product" and rule.by != "use":
+        above &= np.fmax.reduce(list(parts.values())) >= rule.least
+    return Levels(above, calm, low, worst, sizes, parts, means)
 
 
-def _by_score(rule: Options, sizes: Parts, parts: Parts, means: dict[str, float], score: Column) -> Levels:
+def excess(rule: Options, now: Levels) -> Parts:
+    """How much too much each node has, by resource, in the series' units."""
+    if rule.amount == "mean":
+        parts = _over(now.parts, now.means)
+    elif rule.by == "score":
+        parts = _released(rule, -now.worst, now.parts, now.means)
+    else:
+        parts = _over(now.parts, _most(rule, now.means))
+    return {name: part * now.sizes[name] for name, part in parts.items()}
+
+
+def fits(rule: Options, now: Levels) -> Fits:
+    """Which nodes can take a pod and are calm with it."""
+    if rule.by == "score":
+        return FitsScore(now.low, now.sizes, -now.worst, now.parts, rule.loads(), rule.calm, rule.balance)
+    return FitsMarks(now.low, now.sizes, _most(rule, now.means))
+
+
+Four = tuple[Mask, Mask, Mask, Column]
+
+
+def _by_score(rule: Options, score: Column, parts: Parts) -> Four:
     """Queues 1 and 2 of the thesis, 5.5.4, after its preselection."""
     low = (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
-    above = (score <= rule.lower) & (score < 0)
-    if rule.mode == "product":
-        above &= _used(rule, parts)
-    excess = {name: part * sizes[name] for name, part in _released(rule, score, parts, means).items()}
-    fits = FitsScore(low, sizes, score, parts, rule.loads(), rule.calm, rule.balance)
-    return Levels(above, score >= rule.calm, low, -score, sizes, parts, means, excess, fits)
+    return (score <= rule.lower) & (score < 0), score >= rule.calm, low, -score
 
 
 def _balanced(parts: Parts, least: float) -> Mask:
@@ -94,21 +111,18 @@ def _balanced(parts: Parts, least: float) -> Mask:
     return balance_score(*uses) >= least
 
 
-def _used(rule: Options, parts: Parts) -> Mask:
-    """Where enough is used for it to matter."""
-    return np.asarray(np.fmax.reduce(list(parts.values())) >= rule.least)
+def _over(parts: Parts, marks: dict[str, float]) -> Parts:
+    return {name: np.maximum(part - marks[name], 0.0) for name, part in parts.items()}
 
 
 def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float]) -> Parts:
-    """What a node is to release, as parts of it.
+    """What a node is to release so that its score is the threshold's, as parts of it.
 
-    mean: down to the pool's mean. threshold: with all resources less by the same factor the score rises by ten times
-    the sum of their weights times its logarithm, while moves within the pool leave the means as they are; so the factor
-    follows from how far the score must rise. In mode product only what exceeds the mean is released, and not below it.
+    With all resources less by the same factor the score rises by ten times the sum of their weights times its
+    logarithm, while moves within the pool leave the means as they are; so the factor follows from how far the score
+    must rise. In mode product only what exceeds the mean is released, and not below it.
     """
-    over = {name: np.maximum(part - means[name], 0.0) for name, part in parts.items()}
-    if rule.amount == "mean":
-        return over
+    over = _over(parts, means)
     weights, paper = rule.loads(), rule.mode == "paper"
     counted = {name: np.ones_like(score) if paper else (over[name] > 0).astype(np.float64) for name in parts}
     weight = sum((weights[name] * one for name, one in counted.items()), np.zeros_like(score))
@@ -118,17 +132,22 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
     return released if paper else {name: np.minimum(part, over[name]) for name, part in released.items()}
 
 
-def _by_marks(rule: Options, sizes: Parts, parts: Parts, means: dict[str, float]) -> Levels:
+def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
-    level = {name: means[name] if rule.by == "deviation" else 0.0 for name in parts}
+    level, most = _level(rule, means), _most(rule, means)
     marks = {one.resource: one for one in rule.marks}
-    most = {name: marks[name].calm + level[name] for name in parts}
     worst = np.maximum.reduce([part - (marks[name].high + level[name]) for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
     low = np.logical_and.reduce([part < marks[name].low + level[name] for name, part in parts.items()])
-    above = worst > 0
-    if rule.by == "deviation":
-        above &= _used(rule, parts)
-    down = means if rule.amount == "mean" else most
-    excess = {name: np.maximum(part - down[name], 0.0) * sizes[name] for name, part in parts.items()}
-    return Levels(above, calm, low, worst, sizes, parts, means, excess, FitsMarks(low, sizes, most))
+    return worst > 0, calm, low, worst
+
+
+def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
+    """From where marks count."""
+    return means if rule.by == "deviation" else dict.fromkeys(means, 0.0)
+
+
+def _most(rule: Options, means: dict[str, float]) -> dict[str, float]:
+    """What a calm node uses at most."""
+    level = _level(rule, means)
+    return {one.resource: one.calm + level[one.resource] for one in rule.marks}

@@ -15,7 +15,7 @@ from elasticd.testing import check_strategy
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebalance import Rebalance
-from elasticd_plugins.rebalance.levels import levels
+from elasticd_plugins.rebalance.levels import excess, fits, levels
 from elasticd_plugins.rebalance.options import Marks
 from elasticd_plugins.rebalance.victims import disruption
 from tests.plugins.levelling import CPU, MEMORY, Pool, Using, app, looks, names, needed, planned, pool, wanted
@@ -92,7 +92,11 @@ def test_who_takes_pods(options: dict[str, Any], use: tuple[float, float], takes
     strategy, found = Rebalance(**options), pool({"hot": (0.9, 0.9), "b": use, "c": (0.7, 0.7)})
     now = levels(strategy, found.view, strategy.seen(found.view))
     assert list(now.low) == [takes, False, False]
-    assert list(now.fits({"cpu": found.view.use("cpu"), "memory": found.view.use("memory")})) == [takes, False, False]
+    assert list(fits(strategy, now)({"cpu": found.view.use("cpu"), "memory": found.view.use("memory")})) == [
+        takes,
+        False,
+        False,
+    ]
 
 
 def test_where_nobody_can_take_more_nobody_goes() -> None:
@@ -114,13 +118,16 @@ def test_how_much_is_released(options: dict[str, Any], amounts: tuple[float, flo
     now = levels(strategy, found.view, strategy.seen(found.view))
     place = found.view.names.index("hot")
     expected = {"cpu": amounts[0] * CPU, "memory": amounts[1] * MEMORY}
-    assert {name: one[place] for name, one in now.excess.items()} == pytest.approx(expected)
+    assert {name: one[place] for name, one in excess(strategy, now).items()} == pytest.approx(expected)
 
 
 def test_by_score_a_node_is_calm_when_all_that_is_too_much_is_released() -> None:
     strategy, found = Rebalance(), pool(HOT)
     now = levels(strategy, found.view, strategy.seen(found.view))
-    released = {"cpu": float(now.excess["cpu"][3]) / CPU, "memory": float(now.excess["memory"][3]) / MEMORY}
+    released = {
+        "cpu": float(excess(strategy, now)["cpu"][3]) / CPU,
+        "memory": float(excess(strategy, now)["memory"][3]) / MEMORY,
+    }
     share = {"cpu": released["cpu"] / 3, "memory": released["memory"] / 3}
     use = dict.fromkeys("bcd", (0.4 + share["cpu"], 0.4 + share["memory"]))
     use["hot"] = (0.9 - released["cpu"], 0.9 - released["memory"])
@@ -130,8 +137,8 @@ def test_by_score_a_node_is_calm_when_all_that_is_too_much_is_released() -> None
 def test_only_what_exceeds_the_mean_is_released_and_not_below_it() -> None:
     strategy, found = Rebalance(), pool({"hot": (0.9, 0.5), "b": (0.5, 0.55), "c": (0.5, 0.6)})
     now = levels(strategy, found.view, strategy.seen(found.view))
-    assert now.excess["memory"][2] == 0
-    assert 0 < now.excess["cpu"][2] <= (0.9 - now.means["cpu"]) * CPU
+    assert excess(strategy, now)["memory"][2] == 0
+    assert 0 < excess(strategy, now)["cpu"][2] <= (0.9 - now.means["cpu"]) * CPU
 
 
 @pytest.mark.parametrize(
