@@ -7,6 +7,7 @@ on, in seconds of CPU; nothing here passes or fails.
 
 import asyncio
 import gc
+import logging
 import os
 import platform
 import tempfile
@@ -287,19 +288,20 @@ async def _listed(folder: Path, pods: PodStore, nodes: NodeStore) -> None:
 
 
 def cycle() -> None:
-    """From the API's bodies to a plan."""
+    """From the API's bodies to a plan; and again when one pod in a hundred has changed."""
+    logging.disable()  # a watch that is refused is told
     with tempfile.TemporaryDirectory() as folder:
         size = written(Path(folder))
-        known = use_of([f"n{i:04d}" for i in range(NODES)])
+        known, ledger = use_of([f"n{i:04d}" for i in range(NODES)]), Ledger()
+        pods, nodes = PodStore(), NodeStore()
         calm_collector()
         forget_peak()
         before, begun = resident(), process_time()
-        pods, nodes = PodStore(), NodeStore()
         asyncio.run(_listed(Path(folder), pods, nodes))
         read = process_time() - begun
         found = nodes.all(), pods.places().on_nodes()
         stored = process_time() - begun
-        one = case(Ledger(), *found, known, 100)
+        one = case(ledger, *found, known, 100)
         counted = process_time() - begun
         decisions = plan_moves(one)
         planned = process_time() - begun
@@ -309,6 +311,21 @@ def cycle() -> None:
     )
     print(f"  read, decoded and converted {read:.2f} s, stored {stored - read:.2f} s,", end=" ")
     print(f"columns {counted - stored:.2f} s, plan {planned - counted:.2f} s")
+    events = [msgspec.json.encode(changed(index)) for index in range(0, NODES * PODS_A_NODE, 100)]
+    codec = Codec(WirePod, to_pod)
+    begun = process_time()
+    for event in events:
+        pods.put(codec.one(event)[1], listed=False)
+    decisions = plan_moves(case(ledger, nodes.all(), pods.places().on_nodes(), known, 100))
+    seconds = process_time() - begun
+    print(f"the next cycle, after {len(events)} events of a watch: {seconds:.2f} s; {told(decisions)}")
+
+
+def changed(index: int) -> dict[str, Any]:
+    """A pod that is not ready any more."""
+    found = wire_pod(index // PODS_A_NODE, index % PODS_A_NODE)
+    conditions = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in TRUE]
+    return {**found, "status": {**found["status"], "conditions": conditions}}
 
 
 def main() -> None:
