@@ -17,7 +17,6 @@ from elasticd.memory import Past
 from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
 from elasticd.policy import MOST, Policy
 from elasticd.resources import Resources
-from elasticd.words import one_line, shown
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 """Seconds; a plugin that asks for less, or more, is talking nonsense."""
@@ -49,15 +48,10 @@ class Asks(Protocol):
     def heeds(self, hook: str) -> bool:
         """Whether any of them implements a hook."""
 
-    def ask(self, hook: str, arguments: dict[str, Any], off: frozenset[str]) -> Answers:
-        """Call all implementations that are not switched off."""
-
-
-class Heard(Struct, frozen=True, gc=False):
-    """Answers that make sense, and a failure for each that does not."""
-
-    values: tuple[tuple[str, Any], ...]
-    failures: tuple[Failure, ...]
+    def ask(
+        self, hook: str, arguments: dict[str, Any], off: frozenset[str], read: Callable[[Any, str], Any]
+    ) -> Answers:
+        """Call all implementations that are not switched off; what `read` refuses of their answers is a failure."""
 
 
 class Case(Struct, frozen=True, gc=False):
@@ -69,27 +63,15 @@ class Case(Struct, frozen=True, gc=False):
     hooks: Asks
     off: frozenset[str] = frozenset()
 
-    def ask(self, hook: str, **more: Any) -> Heard:
-        """The answers of one hook; nonsense becomes a failure."""
+    def ask(self, hook: str, **more: Any) -> Answers:
+        """The answers of one hook that make sense; nonsense is a failure."""
         seen = self.observation
         arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
-        said, read = self.hooks.ask(hook, arguments, self.off), _READ[hook]
-        try:
-            return Heard(tuple([(name, read(value, name)) for name, value in said.values]), said.failures)
-        except Exception:  # whatever a stranger's object does when it is looked at
-            return _one_by_one(hook, said)
+        return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
 
-def _one_by_one(hook: str, said: Answers) -> Heard:
-    """The same where not every answer makes sense: each is looked at alone, to name those that do not."""
-    read, good, bad = _READ[hook], [], []
-    for name, value in said.values:
-        try:
-            good.append((name, read(value, name)))
-        except Exception as error:
-            bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-    return Heard(tuple(good), (*said.failures, *bad))
-
+_MOST = 4096
+"""Answers that are kept."""
 
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
@@ -105,7 +87,7 @@ def _read_recommendation(value: Any, _: str) -> Recommendation:
     return _checked_recommendation(_encode(value))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST)
 def _checked_recommendation(written: bytes) -> Recommendation:
     """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
     read = _recommendation(written)
@@ -116,13 +98,25 @@ def _checked_recommendation(written: bytes) -> Recommendation:
     return read
 
 
+_read_before: dict[int, tuple[Limit, str, Limit]] = {}
+"""By identity: a limit that is kept by who gives it, as those that depend on little are, who gave it, and what was read
+of it. The limit is held, so that its identity cannot pass to another object."""
+
+
 def _read_limit(value: Any, name: str) -> Limit:
+    before = _read_before.get(id(value))
+    if before is not None and before[0] is value and before[1] == name:
+        return before[2]
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
-    return _signed_limit(_encode(value), name)
+    if len(_read_before) >= _MOST:
+        _read_before.clear()
+    read = _signed_limit(_encode(value), name)
+    _read_before[id(value)] = (value, name, read)
+    return read
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST)
 def _signed_limit(written: bytes, name: str) -> Limit:
     """Kept, as limits are mostly those of the look before, and then are the same objects for whoever compares them."""
     read = _limit(written)

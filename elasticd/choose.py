@@ -28,15 +28,15 @@ def unknown(
 ) -> Recommendation | None:
     """A strategy that cannot know, so that the count may not fall. Where priorities decide, one that would not have
     been heard anyway says nothing."""
-    silent = [one for one in opinions if _silent(one) and (one.expires is None or one.expires > at)]
+    # A strategy that abstains need not know.
+    silent = [
+        one
+        for one in opinions
+        if one.replicas is None and not one.abstains and (one.expires is None or one.expires > at)
+    ]
     if how == "priority" and chosen is not None:
         silent = [one for one in silent if one.priority >= chosen.priority]
     return min(silent, key=preference) if silent else None
-
-
-def _silent(opinion: Recommendation) -> bool:
-    """Whether it is of a strategy that should know and does not."""
-    return opinion.replicas is None and not opinion.abstains
 
 
 def preference(opinion: Recommendation) -> tuple[int, str, str]:

@@ -16,8 +16,8 @@ from elasticd.combine import bounds_limit, combine, contradiction, within
 from elasticd.jobs import grow, keep_running, tidy
 from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
-from elasticd.records import Decision, Sizing, Verdict
-from elasticd.resizing import size
+from elasticd.records import Decision, Verdict
+from elasticd.resizing import NO_SIZING, size
 from elasticd.vetoes import vetoes
 from elasticd.victims import choice, chosen, going, leftover
 from elasticd.zero import markings, paused
@@ -52,12 +52,15 @@ def decide(case: Case) -> Decision:
         found = _run_on(found, workload.replicas)
     found, marks = _with_victims(case, found)
     old = _view_age(case) > VIEW_AGE
-    if old or observation.fault[0]:  # what it shows may be gone, or somebody else's
+    blurred = old or bool(observation.fault[0])
+    if blurred:  # what it shows may be gone, or somebody else's
         marks = ()
     if job is None and not old:
         marks = (*markings(policy.name, workload, found.replicas), *marks)
     interval, by, failures = _interval(case)
-    sizing, unsized = _sizing(case, busy=found.verdict == "scale" or bool(marks))
+    sizing, unsized = NO_SIZING
+    if job is None and not blurred:  # nothing is changed while the count is
+        sizing, unsized = size(case, busy=found.verdict == "scale" or bool(marks))
     action: Scale | Create | None = None
     if found.verdict == "scale":
         why = f"{found.reason}: {found.message}" if found.message else found.reason
@@ -82,7 +85,7 @@ def decide(case: Case) -> Decision:
         limits=found.limits,
         conditions=found.conditions,
         failures=found.failures + failures + unsized,
-        series=tuple([_kept(one) for one in observation.series.values()]),
+        series=tuple([one if one.forecast is None else _kept(one) for one in observation.series.values()]),
         pods=len(observation.pods),
         interval=interval,
         interval_by=by,
@@ -95,13 +98,6 @@ def decide(case: Case) -> Decision:
     )
 
 
-def _sizing(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
-    """What containers should request, where the view can be acted on; nothing is changed while the count is."""
-    if _view_age(case) > VIEW_AGE or case.observation.fault[0] or case.policy.job is not None:
-        return Sizing(), ()
-    return size(case, busy=busy)
-
-
 def _stands_still(case: Case, found: _Judgement) -> bool:
     """Whether a person, or the calendar, lets nothing be ended now."""
     held = [veto.limit for veto in vetoes(case.policy, case.observation, case.past)]
@@ -110,9 +106,9 @@ def _stands_still(case: Case, found: _Judgement) -> bool:
 
 
 def _kept(series: Series) -> Series:
-    """As it is recorded: of a forecast all but its values, which would fill the journal. What was made of them stands
-    in the recommendation."""
-    return series if series.forecast is None else replace(series, forecast=series.forecast.summary())
+    """One that is forecast, as it is recorded: all but its values, which would fill the journal. What was made of them
+    stands in the recommendation."""
+    return replace(series, forecast=series.forecast and series.forecast.summary())
 
 
 def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:

@@ -16,10 +16,12 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from elasticd import asking
 from elasticd.decide import Case, decide, held
 from elasticd.model import Failure
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision
+from elasticd.placing import ask as pool_asking
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan, stuck
@@ -180,6 +182,10 @@ class ThreadMovesPlanner(ThreadWorker[PoolCase, MovesPlan]):
         super().__init__(_moves_planned, patience)
 
 
+_READERS = frozenset({asking.__file__, pool_asking.__file__})
+"""Where answers are looked at."""
+
+
 def _where(thread: threading.Thread) -> str:
     """The innermost line that a thread is at in the plugin's own file."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
@@ -188,7 +194,10 @@ def _where(thread: threading.Thread) -> str:
     frames = [frame]  # innermost first
     while frames[-1].f_back is not None:
         frames.append(frames[-1].f_back)
-    called = [frame for frame in frames if frame.f_back and frame.f_back.f_code is Hooks.ask.__code__]
-    files = {frame.f_code.co_filename for frame in called} or {frames[0].f_code.co_filename}
-    at = next(frame for frame in frames if frame.f_code.co_filename in files)
+    ask = Hooks.ask.__code__
+    called = next((index for index, frame in enumerate(frames) if frame.f_back and frame.f_back.f_code is ask), 0)
+    # Where an answer is looked at, it is the answer that is stuck.
+    inner = [frame for frame in frames[: called + 1] if frame.f_code.co_filename not in _READERS] or frames[:1]
+    file = inner[-1].f_code.co_filename
+    at = next(frame for frame in frames if frame.f_code.co_filename == file)
     return f"stuck in {Path(at.f_code.co_filename).name}:{at.f_lineno} {at.f_code.co_name}"

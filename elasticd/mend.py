@@ -70,20 +70,29 @@ def _of_value(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[
         listed = ", ".join(choices) or "a known one"
         return where, f"must be one of {listed}, is {shown(value)}{nearest(str(value)[:60], choices)}"
     if found := re.match(r"Expected (.+?)(?:, got `(.+)`)?$", text):
-        if where[-1:] == ["..."] and isinstance(value, dict):
-            where, value = _culprit(where[:-1], value, found[2])
+        where, value = next(_culprits(table, where, found[2]), (where, value))
         if found[1] == "`array`" and isinstance(value, dict) and where:
             return where, f"must be an array, is one table: write [[{where[-1]}]]"
         return where, f"must {_expected(found[1])}, is {shown(value)}"
     return where, f"must be a number that fits its type, is {shown(value)}" if text.endswith("out of range") else text
 
 
-def _culprit(where: list[str], table: dict[str, Any], got: str | None) -> tuple[list[str], Any]:
-    """msgspec does not say which entry of a table is wrong, only of what type it is."""
-    for name, entry in table.items():
-        if _NAMES.get(type(entry), type(entry).__name__) == got:
-            return [*where, name], entry
-    return where, table
+def _culprits(value: Any, where: list[str], got: str | None) -> Iterator[tuple[list[str], Any]]:
+    """The values of that type to which a path may lead, and their own paths: msgspec does not say which entry of a
+    table is wrong, and writes `...` for it."""
+    if not where:
+        if _NAMES.get(type(value), type(value).__name__) == got:
+            yield [], value
+        return
+    step, *rest = where
+    if isinstance(value, list) and step.isdigit() and int(step) < len(value):
+        entries = [(step, value[int(step)])]
+    elif isinstance(value, dict):
+        entries = [(name, entry) for name, entry in value.items() if step in ("...", name)]
+    else:
+        entries = []
+    for name, entry in entries:
+        yield from (([name, *way], found) for way, found in _culprits(entry, rest, got))
 
 
 def _expected(text: str) -> str:

@@ -53,7 +53,7 @@ class Sample(Struct, frozen=True, gc=False, array_like=True):
     container: str = ""
 
 
-class Series(Struct, frozen=True, gc=False):
+class Series(Struct, frozen=True, gc=False, omit_defaults=True):
     """All samples of one name for one workload at one time, and what they are worth.
 
     `measured` is the time of the newest sample, 0 when there is none. `covered`: enough pods have a sample for those
@@ -223,7 +223,7 @@ class Observation(Struct, frozen=True, gc=False):
     nodes: Mapping[str, Mapping[str, float]] = {}
 
 
-class Measure(Struct, frozen=True, gc=False):
+class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
     """What one metric read and what it asks for: a row of `explain`."""
 
     metric: str
@@ -234,7 +234,7 @@ class Measure(Struct, frozen=True, gc=False):
     message: str = ""
 
 
-class Recommendation(Struct, frozen=True, gc=False):
+class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
     """How many replicas a strategy wants and why; None: it cannot know, so nothing may shrink.
 
     After `expires` (seconds since the epoch) it is no opinion any more: the next one counts. One that `abstains`, with
@@ -262,7 +262,7 @@ class Rank(Struct, frozen=True, gc=False):
 ConditionType = Literal["AbleToScale", "ScalingActive", "ScalingLimited"]
 
 
-class Limit(Struct, frozen=True, gc=False, cache_hash=True):
+class Limit(Struct, frozen=True, gc=False, omit_defaults=True, cache_hash=True):
     """An interval that a wish must lie in, ends included, and the reason. None: open on that side.
 
     `condition` says which of the HPA's conditions reports it: AbleToScale for what delays a change
@@ -294,7 +294,7 @@ class Limit(Struct, frozen=True, gc=False, cache_hash=True):
         return replicas if self.lowest is None or replicas >= self.lowest else self.lowest
 
 
-class Condition(Struct, frozen=True, gc=False):
+class Condition(Struct, frozen=True, gc=False, omit_defaults=True):
     """One of the HPA's conditions, with its reasons."""
 
     type: ConditionType

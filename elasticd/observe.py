@@ -4,6 +4,7 @@ Knows how series are looked up and which of several sources is taken; knows no c
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 
 from msgspec.structs import replace
 
@@ -149,7 +150,7 @@ class _Cut:
         # Not by their truth: a source may compute its samples when they are looked up, and counting is looking at all.
         samples: Sequence[Sample] = ()
         if by_pod is not None:
-            samples = [sample for key in self._keys for sample in by_pod.get(key, ())]
+            samples = tuple(chain.from_iterable(map(by_pod.get, self._keys, repeat(()))))
         if not samples and by_workload is not None:
             samples = by_workload.get(str(self._ref), ())
         return samples
@@ -173,7 +174,7 @@ def fingerprint(observation: Observation) -> tuple[object, ...]:
     """Equal for two observations between which nothing moved but the clock, or what nodes are used: that says which
     pods go, and not whether. Snapshots share the pods that did not
     change, so comparing them costs a look at their identities."""
-    moved = tuple((one.quality, [sample.measured for sample in one.samples]) for one in observation.series.values())
+    moved = [(one.quality, [sample.measured for sample in one.samples]) for one in observation.series.values()]
     return (
         moved,
         observation.workload,

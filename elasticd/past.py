@@ -69,9 +69,9 @@ def remember(past: Past, decision: Decision) -> Past:
 def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
     """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
     is none: Jobs end by themselves."""
-    if (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
-        return ()
     foreign = past.others(decision.at, decision.current)
+    if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
+        return ()
     if foreign and foreign[0].at < decision.at - HORIZON:
         foreign = tuple(one for one in foreign if one.at >= decision.at - HORIZON)
     return foreign

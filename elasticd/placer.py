@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from elasticd.acting import announce
+from elasticd.acting import STOPPED, announce
 from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
@@ -58,7 +58,7 @@ NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
 NOT_WANTED = "NotWanted"
-
+_ENDED = (NOT_WANTED, STOPPED)
 _WAITING = ("wait", "leave")
 
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
@@ -336,7 +336,7 @@ class Placer:
             for action in decision.actions:
                 outcome = await self._do(decision, pod, action)
                 if outcome.result != "done":
-                    if isinstance(action, Evict) and outcome.reason != NOT_WANTED:  # no room is made, so none is kept
+                    if isinstance(action, Evict) and outcome.reason not in _ENDED:  # no room is made, so none is kept
                         await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
             else:

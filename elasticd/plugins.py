@@ -173,16 +173,21 @@ def implemented(record: type[Any]) -> frozenset[str]:
     return frozenset(str(marked.get("specname") or name) for name, marked in marks if marked is not None)
 
 
-def _own_first(point: EntryPoint) -> tuple[bool, str, str]:
-    """Bundled plugins before others, so that a name that is taken twice stays theirs."""
-    return (point.dist is None or point.dist.name != "elasticd", point.name, point.value)
+def _in_order(found: Iterable[EntryPoint]) -> list[tuple[EntryPoint, str]]:
+    """Each with the name and version of who brought it, which are read once of each; bundled plugins before others, so
+    that a name that is taken twice stays theirs."""
+    points = list(found)
+    brought = {id(point.dist): point.dist for point in points}
+    names = {key: f"{dist.name} {dist.version}" if dist else "" for key, dist in brought.items()}
+    named = [(point, names[id(point.dist)]) for point in points]
+    return sorted(named, key=lambda one: (not one[1].startswith("elasticd "), one[0].name, one[0].value))
 
 
 def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     """All plugins in entry point group `elasticd`. One that cannot be imported is named, and the rest go on."""
     registry = Registry()
     found = entry_points(group=GROUP) if points is None else points
-    for point in sorted(found, key=_own_first):
+    for point, distribution in _in_order(found):
         try:
             module = point.load()
         except KeyboardInterrupt:
@@ -190,7 +195,6 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
         except BaseException as error:  # a plugin that calls sys.exit on import must not end the daemon
             registry.problems.append(f"plugin {point.name} ({point.value}): {raised(error)}")
             continue
-        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else ""
         registry.add(point.name, module, distribution)
     return registry
 
@@ -210,6 +214,14 @@ def _union(wanted: Iterable[tuple[str, ...] | None]) -> frozenset[str] | None:
             return None
         found.update(names)
     return frozenset(found)
+
+
+Read = Callable[[Any, str], Any]
+"""An answer and the name of who gave it, to what is made of it. Raises where it makes no sense."""
+
+
+def _as_it_is(value: Any, _: str) -> Any:
+    return value
 
 
 _Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
@@ -256,12 +268,15 @@ class Hooks:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
         return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
-    def ask(self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset()) -> Answers:
-        """Call every implementation of a hook but those switched off. Answers of None are left out."""
+    def ask(
+        self, hook: str, arguments: Mapping[str, Any], off: frozenset[str] = frozenset(), read: Read = _as_it_is
+    ) -> Answers:
+        """Call every implementation of a hook but those switched off, and take each answer as `read` gives it back from
+        the value and the name; what that refuses is the implementation's failure. Answers of None are left out."""
         values: list[tuple[str, Any]] = []
         failures: list[Failure] = []
         for name, function, pick in self._implementations[hook]:
-            if name in off:
+            if off and name in off:
                 failures.append(Failure(name, hook, "is switched off until reload"))
                 continue
             try:
@@ -271,8 +286,12 @@ class Hooks:
             except BaseException as error:  # sys.exit or a cancellation from a plugin is that plugin's failure
                 failures.append(Failure(name, hook, f"raised {raised(error)}"))
                 continue
-            if value is not None:
-                values.append((name, value))
+            if value is None:
+                continue
+            try:
+                values.append((name, read(value, name)))
+            except Exception as error:  # whatever a stranger's object does when it is looked at
+                failures.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
         return Answers(tuple(values), tuple(failures))
 
 

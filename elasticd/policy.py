@@ -19,11 +19,12 @@ MOST = 2**31 - 1
 Count = Annotated[int, Meta(ge=0, le=MOST, description="replicas")]
 
 
-class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", dict=True):
     """A strategy or a limit: its fields are its TOML options, its @hookimpl methods its voice.
 
     Subclass with the name used in TOML: `class Fixed(Strategy, tag="fixed")`. Cross-field rules belong in
-    `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember.
+    `__post_init__`, raising ValueError("option: must ..., is ..."). Frozen: it may cache, never remember; what follows
+    from the options alone can be a functools.cached_property.
     """
 
     looks_at_nodes: ClassVar[bool] = False

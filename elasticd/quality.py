@@ -44,7 +44,10 @@ def grade(
     if not given:
         return Series(name, source, Quality.EMPTY, (), NO_SAMPLE)
     latest, oldest = at + FUTURE, at - max_age
-    fresh = tuple([s for s in given if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
+    if _all_good(given, oldest, latest):
+        fresh = given
+    else:
+        fresh = tuple([s for s in given if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
     heard = pods if pods <= 1 else len({s.pod for s in fresh})
     if len(fresh) == len(given) and heard >= pods:
         return Series(name, source, Quality.FRESH, fresh, "", _newest(fresh))
@@ -57,6 +60,14 @@ def grade(
     told = f"{len({s.pod for s in kept})} of {pods} pods have a sample"
     quality = Quality.PARTIAL if kept else worst[0]
     return Series(name, source, quality, kept, "; ".join(filter(None, (told, worst[1]))), _newest(kept))
+
+
+def _all_good(given: tuple[Sample, ...], oldest: float, latest: float) -> bool:
+    """Whether all can be used, as they nearly always can; False too for values so great that their sum is infinite. A
+    sum shows a NaN, which least and greatest may not."""
+    values, times = [s.value for s in given], [s.measured for s in given]
+    good = sum(values) < inf and min(values) >= 0.0
+    return good and sum(times) < inf and oldest <= min(times) and max(times) <= latest
 
 
 def expected(name: str, said: Readings, workload: str, at: float) -> Series:

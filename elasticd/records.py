@@ -14,7 +14,7 @@ from elasticd.resources import Resources
 Verdict = Literal["scale", "keep", "hold"]
 
 
-class Sizing(Struct, frozen=True, gc=False):
+class Sizing(Struct, frozen=True, gc=False, omit_defaults=True):
     """What containers should request, the pods that are to request it now, and why others are left as they are."""
 
     resources: tuple[Resources, ...] = ()
@@ -69,7 +69,8 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
             return None
         asked = self.wish
         for limit in self.limits:
-            asked = limit.clamp(asked) if limit.of_wish else asked
+            if limit.of_wish:
+                asked = limit.clamp(asked)
         return asked
 
 

@@ -21,10 +21,14 @@ AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is asked again: it may have been renewed."""
 
 
+NO_SIZING: tuple[Sizing, tuple[Failure, ...]] = (Sizing(), ())
+"""Nothing is asked for, and nobody failed."""
+
+
 def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     """Ask what should be requested, and change it where nothing is in the way: not while the count or marks change."""
     if not case.hooks.heeds("recommend_resources"):
-        return Sizing(), ()
+        return NO_SIZING
     said = case.ask("recommend_resources")
     wanted = largest([one for _, value in said.values for one in value])
     general = tuple(one for one in wanted if not one.pod)

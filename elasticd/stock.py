@@ -46,7 +46,7 @@ class Stock(Generic[K]):
         order = named if policy.trust.sources else self._shelves
         return tuple(shelf for shelf in order if shelf.has_any(names))
 
-    async def read(self, wanted: Mapping[K, Sequence[Shelf]], now: float) -> dict[K, list[Readings]]:
+    async def read(self, wanted: Mapping[K, tuple[Shelf, ...]], now: float) -> dict[K, list[Readings]]:
         """The readings of each key's sources. A key one of whose sources is still being waited for is left out, and
         told to `ready` when that has answered."""
         needed = dict.fromkeys(shelf for shelves in wanted.values() for shelf in shelves)  # in an order that repeats
@@ -54,11 +54,12 @@ class Stock(Generic[K]):
         if tasks:
             await asyncio.wait(tasks.values(), timeout=self._wait)
         taken = {shelf: shelf.take(now) for shelf in needed}
-        found: dict[K, list[Readings]] = {}
-        for key, shelves in wanted.items():
+        served: dict[tuple[Shelf, ...], list[Readings]] = {}
+        for shelves in dict.fromkeys(wanted.values()):  # few beside the keys
             readings = [said for shelf in shelves if (said := taken[shelf]) is not None]
             if len(readings) == len(shelves):
-                found[key] = readings
+                served[shelves] = readings
+        found = {key: served[shelves] for key, shelves in wanted.items() if shelves in served}
         for shelf, task in tasks.items():
             waiting = [key for key, shelves in wanted.items() if shelf in shelves and key not in found]
             if waiting and not task.done():

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from elasticd.asking import Heard
+from elasticd.asking import Answers
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Container, Node, Pod
 from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
@@ -92,10 +92,10 @@ def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
         yield f"{name}: changed what it was shown"
 
 
-def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Heard]:
+def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Answers]:
     """What it answers about each of these pods, about all together, about who should give way on which node, and about
     who should leave; by what was asked."""
-    found: dict[tuple[str, ...], Heard] = {(hook,): case.ask(hook, movable=lambda _: True) for hook in _BY_POOL}
+    found: dict[tuple[str, ...], Answers] = {(hook,): case.ask(hook, movable=lambda _: True) for hook in _BY_POOL}
     for pod in pods:
         for hook in _BY_POD:
             found[hook, pod.name] = case.ask(hook, pod=pod)
@@ -117,7 +117,7 @@ def _candidates(case: PoolCase, nodes: Mask) -> list[Candidate]:
     return [Candidate(pod, nodes) for pod in case.observation.pending]
 
 
-def _misled(case: PoolCase, asked: tuple[str, ...], heard: Heard) -> Iterator[str]:
+def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[str]:
     """What is wrong with an answer for what was asked, though it makes sense by itself."""
     for _, value in heard.values:
         if asked[0] in _BY_POOL:

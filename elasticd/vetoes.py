@@ -65,11 +65,11 @@ def _owner(foreign: Foreign, seen: Observation, past: Past) -> str:
     """Who else scales the workload, in a sentence; empty when nobody does."""
     if seen.autoscaler and foreign.autoscalers == "yield":
         return f"{seen.autoscaler} scales it too; take that or this policy away, or let this one only observe"
-    if not foreign.strikes or (seen.workload.ref.api_version, seen.workload.ref.kind) == JOB_KIND:
-        return ""  # of a job set the count falls by itself
     others = past.others(seen.at, seen.workload.replicas)
-    if not others:
+    if not others or not foreign.strikes:
         return ""
+    if (seen.workload.ref.api_version, seen.workload.ref.kind) == JOB_KIND:
+        return ""  # of a job set the count falls by itself
     since = _yields_since(strikes(past.changes, others), foreign)
     if since is None or seen.at - since >= foreign.pause:
         return ""

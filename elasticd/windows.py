@@ -7,7 +7,7 @@ Every interval contains the current count, so that several of them together alwa
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -62,15 +62,17 @@ def stabilize(wish: int, observation: Observation, past: Past, *, up: float, dow
     highest = max(current, min(lows)) if lows else None
     lowest = min(current, max(highs)) if highs else None
     if lowest is not None and (wish < current or highest is None):
-        reason, message = "ScaleDownStabilized", _steady(lowest, "least", "highest", down)
-    else:
-        reason, message = "ScaleUpStabilized", _steady(highest, "most", "lowest", up)
+        return _steadied(True, lowest, highest, down)
+    return _steadied(False, lowest, highest, up)
+
+
+@lru_cache(maxsize=4096)
+def _steadied(falls: bool, lowest: int | None, highest: int | None, window: float) -> Limit:
+    """Kept, as it mostly is the one of the look before."""
+    reason = "ScaleDownStabilized" if falls else "ScaleUpStabilized"
+    told = f"at least {lowest} for now: the highest" if falls else f"at most {highest} for now: the lowest"
+    message = f"{told} recommendation of the last {window:g} s counts"
     return Limit(reason, message, lowest, highest, "AbleToScale", gives_way=True)
-
-
-@lru_cache(maxsize=1024)
-def _steady(count: int | None, bound: str, pick: str, window: float) -> str:
-    return f"at {bound} {count} for now: the {pick} recommendation of the last {window:g} s counts"
 
 
 def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, down: Rates | None) -> Limit | None:
@@ -118,7 +120,10 @@ def _reach(current: int, rates: Rates, starts: tuple[int, ...], sign: int) -> _R
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
     """What the count was when the period of each rate began."""
     way = sign if rates.one_way else 0
-    return tuple([_start(past, now - rate.period, current, way) for rate in rates.rates])
+    last = past.changes[-1].at if past.changes else -inf
+    return tuple(
+        [_start(past, now - rate.period, current, way) if last > now - rate.period else current for rate in rates.rates]
+    )
 
 
 def _start(past: Past, since: float, current: int, sign: int) -> int:
@@ -186,5 +191,11 @@ def _last(changes: Sequence[Change], sign: int) -> float | None:
 
 
 def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
-    message = f"scaled {way} {age:.0f} s ago; {what} for {window:g} s after that"
+    return _backed_off(reason, way, round(age), window, what, ends)
+
+
+@lru_cache(maxsize=4096)
+def _backed_off(reason: str, way: str, age: int, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
+    """Kept, as many workloads are looked at within a second of the same age, and one more than once a second."""
+    message = f"scaled {way} {age} s ago; {what} for {window:g} s after that"
     return Limit(reason, message, ends[0], ends[1], "AbleToScale", gives_way=True)

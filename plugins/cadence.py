@@ -5,7 +5,7 @@ Knows samples, requests and the interval in force; wishes for no count.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Derived, Meta, Observation, Past, Pod, Poll, Ref, Strategy, hookimpl, request_of
+from elasticd.api import Derived, Meta, Observation, Past, Pod, Poll, Ref, Strategy, Struct, hookimpl, request_of
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 
@@ -72,23 +72,32 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return None
-        used = {sample.pod: sample.value for sample in series.samples}
-        if len(used) < len(series.samples):  # not one each, as most pods have
-            used = dict.fromkeys(used, 0.0)
-            for sample in series.samples:
-                used[sample.pod] += sample.value
         asked = _requested((observation.workload.ref, self.series), observation.pods)
-        both = asked if asked.keys() <= used.keys() else [name for name in asked if name in used]
+        samples, paper = series.samples, self.mode == "paper"
+        if asked.names and not paper and [sample.pod for sample in samples] == asked.names:  # one each, in their order
+            return sum([sample.value for sample in samples]) / asked.total
+        used = dict.fromkeys([sample.pod for sample in samples], 0.0)
+        for sample in samples:
+            used[sample.pod] += sample.value
+        both = [name for name in asked.by_pod if name in used]
         if not both:
             return None
-        if self.mode == "paper":
-            return sum([used[name] / asked[name] for name in both])
-        return sum(map(used.__getitem__, both)) / sum(map(asked.__getitem__, both))
+        if paper:
+            return sum([used[name] / asked.by_pod[name] for name in both])
+        return sum([used[name] for name in both]) / sum([asked.by_pod[name] for name in both])
 
 
-def _requests(key: tuple[Ref, str], pods: tuple[Pod, ...]) -> dict[str, float]:
-    """What each pod that requests the resource does request of it."""
-    return {pod.name: request for pod in pods if (request := request_of(pod, key[1])) > 0}
+class _Requests(Struct, frozen=True, gc=False):
+    """What each pod that requests a resource does request of it, all of them together, and their names in order."""
+
+    by_pod: dict[str, float]
+    total: float
+    names: list[str]
+
+
+def _requests(key: tuple[Ref, str], pods: tuple[Pod, ...]) -> _Requests:
+    found = {pod.name: request for pod in pods if (request := request_of(pod, key[1])) > 0}
+    return _Requests(found, sum(found.values()), list(found))
 
 
 _requested = Derived(_requests)

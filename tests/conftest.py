@@ -1,6 +1,17 @@
-"""What all tests share: properties are about what holds, not about how long it took on a busy machine."""
+"""What all tests share: properties are about what holds, not about how long it took on a busy machine.
+
+`quick` is what a person waits for; .ci/run asks for `thorough` (make test HYPOTHESIS=thorough).
+"""
+
+import gc
 
 from hypothesis import settings
 
-settings.register_profile("elasticd", deadline=None)
-settings.load_profile("elasticd")
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=150)
+settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are collected and stay: looking for cycles among them again and again finds none."""
+    gc.freeze()

@@ -13,8 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from elasticd.cli import main
+
 PATIENCE = 50.0
 """Seconds to wait for a condition. Only a failing test waits that long."""
+
+EVERY = 0.03
+"""Seconds between looks at a condition: each may cost the daemon an answer."""
 
 SETTINGS = """
 state = "state"
@@ -66,7 +73,7 @@ def until(condition: Callable[[], Any], why: str = "") -> Any:
     end = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < end, why or "it did not come true"
-        time.sleep(0.01)
+        time.sleep(EVERY)
     return found
 
 
@@ -82,20 +89,34 @@ def run(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[
     )
 
 
+def called(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command that is called here, where no process of its own is needed."""
+    code = main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
 def command(*arguments: object) -> list[str]:
     """The command line of the installed `elasticd`."""
     return [str(Path(sys.executable).with_name("elasticd")), *map(str, arguments)]
 
 
 class Daemon:
-    """A running daemon. `log` is its stderr so far."""
+    """A running daemon."""
 
-    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", address: str = "", since: int = 0) -> None:
         self.folder, self.process = folder, process
+        self._since = since
+        self.address = address or self.logged(r"pages at (http://\S+)")[-1]
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text(encoding="utf-8")
+        """Its stderr so far."""
+        return (self.folder / "log").read_text(encoding="utf-8")[self._since :]
+
+    def from_now_on(self) -> "Daemon":
+        """The same, whose log begins here."""
+        return Daemon(self.folder, self.process, self.address, self._since + len(self.log))
 
     def logged(self, pattern: str, times: int = 1) -> list[str]:
         """Wait for so many matches in the log."""
@@ -105,10 +126,6 @@ class Daemon:
                 f"{pattern!r} is not in the log:\n{self.folder}",
             )
         )
-
-    @property
-    def address(self) -> str:
-        return self.logged(r"pages at (http://\S+)")[-1]
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.address + path, timeout=PATIENCE) as answer:
@@ -149,9 +166,7 @@ def daemon(folder: Path, **policies: str) -> Iterator[Daemon]:
             command("run", "--config", settings), stderr=log, stdout=subprocess.DEVNULL, cwd=folder
         )
     try:
-        started = Daemon(folder, process)
-        started.logged("pages at")
-        yield started
+        yield Daemon(folder, process)
     finally:
         process.kill()
         process.wait()

@@ -27,8 +27,14 @@ from elasticd_plugins.hpa import Hpa
 NAN, INF = math.nan, math.inf
 WEB = "shop/Deployment/web"
 LEAST, MOST = 2, 12
-BEGUN, ENDED = 600.0, 1200.0
-"""When a fault begins and when it is over, in seconds."""
+LOOK = 15.0
+"""Seconds between two looks."""
+BEGUN, ENDED = 420.0, 1020.0
+"""When a fault begins and when it is over, in seconds: by then the HPA has let go of what was not needed at first."""
+AGAIN = ENDED + 300 + 3 * LOOK
+"""When all must be well again: a stabilization window and three looks after the end of a fault."""
+OVER = AGAIN + 8 * LOOK
+"""When a run is over."""
 
 Fault = Callable[[Readings, float], Readings]
 """What a source says instead, at that time."""
@@ -241,7 +247,7 @@ def policy(*strategies: Strategy, **changes: Any) -> Policy:
         "strategies": strategies or (hpa(),),
         "workload": Target("shop", "web"),
         "mode": "act",
-        "interval": 15.0,
+        "interval": LOOK,
         "jitter": 0.0,
     }
     return Policy(**(fields | changes))
@@ -261,14 +267,14 @@ class Run:
 
 
 async def play(
-    world: Simulated, governing: Policy, *sources: Source, seconds: float = 2400.0, told: Told | None = None
+    world: Simulated, governing: Policy, *sources: Source, seconds: float = OVER, told: Told | None = None
 ) -> Run:
     """A policy on a simulated cluster in virtual time, as elasticd.testing.simulate runs it."""
     clock, journal, found = VirtualClock(), Journal(), told or Told()
     built = world.build(clock)
     async with AsyncExitStack() as stack:
         loop = Loop(built, journal, clock, [found, Troubles(journal)], idle=math.inf)
-        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)))
+        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
         loop.adopt([governing])
         await loop.tick(0.0)
         while clock.now() < seconds:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from cronsim import CronSim, CronSimError
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from elasticd.calendars import Hours, Instant, Spell, standing, steady
@@ -310,7 +310,6 @@ def test_hours_are_in_force(options: dict[str, Any], at: str, since: str | None,
     assert found.since == (-inf if since is None else moment(since))
 
 
-@settings(max_examples=100, deadline=None)
 @given(start=CRONS, end=CRONS, change=some.sampled_from(sorted(CHANGES)), minute=some.integers(-1440, 1440))
 def test_in_force_is_what_going_through_all_minutes_says(start: str, end: str, change: str, minute: int) -> None:
     """Each start opens, each end closes; where both are read at one time the end comes first."""
@@ -329,7 +328,6 @@ def test_in_force_is_what_going_through_all_minutes_says(start: str, end: str, c
     assert now < found.steady <= found.until
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     start=CRONS, minutes=some.integers(1, 3000), change=some.sampled_from(sorted(CHANGES)), at=some.integers(-999, 999)
 )
@@ -341,7 +339,6 @@ def test_so_it_is_with_a_duration(start: str, minutes: int, change: str, at: int
     assert Hours(start=start, duration=60.0 * minutes, zone=zone).span(now).inside is inside
 
 
-@settings(max_examples=100, deadline=None)
 @given(start=CRONS, end=CRONS, change=some.sampled_from(sorted(CHANGES)), part=some.floats(0, 1, exclude_max=True))
 def test_nothing_changes_before_it_is_said_to(start: str, end: str, change: str, part: float) -> None:
     zone, middle = CHANGES[change]

@@ -5,6 +5,8 @@ import os
 import pty
 import re
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from elasticd.cli import main
 from elasticd.journal import Journal
 from elasticd.model import Ref
 from tests import daemons
-from tests.daemons import PATIENCE, policy, write
+from tests.daemons import PATIENCE, called, policy, write
 from tests.test_journal import WEB, decision, outcome
 
 
@@ -33,14 +35,15 @@ def journal(folder: Path, *records: Any) -> Path:
     return folder
 
 
-def called(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main([str(argument) for argument in arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
 def words(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_what_only_an_api_server_or_a_fit_needs_is_not_imported_at_start() -> None:
+    heavy = {"kubernetes_asyncio", "pyarrow", "scipy"}
+    code = f"import sys; from elasticd import cli, plugins; plugins.discover(); print({heavy!r} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_explain_says_each_item_of_the_decision(capsys: pytest.CaptureFixture[str], state: Path) -> None:
@@ -150,18 +153,26 @@ def test_where_nobody_looks_rows_are_not_wrapped_and_have_no_colours(
 def terminal(*arguments: object, columns: int) -> str:
     """What a person sees in a terminal of that width."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
-    process = subprocess.Popen(daemons.command(*arguments), stdout=theirs, stdin=theirs, env=environment)
-    os.close(theirs)
-    seen = b""
+    with ThreadPoolExecutor() as pool, pytest.MonkeyPatch.context() as patch:
+        seen = pool.submit(everything, ours)  # meanwhile: a terminal takes only so much ahead
+        with os.fdopen(theirs, "w") as screen:
+            patch.setattr("sys.stdout", screen)
+            for name, value in (("COLUMNS", str(columns)), ("TERM", "xterm")):
+                patch.setenv(name, value)
+            assert main([str(argument) for argument in arguments]) == 0
+        return seen.result(PATIENCE).decode()
+
+
+def everything(source: int) -> bytes:
+    """What can be read of it until its other end is closed."""
+    read = b""
     try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # the other end is closed
+        while chunk := os.read(source, 65536):
+            read += chunk
+    except OSError:  # as a terminal says it
         pass
-    os.close(ours)
-    assert process.wait(PATIENCE) == 0
-    return seen.decode()
+    os.close(source)
+    return read
 
 
 @pytest.mark.parametrize("command", ["status", "explain shop/Deployment/web"])
@@ -176,15 +187,16 @@ def test_on_a_terminal_of_80_columns_lines_are_no_longer_and_coloured(state: Pat
 @pytest.mark.parametrize(
     "command", [["plugins"], ["plugins", "--json"], ["status"], ["explain", "shop/Deployment/web"]]
 )
-def test_a_reader_that_has_seen_enough_is_no_error(state: Path, command: list[str]) -> None:
-    more = [] if command[0] == "plugins" else ["--state", state]
+def test_a_reader_that_has_seen_enough_is_no_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: Path, command: list[str]
+) -> None:
+    more = [] if command[0] == "plugins" else ["--state", str(state)]
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        daemons.command(*command, *more), stdout=writing, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
-    )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (0, b"")
+    with os.fdopen(writing, "w") as output, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", output)
+        assert main([*command, *more]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_so_is_one_of_a_running_daemon(tmp_path: Path) -> None:

@@ -648,7 +648,7 @@ def decodes_or_is_one_line(path: Path, table: dict[str, Any], load: Any) -> None
     assert "must be TOML" not in told
 
 
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @FUZZ

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from cronsim import CronSim
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.cron import Times
@@ -254,7 +254,6 @@ FIELDS = some.tuples(
 CRONS = FIELDS.map(" ".join)
 
 
-@settings(max_examples=120, deadline=None)
 @given(cron=CRONS, change=some.sampled_from(sorted(CHANGES)), minute=some.integers(-1440, 1440))
 def test_the_latest_and_the_next_are_those_of_a_search_minute_by_minute(cron: str, change: str, minute: int) -> None:
     zone, middle = CHANGES[change]

@@ -20,10 +20,18 @@ from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.plugins import Registry
 from tests import daemons
-from tests.daemons import daemon, policy, run, until, write
+from tests.daemons import Daemon, called, daemon, policy, run, until, write
 from tests.test_journal import decision, outcome
 
 WEB = Ref("shop", "Deployment", "web")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One for all tests that only ask it."""
+    with daemon(tmp_path_factory.mktemp("running")) as started:
+        started.replicas(4)
+        yield started
 
 
 def test_it_scales_shows_its_pages_and_ends_cleanly(tmp_path: Path) -> None:
@@ -67,11 +75,11 @@ def test_a_signal_ends_it_soon_even_with_a_client_that_stays(tmp_path: Path, num
     ids=["a bound", "no TOML", "three files"],
 )
 def test_wrong_policies_are_told_in_a_line_for_each_mistake(
-    tmp_path: Path, policies: dict[str, str], lines: list[str]
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, policies: dict[str, str], lines: list[str]
 ) -> None:
-    done = run("run", "--config", write(tmp_path, **policies))
-    told = done.stderr.splitlines()
-    assert (done.returncode, len(told), done.stdout) == (78, len(lines), "")
+    code, out, err = called(capsys, "run", "--config", write(tmp_path, **policies))
+    told = err.splitlines()
+    assert (code, len(told), out) == (78, len(lines), "")
     for line, pattern in zip(told, lines, strict=True):
         assert re.fullmatch(rf".*/policies/{pattern}", line), line
 
@@ -89,13 +97,15 @@ def test_wrong_policies_are_told_in_a_line_for_each_mistake(
     ],
     ids=["a number", "a key", "no folder", "no file"],
 )
-def test_wrong_settings_are_told_in_one_line(tmp_path: Path, settings: str | None, line: str) -> None:
+def test_wrong_settings_are_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, settings: str | None, line: str
+) -> None:
     path = tmp_path / "elasticd.toml"
     if settings is not None:
         path.write_text(settings)
-    done = run("run", "--config", path)
-    assert done.returncode == 78
-    assert re.fullmatch(line, done.stderr.strip()), done.stderr
+    code, _, err = called(capsys, "run", "--config", path)
+    assert code == 78
+    assert re.fullmatch(line, err.strip()), err
 
 
 def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
@@ -128,14 +138,16 @@ def past(folder: Path) -> Past:
     return journal.past("web", WEB, time.time(), 4)
 
 
-def test_a_killed_daemon_is_explained_and_its_successor_goes_on(tmp_path: Path) -> None:
+def test_a_killed_daemon_is_explained_and_its_successor_goes_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     with daemon(tmp_path) as running:
         running.replicas(4)
         until(lambda: past(tmp_path).changes)
         assert running.stop(signal.SIGKILL) == -signal.SIGKILL
-    explained = run("explain", "shop/Deployment/web", "--config", tmp_path / "elasticd.toml")
-    assert (explained.returncode, explained.stderr) == (0, "")
-    assert "keep 4 replicas" in explained.stdout
+    code, out, err = called(capsys, "explain", "shop/Deployment/web", "--config", tmp_path / "elasticd.toml")
+    assert (code, err) == (0, "")
+    assert "keep 4 replicas" in out
     before = past(tmp_path)
     with daemon(tmp_path) as again:
         until(lambda: again.decision()["at"] > before.until)
@@ -146,15 +158,12 @@ def test_a_killed_daemon_is_explained_and_its_successor_goes_on(tmp_path: Path) 
     assert after.until > before.until
 
 
-def test_a_stopped_process_that_goes_on_is_healthy_and_decides_once_for_all_it_missed(tmp_path: Path) -> None:
-    with daemon(tmp_path) as running:
-        running.replicas(4)
-        running.process.send_signal(signal.SIGSTOP)
-        running.process.send_signal(signal.SIGCONT)
-        at = running.decision()["at"]
-        until(lambda: running.decision()["at"] > at)
-        assert running.get("/healthz") == "ok\n"
-        assert running.stop() == 0
+def test_a_stopped_process_that_goes_on_is_healthy_and_decides_once_for_all_it_missed(running: Daemon) -> None:
+    running.process.send_signal(signal.SIGSTOP)
+    running.process.send_signal(signal.SIGCONT)
+    at = running.decision()["at"]
+    until(lambda: running.decision()["at"] > at)
+    assert running.get("/healthz") == "ok\n"
 
 
 @pytest.fixture
@@ -255,40 +264,39 @@ def test_systemd_is_told_when_it_is_ready_reloads_and_stops(tmp_path: Path, monk
             until(lambda: manager.recv(4096) == b"STOPPING=1")
 
 
-def test_the_status_page_is_the_journal_s_records(tmp_path: Path) -> None:
-    with daemon(tmp_path) as running:
-        running.replicas(4)
-        status = json.loads(running.get("/status"))
-        assert status["leading"] is True
-        assert [one["type"] for one in status["decisions"]] == ["decision"]
+def test_the_status_page_is_the_journal_s_records(running: Daemon) -> None:
+    status = json.loads(running.get("/status"))
+    assert status["leading"] is True
+    assert [one["type"] for one in status["decisions"]] == ["decision"]
 
 
-def test_sources_and_query_ask_the_running_daemon(tmp_path: Path) -> None:
-    with daemon(tmp_path) as running:
-        running.replicas(4)
-        settings = tmp_path / "elasticd.toml"
-        port = running.address.rpartition(":")[2]
-        settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
-        (report,) = json.loads(run("sources", "--config", settings, "--json").stdout)
-        assert (report["name"], report["health"], report["failures"]) == ("resource-metrics", "ok", 0)
-        assert report["age"] < 60
-        assert "resource-metrics" in run("sources", "--config", settings).stdout
-        shown = run("query", "queue", "shop/Deployment/web", "--config", settings)
-        assert (shown.returncode, shown.stdout.splitlines()[0]) == (
-            0,
-            "queue for policy web: fresh from resource-metrics",
-        )
-        ((policy_name, series),) = json.loads(
-            run("query", "queue", "shop/Deployment/web", "--config", settings, "--json").stdout
-        )
-        assert (policy_name, [sample[0] for sample in series["samples"]]) == ("web", [40.0])
-        nobody = run("query", "queue", "shop/Deployment/wbe", "--config", settings)
-        assert (nobody.returncode, nobody.stderr) == (
-            69,
-            'no policy is about shop/Deployment/wbe, did you mean "shop/Deployment/web"?\n',
-        )
-    gone = run("sources", "--config", settings)
-    assert (gone.returncode, gone.stderr) == (
-        69,
-        f"http://127.0.0.1:{port}: must be a running elasticd, is not: Connection refused\n",
-    )
+def pointing(folder: Path, port: str) -> Path:
+    """Settings by which a command finds the daemon."""
+    settings = write(folder, web=policy())
+    settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
+    return settings
+
+
+def test_sources_and_query_ask_the_running_daemon(
+    capsys: pytest.CaptureFixture[str], running: Daemon, tmp_path: Path
+) -> None:
+    settings = pointing(tmp_path, running.address.rpartition(":")[2])
+    (report,) = json.loads(called(capsys, "sources", "--config", settings, "--json")[1])
+    assert (report["name"], report["health"], report["failures"]) == ("resource-metrics", "ok", 0)
+    assert report["age"] < 60
+    assert "resource-metrics" in called(capsys, "sources", "--config", settings)[1]
+    query = ["query", "queue", "--config", settings]
+    code, out, _ = called(capsys, *query, "shop/Deployment/web")
+    assert (code, out.splitlines()[0]) == (0, "queue for policy web: fresh from resource-metrics")
+    ((policy_name, series),) = json.loads(called(capsys, *query, "shop/Deployment/web", "--json")[1])
+    assert (policy_name, [sample[0] for sample in series["samples"]]) == ("web", [40.0])
+    told = 'no policy is about shop/Deployment/wbe, did you mean "shop/Deployment/web"?\n'
+    assert called(capsys, *query, "shop/Deployment/wbe") == (69, "", told)
+
+
+def test_where_no_daemon_runs_that_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        told = f"http://127.0.0.1:{port}: must be a running elasticd, is not: Connection refused\n"
+        assert called(capsys, "sources", "--config", pointing(tmp_path, str(port))) == (69, "", told)

@@ -15,8 +15,9 @@ from elasticd.forecasting import fit
 from elasticd.forecasting.request import Reply
 from elasticd.journal import Journal
 from elasticd.records import Decision, Outcome
+from tests.daemons import called
 from tests.demos import START, at_48, play
-from tests.test_cli import called, terminal
+from tests.test_cli import terminal
 
 CATALOG = "shop/Deployment/catalog"
 ROOT = Path(__file__).parent.parent

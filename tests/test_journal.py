@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -79,6 +79,51 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert list(read_back(tmp_path)) == records[::-1]
 
 
+_AS_USUAL = {
+    "limits": b'{"reason":"R","message":"","lowest":null,"highest":null,"condition":"ScalingLimited","name":"",'
+    b'"of_wish":false,"bound":false,"standstill":false,"takes_back":false,"gives_way":false}',
+    "recommendations": b'{"replicas":3,"reason":"R","message":"","measures":[],"strategy":"","expires":null,'
+    b'"priority":0,"abstains":false}',
+    "series": b'{"name":"cpu","source":"meter","quality":"empty","samples":[],"message":"","measured":0.0,'
+    b'"covered":true,"may_raise":false,"forecast":null}',
+}
+"""As earlier versions wrote them."""
+
+
+@pytest.mark.parametrize(
+    ("table", "record", "written"),
+    [
+        pytest.param("limits", Limit("R"), b'{"reason":"R"}', id="limit"),
+        pytest.param("recommendations", Recommendation(3, "R"), b'{"replicas":3,"reason":"R"}', id="recommendation"),
+        pytest.param(
+            "series",
+            Series("cpu", "meter", Quality.EMPTY),
+            b'{"name":"cpu","source":"meter","quality":"empty"}',
+            id="series",
+        ),
+    ],
+)
+def test_what_is_as_usual_is_not_written_and_read_all_the_same(
+    tmp_path: Path, table: str, record: Any, written: bytes
+) -> None:
+    changes: dict[str, Any] = {table: (record,)}
+    made = decision(1.0, **changes)
+    journal = Journal(tmp_path)
+    journal.append(made)
+    journal.close()
+    path = next(tmp_path.glob("*.jsonl"))
+    line = path.read_bytes()
+    assert written in line
+    path.write_bytes(line + line.replace(written, _AS_USUAL[table]))
+    assert list(read(tmp_path)) == [made, made]
+
+
+@pytest.mark.parametrize("key", ["failures", "marks", "removals", "recommendations", "limits", "series", "conditions"])
+def test_the_tables_of_a_decision_are_there_where_they_are_empty(key: str) -> None:
+    empty = Decision("id", 1.0, "shop", WEB, "act", 2, 2, "keep", "R", "")
+    assert msgspec.json.decode(msgspec.json.encode(empty))[key] == []
+
+
 def test_the_last_decision_is_at_hand(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     fill(journal, 3)
@@ -90,7 +135,6 @@ def test_the_last_decision_is_at_hand(tmp_path: Path) -> None:
     journal.close()
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 400), st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=30))
 def test_the_past_after_a_restart_is_the_past_before(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int | None, bool]]

@@ -71,7 +71,8 @@ class Blocks(Strategy, tag="blocks", frozen=True):
         elif self.how == "deeper":
             self.deeper()
         else:
-            while not GATE.wait(BLOCKED.setdefault(threading.current_thread(), 0.001)):  # loops
+            pause = BLOCKED.setdefault(threading.current_thread(), 0.001)  # once: the next test begins with none
+            while not GATE.wait(pause):  # loops
                 continue
         return Recommendation(1, "Late")
 
@@ -116,6 +117,25 @@ async def test_a_plugin_that_blocks_is_named_with_the_file_and_line_it_is_at(
 ) -> None:
     found = await judge([case("a", Blocks(how=how))])
     assert found == [f"stuck in test_judge.py:{line(how)} {function}"]
+
+
+class Slow(float):
+    """A number of seconds that does not come back from being looked at."""
+
+    def __ge__(self, other: float) -> bool:
+        return GATE.wait(BLOCKED.setdefault(threading.current_thread(), 3600))  # looked at
+
+
+class Answers(Strategy, tag="answers", frozen=True):
+    @hookimpl
+    def poll_interval(self) -> float:
+        return Slow(5.0)
+
+
+async def test_an_answer_that_blocks_when_it_is_looked_at_is_found_where_it_does(judge: ThreadJudge) -> None:
+    found = await judge([case("a", Answers())])
+    at = Slow.__ge__.__code__.co_firstlineno + 1
+    assert found == [f"stuck in test_judge.py:{at} __ge__"]
 
 
 async def test_the_others_are_decided_before_and_behind_it(judge: ThreadJudge) -> None:

@@ -90,6 +90,14 @@ def line(x: Any) -> dict[str, Any]:
         ),
         pytest.param({"labels": {"a": [1]}}, "labels.a: must be a whole number, is [1]", id="an-array-in-a-table"),
         pytest.param({"labels": []}, "labels: must be a table, is []", id="an-array-for-a-table"),
+        pytest.param({"labels": {"a": None}}, "labels: must be a whole number, is {'a': None}", id="not-of-toml"),
+        pytest.param({"deep": {"a": {}, "b": 5}}, "deep.b: must be a table, is 5", id="a-number-for-a-table"),
+        pytest.param({"deep": {"a": {"b": 5}}}, "deep.a.b: must be an array, is 5", id="in-a-table-of-tables"),
+        pytest.param(
+            {"deep": {"a": {}, "b": {"c": [0], "d": [1, "x"]}}},
+            'deep.b.d[1]: must be a whole number, is "x"',
+            id="in-an-array-in-a-table-of-tables",
+        ),
         pytest.param(
             {"mode": "fats"}, 'mode: must be one of fast, slow, is "fats", did you mean "fast"?', id="a-choice"
         ),

@@ -5,7 +5,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.api import Bounds, Policy
@@ -15,6 +15,7 @@ from elasticd.records import Decision
 from tests.faults import (
     ABSURD,
     CPU,
+    LOOK,
     MEAGRE,
     MOSTLY,
     NONSENSE,
@@ -31,9 +32,6 @@ from tests.faults import (
     policy,
     times,
 )
-
-LOOK = 15.0
-"""Seconds between two looks; each finds the next step of the script."""
 
 SERIES = ("cpu", "orders")
 FAULTS: dict[str, Fault] = {**UNKNOWN, **PARTLY, **MOSTLY, **NONSENSE, **ABSURD, **MEAGRE}
@@ -128,7 +126,7 @@ def plays(draw: some.DrawFn) -> tuple[Policy, int]:
 
 
 def perform(governing: Policy, replicas: int, steps: list[Step]) -> list[Decision]:
-    """What was decided at each step; the bounds are checked at every decision."""
+    """What was decided at each step, which is what one look finds; the bounds are checked at every decision."""
 
     def source(series: str) -> Pushed:
         return Pushed(
@@ -145,7 +143,6 @@ def step_of(decision: Decision, steps: list[Step]) -> Step:
     return steps[min(int(decision.at // LOOK), len(steps) - 1)]
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=plays(), steps=STEPS)
 def test_whatever_is_wrong_with_the_numbers_nothing_shrinks_from_it_and_no_count_leaves_its_bounds(
     case: tuple[Policy, int], steps: list[Step]
@@ -166,13 +163,11 @@ def test_whatever_is_wrong_with_the_numbers_nothing_shrinks_from_it_and_no_count
             assert decision.failures == (), (wrong, decision)
 
 
-@settings(max_examples=25, deadline=None)
 @given(case=plays(), steps=STEPS)
 def test_the_same_faults_give_the_same_decisions(case: tuple[Policy, int], steps: list[Step]) -> None:
     assert perform(*case, steps) == perform(*case, steps)
 
 
-@settings(max_examples=50, deadline=None)
 @given(case=plays(), steps=STEPS, wrong=some.sampled_from(sorted(UNKNOWN)))
 def test_once_all_is_unknown_for_good_the_count_changes_no_more_but_for_a_floor_or_fallback(
     case: tuple[Policy, int], steps: list[Step], wrong: str

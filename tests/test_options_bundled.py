@@ -87,11 +87,6 @@ class Case(NamedTuple):
         steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.where]
         return f"{'limit' if is_limit(self.type) else 'strategy'}[0]{''.join(steps)}"
 
-    @property
-    def name(self) -> str:
-        """For reports."""
-        return f"{self.type}{self.key.partition(']')[2]} = {json.dumps(self.value)}"
-
 
 def is_limit(name: str) -> bool:
     hooks = implemented(REGISTRY.strategies[name].type)
@@ -235,15 +230,22 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("number", "case"), [pytest.param(number, case, id=case.name) for number, case in enumerate(CASES)]
-)
+def by_option() -> dict[str, list[int]]:
+    """The numbers of the mistakes that are made in each option."""
+    found: dict[str, list[int]] = {}
+    for number, case in enumerate(CASES):
+        found.setdefault(f"{case.type}{case.key.partition(']')[2]}", []).append(number)
+    return found
+
+
+@pytest.mark.parametrize("numbers", [pytest.param(numbers, id=option) for option, numbers in by_option().items()])
 def test_nonsense_is_refused_in_one_line_that_says_where_what_must_hold_and_what_is(
-    number: int, case: Case, told: dict[int, list[str]]
+    numbers: list[int], told: dict[int, list[str]]
 ) -> None:
-    (line,) = told[number]
-    assert line.startswith(f"{case.key}: {case.problem}"), line
-    assert f", is {json.dumps(case.value)}" in line, line
+    for case, lines in ((CASES[number], told[number]) for number in numbers):
+        (line,) = lines
+        assert line.startswith(f"{case.key}: {case.problem}"), line
+        assert f", is {json.dumps(case.value)}" in line, line
 
 
 @pytest.mark.parametrize(
@@ -264,21 +266,20 @@ FREE = {"priority", "guards[].above"}
 """Numbers that may have any sign and size."""
 
 ALL = [
-    pytest.param(option, id=f"{name} {option.name}")
+    pytest.param(options(installed.type), id=name)
     for name, installed in (*REGISTRY.strategies.items(), *REGISTRY.sources.items())
-    for option in options(installed.type)
 ]
 
 
-@pytest.mark.parametrize("option", ALL)
-def test_every_option_is_described(option: Option) -> None:
-    assert option.description
+@pytest.mark.parametrize("of", ALL)
+def test_every_option_is_described(of: list[Option]) -> None:
+    assert [option.name for option in of if not option.description] == []
 
 
-@pytest.mark.parametrize("option", ALL)
-def test_every_number_has_a_bound(option: Option) -> None:
-    if option.kind.split(" ")[0] in ("integer", "number") and option.name not in FREE:
-        assert {">", ">=", "<", "<="} & set(option.kind.split())
+@pytest.mark.parametrize("of", ALL)
+def test_every_number_has_a_bound(of: list[Option]) -> None:
+    numbers = [one for one in of if one.kind.split(" ")[0] in ("integer", "number") and one.name not in FREE]
+    assert [one.name for one in numbers if not {">", ">=", "<", "<="} & set(one.kind.split())] == []
 
 
 def test_every_option_that_can_be_set_is_tried() -> None:

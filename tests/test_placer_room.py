@@ -161,6 +161,22 @@ async def test_f32_nor_by_another_pod_while_the_first_is_still_being_evicted() -
         assert it.board.tried(Evict) == [(NOW + 1, "x"), (NOW + 1, "y")]
 
 
+async def test_a_daemon_that_stops_while_it_evicts_writes_nothing_more() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        act = it.board.act
+
+        async def never(action: Action) -> Answer:
+            if isinstance(action, Evict):
+                await asyncio.Event().wait()
+            return await act(action)
+
+        it.board.act = never  # type: ignore[method-assign]
+        await it.tick()
+        await it.placer.drain(0)
+        assert it.done() == ["note a on urgent"]
+        assert [(one.action, one.reason) for one in it.outcomes] == [("nominate", ""), ("evict", "Stopped")]
+
+
 async def test_f34_nobody_more_is_evicted_once_the_pod_is_gone() -> None:
     there = [old(name, 0.25) for name in "wxyz"]
     async with bench(ONE, [*there, urgent()]) as it:

@@ -29,10 +29,26 @@ def refusals(running: Daemon) -> float:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """One for all bad reloads: each must leave it as it was."""
+    """One for all reloads that need no start or end of their own."""
     with daemon(tmp_path_factory.mktemp("shared"), web=policy(3)) as running:
         running.replicas(3)
         yield running
+        assert running.stop() == 0
+        assert "Traceback" not in running.log
+
+
+@pytest.fixture
+def running(shared: Daemon) -> Daemon:
+    """It, with three replicas and the policy that wants them, whatever a test before has left. Its `log` is what it
+    says from here on."""
+    said = len(shared.log)
+    for path in (shared.folder / "policies").iterdir():
+        path.unlink()
+    put(shared, policy(3))
+    hang_up(shared)
+    until(lambda: "INFO 1 policy in force\n" in shared.log[said:])
+    shared.replicas(3)
+    return shared.from_now_on()
 
 
 @pytest.mark.parametrize(
@@ -58,85 +74,85 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         "deep nesting",
     ],
 )
-def test_a_bad_reload_keeps_what_runs_and_says_the_line(shared: Daemon, text: str | bytes, line: str) -> None:
-    said, refused = len(shared.log), refusals(shared)
-    put(shared, text)
-    hang_up(shared)
-    until(lambda: re.search(f"^(?:{line})$", shared.log[said:], re.MULTILINE), line)
-    until(lambda: refusals(shared) > refused)
-    assert "ERROR the policies in force are kept as they were" in shared.log[said:]
-    assert "Traceback" not in shared.log
-    at = shared.decision()["at"]
-    until(lambda: shared.decision()["at"] > at)
-    assert shared.decision()["replicas"] == 3
+def test_a_bad_reload_keeps_what_runs_and_says_the_line(running: Daemon, text: str | bytes, line: str) -> None:
+    refused = refusals(running)
+    put(running, text)
+    hang_up(running)
+    running.logged(f"(?m)^(?:{line})$")
+    running.logged("ERROR the policies in force are kept as they were")
+    until(lambda: refusals(running) > refused)
+    assert "Traceback" not in running.log
+    at = running.decision()["at"]
+    until(lambda: running.decision()["at"] > at)
+    assert running.decision()["replicas"] == 3
 
 
-def test_after_a_bad_reload_a_good_one_is_adopted(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy(3)) as running:
-        put(running, "bad")
-        hang_up(running)
-        running.logged("ERROR the policies in force are kept as they were")
-        put(running, policy(4))
-        hang_up(running)
-        running.replicas(4)
-        assert running.stop() == 0
+def test_after_a_bad_reload_a_good_one_is_adopted(running: Daemon) -> None:
+    put(running, "bad")
+    hang_up(running)
+    running.logged("ERROR the policies in force are kept as they were")
+    put(running, policy(4))
+    hang_up(running)
+    running.replicas(4)
 
 
-def test_a_good_reload_is_adopted(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy(3)) as running:
-        running.replicas(3)
-        put(running, policy(4))
-        hang_up(running)
-        running.replicas(4)
-        running.logged("INFO 1 policy in force\n")
-        assert "elasticd_policies 1.0" in running.get("/metrics")
+def test_a_good_reload_is_adopted(running: Daemon) -> None:
+    put(running, policy(4))
+    hang_up(running)
+    running.replicas(4)
+    running.logged("INFO 1 policy in force\n")
+    assert "elasticd_policies 1.0" in running.get("/metrics")
 
 
-def test_one_bad_file_keeps_the_others_from_being_adopted(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy(3)) as running:
-        running.replicas(3)
-        put(running, policy(4))
-        put(running, "bad", name="other")
-        hang_up(running)
-        running.logged("ERROR the policies in force are kept as they were")
-        at = running.decision()["at"]
-        until(lambda: running.decision()["at"] > at)
-        assert running.decision()["current"] == 3
+def test_one_bad_file_keeps_the_others_from_being_adopted(running: Daemon) -> None:
+    put(running, policy(4))
+    put(running, "bad", name="other")
+    hang_up(running)
+    running.logged("ERROR the policies in force are kept as they were")
+    at = running.decision()["at"]
+    until(lambda: running.decision()["at"] > at)
+    assert running.decision()["current"] == 3
 
 
-def test_a_policy_that_is_removed_leaves_the_replicas_alone_and_its_series_vanish(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy(3)) as running:
-        running.replicas(3)
-        (tmp_path / "policies" / "web.toml").unlink()
-        hang_up(running)
-        running.logged("WARNING 0 policies in force")
-        until(lambda: 'name="web"' not in running.get("/metrics"))
-        put(running, policy(3).replace('"act"', '"observe"'))
-        hang_up(running)
-        running.replicas(3)
+def test_a_policy_that_is_removed_leaves_the_replicas_alone_and_its_series_vanish(running: Daemon) -> None:
+    (running.folder / "policies" / "web.toml").unlink()
+    hang_up(running)
+    running.logged("WARNING 0 policies in force")
+    until(lambda: 'name="web"' not in running.get("/metrics"))
+    put(running, policy(3).replace('"act"', '"observe"'))
+    hang_up(running)
+    running.replicas(3)
 
 
-def test_the_folder_itself_may_vanish_and_come_back(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy(3)) as running:
-        running.replicas(3)
-        (tmp_path / "policies").rename(tmp_path / "away")
-        hang_up(running)
-        running.logged(r"ERROR .*policies: must be a readable folder, is not: No such file or directory")
-        (tmp_path / "away").rename(tmp_path / "policies")
-        put(running, policy(4))
-        hang_up(running)
-        running.replicas(4)
+def test_the_folder_itself_may_vanish_and_come_back(running: Daemon) -> None:
+    (running.folder / "policies").rename(running.folder / "away")
+    hang_up(running)
+    running.logged(r"ERROR .*policies: must be a readable folder, is not: No such file or directory")
+    (running.folder / "away").rename(running.folder / "policies")
+    put(running, policy(4))
+    hang_up(running)
+    running.replicas(4)
 
 
 def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy(3)) as running:
-        running.replicas(3)
-        put(running, policy(4))
-        running.replicas(4)
-        assert len(running.logged("INFO 1 policy in force\n")) == 1
+    with daemon(tmp_path, web=policy(3)) as alone:
+        alone.replicas(3)
+        put(alone, policy(4))
+        alone.replicas(4)
+        assert len(alone.logged("INFO 1 policy in force\n")) == 1
+        assert alone.stop() == 0
 
 
-def test_so_is_a_config_map_that_swaps_its_links(tmp_path: Path) -> None:
+def test_a_changed_elasticd_toml_is_not_applied_and_that_is_told(running: Daemon) -> None:
+    path = running.folder / "elasticd.toml"
+    before = path.read_text()
+    path.write_text("dry_run = true\n" + before)
+    hang_up(running)
+    running.logged(r"WARNING .*elasticd\.toml has changed: restart to apply it")
+    path.write_text(before)
+
+
+def test_a_config_map_that_swaps_its_links_is_noticed_without_a_signal(tmp_path: Path) -> None:
     settings, policies = write(tmp_path, web=policy(3)), tmp_path / "policies"
     (policies / "web.toml").unlink()
 
@@ -164,11 +180,3 @@ def test_a_burst_of_signals_is_survived(tmp_path: Path) -> None:
         running.replicas(3)
         assert running.stop() == 0
         assert "Traceback" not in running.log
-
-
-def test_a_changed_elasticd_toml_is_not_applied_and_that_is_told(tmp_path: Path) -> None:
-    with daemon(tmp_path, web=policy()) as running:
-        path = running.folder / "elasticd.toml"
-        path.write_text("dry_run = true\n" + path.read_text())
-        hang_up(running)
-        running.logged(r"WARNING .*elasticd\.toml has changed: restart to apply it")

@@ -7,9 +7,13 @@ period. Periods are in samples.
 import math
 
 import numpy as np
-from scipy import linalg, signal
+from numpy.typing import NDArray
+from scipy import linalg
 
 from elasticd.forecasting.arrays import TINY, Floats, standardised
+
+Places = NDArray[np.intp]
+"""Which samples, by number."""
 
 TOLERANCE = 0.05
 """How far, as a fraction, a found period may be from one that was expected."""
@@ -57,14 +61,41 @@ def acf_period(values: Floats, prior: int | None = None, threshold: float = 0.5)
     flat, _, _ = standardised(values)
     flat = np.clip(flat, *np.percentile(flat, [1, 99]))
     correlation = autocorrelation(flat - trend_of(flat))
-    apart = None if prior is None else max(1.0, prior * 2 / 3)
-    peaks, _ = signal.find_peaks(correlation, height=threshold, prominence=threshold / 2, distance=apart)
+    peaks = peaks_of(correlation, threshold, threshold / 2, 1.0 if prior is None else max(1.0, prior * 2 / 3))
     if len(peaks) < 3:
         return None
     found = round(float(np.median(np.diff(np.r_[0, peaks]))))
     if prior is None:
         return found
     return prior if abs(found - prior) <= TOLERANCE * prior else None
+
+
+def peaks_of(values: Floats, height: float, prominence: float, apart: float) -> Places:
+    """Where the maxima are, of flat ones the middle, that are so high, stand out by so much from the lower land up to
+    the next higher one, and are so many samples apart, the higher one of two staying.
+
+    As scipy.signal.find_peaks has it, the import of which takes as long as all else that a fit needs.
+    """
+    ends = np.r_[np.flatnonzero(np.diff(values)), len(values) - 1]
+    starts = np.r_[0, ends[:-1] + 1]
+    level = values[starts]
+    tops = 1 + np.flatnonzero((level[1:-1] > level[:-2]) & (level[1:-1] > level[2:]))
+    found = (starts[tops] + ends[tops]) // 2
+    found = found[values[found] >= height]
+    kept = np.ones(len(found), bool)
+    for index in np.argsort(values[found])[::-1]:
+        if kept[index]:
+            kept[np.abs(found - found[index]) < math.ceil(apart)] = False
+            kept[index] = True
+    return np.array([peak for peak in found[kept] if _stands_out(values, peak) >= prominence], np.intp)
+
+
+def _stands_out(values: Floats, peak: int) -> float:
+    """By how much a peak is higher than the lowest before the next higher value, on the side where that is less."""
+    sides = (values[: peak + 1][::-1], values[peak:])
+    higher = [np.flatnonzero(side > values[peak]) for side in sides]
+    lowest = [side[: past[0] if len(past) else None].min() for side, past in zip(sides, higher, strict=True)]
+    return float(values[peak] - max(lowest))
 
 
 def crane_period(values: Floats, day: int, week: int, hour: int) -> int | None:

@@ -3,6 +3,7 @@
 They use the API like any plugin. Knows which options each has; the arithmetic of these three is in windows.py.
 """
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from elasticd.api import (
@@ -62,9 +63,15 @@ class RateLimit(Seriesless, tag="rate", frozen=True):
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
         """How far the rates let the count go from here, both ways."""
-        up = Rates(self.up, self.select) if self.up else None
-        down = Rates(self.down, self.select) if self.down else None
-        return restrain(wish, observation, past, up, down)
+        return restrain(wish, observation, past, *self._rates)
+
+    @cached_property
+    def _rates(self) -> tuple[Rates | None, Rates | None]:
+        """Up and down."""
+        return (
+            Rates(self.up, self.select) if self.up else None,
+            Rates(self.down, self.select) if self.down else None,
+        )
 
 
 class Cooldown(Seriesless, tag="cooldown", frozen=True):

@@ -4,7 +4,7 @@ Knows requests, and what nodes have left; knows nothing of taints, affinity or v
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import floor, inf
 from typing import Annotated, ClassVar
 
@@ -53,8 +53,12 @@ class Capacity(Seriesless, tag="capacity", frozen=True):
         if not rooms or pods.requests is None:
             missing = "no pod tells what one requests" if rooms else "no nodes are known"
             return Limit("CapacityUnknown", f"{missing}, so that it does not limit")
-        fit = _fit((pods.requests, tuple(sorted(self.nodes.items()))), rooms)
+        fit = _fit((pods.requests, self._labels), rooms)
         return _room_for(fit, pods.words, max(0, workload.replicas - pods.placed), workload.replicas)
+
+    @cached_property
+    def _labels(self) -> Labels:
+        return tuple(sorted(self.nodes.items()))
 
 
 @lru_cache(maxsize=4096)

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from elasticd.asking import Asks, Heard
+from elasticd.asking import Answers, Asks
 from elasticd.columns import Columns
-from elasticd.model import Failure
 from elasticd.moves import Move, PoolPast
 from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Victims
 from elasticd.policy import PoolPolicy
-from elasticd.words import one_line, shown
 
 
 class PoolCase(Struct, frozen=True, eq=False):
@@ -29,21 +27,16 @@ class PoolCase(Struct, frozen=True, eq=False):
     off: frozenset[str] = frozenset()
     past: PoolPast = PoolPast()
 
-    def ask(self, hook: str, **more: Any) -> Heard:
-        """The answers of one hook; nonsense becomes a failure."""
+    def ask(self, hook: str, **more: Any) -> Answers:
+        """The answers of one hook that make sense; nonsense is a failure."""
         seen = {"nodes": self.columns, "observation": self.observation, "past": self.past}
-        arguments = {"policy": self.policy, **seen, **more}
-        said, read, size = self.hooks.ask(hook, arguments, self.off), _READ[hook], len(self.columns.names)
-        good: list[tuple[str, Any]] = []
-        bad: list[Failure] = list(said.failures)
-        for name, value in said.values:
-            try:
-                read(value, size)
-            except Exception as error:  # whatever a stranger's object does when it is looked at
-                bad.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-            else:
-                good.append((name, value))
-        return Heard(tuple(good), tuple(bad))
+        check, size = _READ[hook], len(self.columns.names)
+
+        def read(value: Any, _: str) -> Any:
+            check(value, size)
+            return value
+
+        return self.hooks.ask(hook, {"policy": self.policy, **seen, **more}, self.off, read)
 
 
 def _mask(value: Any, size: int) -> None:

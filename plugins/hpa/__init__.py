@@ -4,6 +4,7 @@ Knows how the metrics' proposals become one recommendation and which limits go w
 metric is in proposals.py, that of restraint in normalize.py.
 """
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from elasticd.api import (
@@ -12,15 +13,17 @@ from elasticd.api import (
     Meta,
     Observation,
     Past,
+    Rates,
     Recommendation,
     Seconds,
     Strategy,
     Workload,
     hookimpl,
+    restrain,
 )
 
-from .grouping import MetricError, Startup
-from .normalize import back_off, limit_behavior, limit_legacy, stabilize_behavior, stabilize_legacy
+from .grouping import MetricError
+from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy
 from .options import Behavior, Metric, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose
 
@@ -76,7 +79,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         best, highest = 0, None
         measures: list[Measure] = []
         failed: list[Measure] = []
-        terms = self._terms(observation.at)
+        terms = self._terms
         for metric in self.metrics:
             try:
                 proposal = propose(metric, observation, terms)
@@ -108,14 +111,16 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             reason = "no metric asks for a change"
         return Recommendation(best, reason, message, tuple(measures))
 
-    def _terms(self, now: float) -> Terms:
+    @cached_property
+    def _terms(self) -> Terms:
         up = down = None
         if self.behavior is not None:
             up, down = self.behavior.scale_up.tolerance, self.behavior.scale_down.tolerance
         return Terms(
             self.tolerance if up is None else up,
             self.tolerance if down is None else down,
-            Startup(now, self.cpu_initialization_period, self.initial_readiness_delay),
+            self.cpu_initialization_period,
+            self.initial_readiness_delay,
             self.rules == "1.20",
         )
 
@@ -142,7 +147,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             return limit_legacy(observation)
         if self.rules == "1.20" and (delay := self._stabilize(wish, observation, past)):
             wish = delay.clamp(wish)  # which may have turned round, and the rates explain what is left of it
-        return limit_behavior(wish, observation, past, self.behavior, old=self.rules == "1.20")
+        return restrain(wish, observation, past, *self._rates)
+
+    @cached_property
+    def _rates(self) -> tuple[Rates | None, Rates | None]:
+        return (None, None) if self.behavior is None else rates_of(self.behavior, old=self.rules == "1.20")
 
     @hookimpl
     def poll_interval(self) -> float | None:

@@ -5,11 +5,16 @@ All amounts are integers in thousandths of cores, bytes or ones. Knows pods and 
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import ceil
 
 from elasticd.api import Derived, Pod, Ref, Sample, Struct, milli
 
 EXACT = 1e12
 """Below this a thousandfold double still has more digits than a quantity."""
+
+
+_NEAR = 1e-5
+"""Of a thousandth: more than rounding to its sixth decimal moves anything."""
 
 
 class MetricError(Exception):
@@ -57,7 +62,18 @@ def thousandths(value: float) -> int:
     whole = int(product)
     if product == whole:
         return whole
-    return whole + 1 if product - whole > 1e-5 else milli(value)
+    return whole + 1 if product - whole > _NEAR else milli(value)
+
+
+def total_thousandths(values: Sequence[float]) -> int:
+    """The sum of the thousandths() of each. Where none is within _NEAR above a whole one, rounding to the sixth decimal
+    changes nothing."""
+    if min(values) >= 0.0 and sum(values) < EXACT:
+        products = [value * 1000.0 for value in values]
+        total = sum(map(ceil, products))
+        if total == sum(map(ceil, [product - _NEAR for product in products])):
+            return total
+    return sum(map(thousandths, values))
 
 
 _request_milli = lru_cache(maxsize=1024)(milli)
@@ -65,13 +81,6 @@ _request_milli = lru_cache(maxsize=1024)(milli)
 
 def usage_by_pod(samples: Sequence[Sample], container: str = "") -> Usage:
     """Each pod's containers, rounded up one by one and summed; only the named one if named."""
-    first = {sample.pod: sample for sample in samples}
-    if not container and len(first) == len(samples) and "" not in first:  # one each, as most pods have
-        return Usage({pod: thousandths(sample.value) for pod, sample in first.items()}, first)
-    return _usage_by_container(samples, container)
-
-
-def _usage_by_container(samples: Iterable[Sample], container: str) -> Usage:
     values: dict[str, int] = {}
     oldest: dict[str, Sample] = {}
     for sample in samples:
@@ -110,18 +119,19 @@ def group_pods(pods: Sequence[Pod], samples: dict[str, Sample], startup: Startup
 
 
 class Steady(Struct, frozen=True, gc=False):
-    """Pods that all run and are ready, the last of them started at `started` and ready since `ready`; no pods: some are
-    not."""
+    """Pods that all run and are ready, by name in their order, the last of them started at `started` and ready since
+    `ready`; no names: some are not."""
 
-    pods: frozenset[str]
+    names: list[str]
     started: float = 0.0
     ready: float = 0.0
 
-    def believes(self, samples: Iterable[Sample], startup: Startup) -> bool:
+    def believes(self, samples: Sequence[Sample], startup: Startup) -> bool:
         """Whether no sample is from before a pod's start was over: then `startup` distrusts none of the pods."""
         if self.started + startup.initialization <= startup.now:
             return True
-        return all(sample.measured >= self.ready + sample.window for sample in samples)
+        ready = self.ready
+        return not [sample for sample in samples if sample.measured < ready + sample.window]
 
 
 def _steady(_: Ref, pods: Sequence[Pod]) -> Steady:
@@ -131,21 +141,25 @@ def _steady(_: Ref, pods: Sequence[Pod]) -> Steady:
         if pod.ready and pod.started is not None and pod.phase not in {"Pending", "Failed"} and not pod.deleted
     ]
     if len(started) < len(pods):
-        return Steady(frozenset())
+        return Steady([])
     ready = max((pod.ready_changed for pod in pods), default=0.0)
-    return Steady(frozenset(pod.name for pod in pods), max(started, default=0.0), ready)
+    return Steady([pod.name for pod in pods], max(started, default=0.0), ready)
 
 
 _steadiness = Derived(_steady)
 
 
-def group_at_a_glance(ref: Ref, pods: tuple[Pod, ...], samples: dict[str, Sample], startup: Startup | None) -> Groups:
-    """The same as group_pods(); it need not look at pods that are steady and have samples of after their start."""
-    steady = _steadiness(ref, pods)
-    measured = bool(steady.pods) and samples.keys() >= steady.pods
-    if measured and (startup is None or steady.believes(samples.values(), startup)):
-        return Groups(len(pods), [], [], [])
-    return group_pods(pods, samples, startup)
+def total_at_a_glance(
+    ref: Ref, pods: tuple[Pod, ...], samples: Sequence[Sample], startup: Startup | None
+) -> int | None:
+    """What the pods use together, where all count as ready and have samples of after their start, as they nearly always
+    do; None: they must be looked at one by one, by usage_by_pod() and group_pods()."""
+    steady, measured = _steadiness(ref, pods), [sample.pod for sample in samples]
+    if measured != steady.names and list(dict.fromkeys(measured)) != steady.names:  # several containers each
+        return None
+    if not measured or (startup is not None and not steady.believes(samples, startup)):
+        return None
+    return total_thousandths([sample.value for sample in samples])
 
 
 class Requests(Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ the windows of 1.20 and those without behavior, which can carry it further.
 
 from functools import lru_cache
 
-from elasticd.api import Limit, Observation, Past, Rates, cool_down, restrain, stabilize
+from elasticd.api import Limit, Observation, Past, Rates, cool_down, stabilize
 
 from .options import DOWN_POLICIES, UP_POLICIES, Behavior
 
@@ -62,15 +62,14 @@ def stabilize_behavior(
     return Limit("ScaleUpStabilized", message, None, highest, "AbleToScale")
 
 
-def limit_behavior(wish: int, observation: Observation, past: Past, behavior: Behavior, *, old: bool) -> Limit | None:
-    """The rates of both directions, with the HPA's defaults. HPA: Normalization with behavior, 2.
+def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
+    """The rates of both directions, up and down, with the HPA's defaults. HPA: Normalization with behavior, 2.
 
     The interval is the same for every wish; the wish that is left after the windows chooses which end is explained.
     """
     up, down = behavior.scale_up, behavior.scale_down
     ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
-    downs = Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
-    return restrain(wish, observation, past, ups, downs)
+    return ups, Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
 
 
 @lru_cache(maxsize=1024)

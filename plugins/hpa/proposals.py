@@ -17,9 +17,10 @@ from .grouping import (
     Startup,
     Usage,
     count_ready,
-    group_at_a_glance,
+    group_pods,
     requests_of,
     thousandths,
+    total_at_a_glance,
     usage_by_pod,
 )
 from .options import ContainerResource, External, Metric, Object, Pods, Resource, quantity_milli
@@ -40,7 +41,8 @@ class Terms(Struct, frozen=True, gc=False):
 
     up: float
     down: float
-    startup: Startup
+    initialization: float
+    readiness_delay: float
     old: bool
 
     def tolerate(self, ratio: float) -> bool:
@@ -61,7 +63,13 @@ class _Utilization(Struct, frozen=True, gc=False):
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
         """The ratio to the target, and the truncated percent that it comes from."""
-        used, asked = self._sums(values)
+        return self._part(*self._sums(values))
+
+    def measure_all(self, used: int, _: int) -> tuple[float, int]:
+        """The same of what all pods use together."""
+        return self._part(used, self.requests.total)
+
+    def _part(self, used: int, asked: int) -> tuple[float, int]:
         if asked == 0:
             raise MetricError("no metrics returned matched known pods")
         percent = _divide(_capped(used) * 100, asked)
@@ -89,7 +97,11 @@ class _Average(Struct, frozen=True, gc=False):
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
         """The ratio to the target, and the truncated average that it comes from."""
-        average = _divide(_capped(sum(values.values())), len(values))
+        return self.measure_all(sum(values.values()), len(values))
+
+    def measure_all(self, used: int, pods: int) -> tuple[float, int]:
+        """The same of what so many pods use together."""
+        average = _divide(_capped(used), pods)
         return average / self.target, average
 
     def missing(self, pod: str) -> int:
@@ -133,32 +145,59 @@ def _series(metric: Metric, observation: Observation) -> Series:
     return series
 
 
+class _Whole(Struct, frozen=True, gc=False):
+    """What all pods use together, and how many they are: all of them count."""
+
+    used: int
+    pods: int
+
+
+class _Sorted(Struct, frozen=True, gc=False):
+    """What each pod that counts uses, and how the pods are grouped."""
+
+    values: dict[str, int]
+    groups: Groups
+
+
 def _resource(metric: Resource | ContainerResource, series: Series, observation: Observation, terms: Terms) -> Proposal:
     """Resource and ContainerResource, both targets."""
     container = metric.container if isinstance(metric, ContainerResource) else ""
-    usage = _usage(series, container, strict=terms.old)
-    groups = _group(usage, observation, terms.startup if metric.resource == "cpu" else None)
-    current = observation.workload.replicas
+    startup = None
+    if metric.resource == "cpu":
+        startup = Startup(observation.at, terms.initialization, terms.readiness_delay)
+    found = _look(series, container, observation, startup, strict=terms.old)
+    workload = observation.workload
     if metric.utilization is not None:
-        requests = requests_of((observation.workload.ref, metric.resource, container, terms.old), observation.pods)
+        requests = requests_of((workload.ref, metric.resource, container, terms.old), observation.pods)
         fallback = 100 if terms.old else max(100, metric.utilization)
         gauge = _Utilization(requests, metric.utilization, fallback)
-        replicas, percent = _settle(usage.values, groups, gauge, current, terms)
+        replicas, percent = _settle(found, gauge, workload.replicas, terms)
         return Proposal(replicas, f"{percent}%", f"{metric.utilization}%")
-    return _average(metric.average_value, usage, groups, current, terms)
+    return _average(metric.average_value, found, workload.replicas, terms)
 
 
 def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) -> Proposal:
     """Pods: no start-up rules, for they are about CPU."""
-    usage = _usage(series, "", strict=False)
-    groups = _group(usage, observation, None)
-    return _average(metric.average_value, usage, groups, observation.workload.replicas, terms)
+    found = _look(series, "", observation, None, strict=False)
+    return _average(metric.average_value, found, observation.workload.replicas, terms)
 
 
-def _average(quantity: Any, usage: Usage, groups: Groups, current: int, terms: Terms) -> Proposal:
+def _average(quantity: Any, found: _Whole | _Sorted, current: int, terms: Terms) -> Proposal:
     gauge = _Average(quantity_milli(quantity), at_one=terms.old, checks_count=not terms.old)
-    replicas, average = _settle(usage.values, groups, gauge, current, terms)
+    replicas, average = _settle(found, gauge, current, terms)
     return Proposal(replicas, format_milli(average), format_milli(gauge.target))
+
+
+def _look(
+    series: Series, container: str, observation: Observation, startup: Startup | None, *, strict: bool
+) -> _Whole | _Sorted:
+    """What the pods use: together where all of them count, else one by one."""
+    if not container:
+        used = total_at_a_glance(observation.workload.ref, observation.pods, series.samples, startup)
+        if used is not None:
+            return _Whole(used, len(observation.pods))
+    usage = _usage(series, container, strict=strict)
+    return _Sorted(usage.values, _group(usage, observation, startup))
 
 
 def _usage(series: Series, container: str, *, strict: bool) -> Usage:
@@ -178,7 +217,7 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
     """The groups, with the samples of ignored and unready pods taken out of `usage`."""
     if not observation.pods:
         raise MetricError("no pods returned by selector while calculating replica count")
-    groups = group_at_a_glance(observation.workload.ref, observation.pods, usage.samples, startup)
+    groups = group_pods(observation.pods, usage.samples, startup)
     for name in groups.ignored:
         usage.values.pop(name, None)
     for name in groups.unready:
@@ -188,8 +227,12 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
     return groups
 
 
-def _settle(values: dict[str, int], groups: Groups, gauge: _Gauge, current: int, terms: Terms) -> tuple[int, int]:
+def _settle(found: _Whole | _Sorted, gauge: _Gauge, current: int, terms: Terms) -> tuple[int, int]:
     """HPA: One metric, steps 5 to 9: the count, and what the first pass read."""
+    if isinstance(found, _Whole):
+        ratio, shown = gauge.measure_all(found.used, found.pods)
+        return (current if terms.tolerate(ratio) else _count(ratio * found.pods)), shown
+    values, groups = found.values, found.groups
     ratio, shown = gauge.measure(values)
     up_unready = bool(groups.unready) and ratio > 1.0
     if not up_unready and not groups.missing:

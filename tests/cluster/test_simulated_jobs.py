@@ -188,7 +188,7 @@ def created(told: Told) -> int:
 
 @pytest.mark.parametrize(("strategy", "leave"), [("default", "end"), ("accurate", "begin")])
 @given(messages=st.lists(st.integers(0, 5), min_size=1, max_size=5), run=st.integers(1, 30), most=st.integers(1, 8))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_message_finds_one_job_and_no_more_than_max_are_in_flight(
     strategy: str, leave: str, messages: list[int], run: int, most: int
 ) -> None:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.periods import acf_period, autocorrelation, crane_period, fisher_p, trend_of
+from elasticd.forecasting.periods import acf_period, autocorrelation, crane_period, fisher_p, peaks_of, trend_of
 from tests.forecasting.test_robust_stl import SEASON, TREND, noisy
 from tests.forecasting.waves import DAY, WEEK, noise, wave
 
@@ -104,3 +106,16 @@ def test_autocorrelation_is_one_at_no_lag_and_leaves_out_the_last_tenth() -> Non
     found = autocorrelation(np.sin(np.arange(100.0)))
     assert (found[0], len(found)) == (pytest.approx(1.0), 90)
     assert not autocorrelation(np.zeros(10)).any()
+
+
+@given(
+    values=some.lists(some.integers(-4, 4), min_size=1, max_size=60),
+    height=some.integers(-4, 4),
+    prominence=some.integers(0, 5),
+    apart=some.integers(1, 9),
+)
+def test_peaks_are_those_of_scipy(values: list[int], height: int, prominence: int, apart: int) -> None:
+    find_peaks = pytest.importorskip("scipy.signal").find_peaks
+    series = np.array(values, np.float64)
+    expected, _ = find_peaks(series, height=height, prominence=prominence, distance=apart)
+    assert peaks_of(series, height, prominence, apart).tolist() == expected.tolist()

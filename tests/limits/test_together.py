@@ -3,7 +3,7 @@
 from itertools import permutations
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
@@ -38,7 +38,6 @@ def limits(then: Any, forbids: Any) -> list[Strategy]:
     ]
 
 
-@settings(max_examples=60)
 @given(
     current=COUNTS,
     wish=COUNTS,

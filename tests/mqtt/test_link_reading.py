@@ -178,3 +178,10 @@ async def test_while_more_is_to_be_read_little_is_decoded() -> None:
             broker.writer.write(b"".join(broker.say(number) for number in range(1, 10_001)))
         await until(lambda: len(taker.taken) == 200_000, 30)
         assert min(taker.asked) < 0.005 == max(taker.asked)
+
+
+async def test_who_lets_go_of_a_connection_reads_no_more_from_it() -> None:
+    async with linked(Taker(), version_5=True) as (link, _):
+        resuming = link._resuming = asyncio.get_running_loop().call_later(3600, list)
+        await link.abandon()
+        assert resuming.cancelled()

@@ -11,13 +11,12 @@ from elasticd_plugins.hpa.grouping import (
     Groups,
     MetricError,
     Startup,
-    Usage,
-    _usage_by_container,
-    group_at_a_glance,
     group_pods,
     requests_by_pod,
     requests_of,
     thousandths,
+    total_at_a_glance,
+    total_thousandths,
     usage_by_pod,
 )
 from tests.plugins.builders import NOW, OLD, REF, pod, sample
@@ -74,27 +73,49 @@ STATES = some.fixed_dictionaries(
         "ready_changed": some.sampled_from([OLD + 20, NOW - 60, NOW]),
     },
 )
-SEEN = some.sets(some.sampled_from(["p0", "p1", "p2", "gone"])) | some.just({"p0", "p1", "p2"})
 MEASURED = some.tuples(some.sampled_from([0.0, 29.0, 30.0, 31.0, 60.0, 61.0]), some.sampled_from([0.0, 30.0, 31.0]))
 """Ages and windows of samples, about those that a pod believes that has been ready for 60 s."""
 
 
 @given(
     some.lists(some.just({}) | some.just(YOUNG) | STATES, max_size=3),
-    SEEN,
-    some.lists(MEASURED, min_size=4, max_size=4),
+    some.lists(some.tuples(some.sampled_from(["p0", "p1", "p2", "gone", ""]), MEASURED), max_size=5)
+    | some.lists(MEASURED, min_size=3, max_size=3).map(lambda found: list(zip(["p0", "p1", "p2"], found, strict=True))),
     some.sampled_from([STARTUP, None]),
 )
-def test_a_glance_sees_the_same_groups(
-    states: list[dict[str, Any]], seen: set[str], measured: list[tuple[float, float]], startup: Startup | None
+def test_a_glance_sees_the_same_use_of_the_same_pods(
+    states: list[dict[str, Any]], measured: list[tuple[str, tuple[float, float]]], startup: Startup | None
 ) -> None:
     pods = tuple(pod(f"p{index}", **changes) for index, changes in enumerate(states))
-    samples = {
-        name: sample(name, 1.0, age=age, window=window)
-        for name, (age, window) in zip(sorted(seen), measured, strict=False)
-    }
+    samples = [sample(name, 0.5, age=age, window=window) for name, (age, window) in measured]
     for _ in range(2):
-        assert group_at_a_glance(REF, pods, samples, startup) == group_pods(pods, samples, startup)
+        found = total_at_a_glance(REF, pods, samples, startup)
+        if found is not None:
+            usage = usage_by_pod(samples)
+            assert found == sum(usage.values.values())
+            assert usage.values.keys() == {pod.name for pod in pods}
+            assert group_pods(pods, usage.samples, startup) == Groups(len(pods), [], [], [])
+
+
+@pytest.mark.parametrize(
+    ("samples", "total"),
+    [
+        pytest.param([sample("p0", 0.1), sample("p1", 0.2)], 300, id="one of each pod"),
+        pytest.param([sample(p, 0.0101, c) for p in ("p0", "p1") for c in "xy"], 44, id="of each container"),
+        pytest.param([sample("p1", 0.2), sample("p0", 0.1)], None, id="in another order"),
+        pytest.param([sample("p0", 0.1)], None, id="one lacks"),
+        pytest.param([sample("p0", 0.1), sample("p1", 0.2), sample("", 0.3)], None, id="one of no pod"),
+        pytest.param([], None, id="none"),
+        pytest.param([sample("p0", 0.1), sample("p1", 0.2, age=61)], None, id="one of before its start was over"),
+    ],
+)
+def test_a_glance_is_enough_where_all_pods_are_measured(samples: list[Sample], total: int | None) -> None:
+    young = {"started": NOW - 100, "ready_changed": NOW - 60}
+    assert total_at_a_glance(REF, (pod("p0", **young), pod("p1", **young)), samples, STARTUP) == total
+
+
+def test_without_pods_there_is_nothing_to_see() -> None:
+    assert total_at_a_glance(REF, (), [], STARTUP) is None
 
 
 @pytest.mark.parametrize("changes", [{"ready": None}, {"started": None}, YOUNG | {"ready": False}])
@@ -121,15 +142,6 @@ def test_only_cpu_has_start_up_rules(changes: dict[str, Any]) -> None:
 )
 def test_what_a_pod_uses(samples: list[Sample], container: str, values: dict[str, int]) -> None:
     assert usage_by_pod(samples, container).values == values
-
-
-@given(some.lists(some.tuples(some.sampled_from(["", "a", "b", "c"]), some.floats(0, 9), some.sampled_from("xy"))))
-def test_pods_of_one_container_are_counted_like_others(seen: list[tuple[str, float, str]]) -> None:
-    samples = [sample(name, value, container) for name, value, container in seen]
-    for container in ("", "x"):
-        found: Usage = usage_by_pod(samples, container)
-        assert found == _usage_by_container(samples, container)
-        assert list(found.values) == list(found.samples)
 
 
 @pytest.mark.parametrize("ages", [(10, 40), (40, 10)])
@@ -186,6 +198,20 @@ def test_a_missing_request_fails_the_metric(asked: Pod, container: str, message:
         requests_by_pod([asked], "cpu", container, old=False)
 
 
-@given(some.floats(0, 1e15) | some.decimals(0, 10_000, places=6).map(float) | some.integers(0, 10**9).map(float))
+VALUES = some.floats(0, 1e15) | some.decimals(0, 10_000, places=6).map(float) | some.integers(0, 10**9).map(float)
+
+
+@given(VALUES)
 def test_the_quick_thousandths_are_the_exact_ones(value: float) -> None:
     assert thousandths(value) == milli(value)
+
+
+@given(some.lists(VALUES | some.floats(-10, 10) | some.floats(0, 2e-5), min_size=1, max_size=12))
+def test_a_sum_of_thousandths_is_of_each_rounded_up(values: list[float]) -> None:
+    assert total_thousandths(values) == sum(milli(value) for value in values)
+
+
+@pytest.mark.parametrize("worst", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_has_no_thousandths(worst: float) -> None:
+    with pytest.raises(ValueError, match="must be finite"):
+        total_thousandths([0.5, worst])

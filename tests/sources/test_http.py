@@ -375,7 +375,20 @@ class Authority:
         made = pki.Certificate(self.folder / f"{name}.crt", self.folder / f"{name}.key")
         request, settings = self.folder / f"{name}.csr", self.folder / f"{name}.cnf"
         settings.write_text(f"subjectAltName = {names}\nextendedKeyUsage = serverAuth, clientAuth\n")
-        run("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-keyout", made.key, "-out", request)
+        run(
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/CN=test",
+            "-keyout",
+            made.key,
+            "-out",
+            request,
+        )
         days = "-1" if ended else "2"
         run("x509", "-req", "-in", request, "-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial",
             "-days", days, "-extfile", settings, "-out", made.certificate)  # fmt: skip

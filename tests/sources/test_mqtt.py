@@ -158,7 +158,8 @@ async def test_a_host_that_has_no_address_is_told() -> None:
         assert not reader.describe().connected
 
 
-async def test_it_ends_while_it_connects() -> None:
+async def test_it_ends_while_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elasticd.mqtt.link.CONNECT", 0.5)
     come = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

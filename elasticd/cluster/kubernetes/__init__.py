@@ -10,6 +10,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,6 @@ from msgspec import Meta, Struct
 from elasticd.clock import Clock
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.cluster import Description, KubernetesCluster, Parts
-from elasticd.cluster.kubernetes.credentials import SERVICE_ACCOUNT, Credentials
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.follow import Means
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
@@ -30,6 +30,9 @@ from elasticd.times import Times
 __all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds who it is."""
 
 
 class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="kubernetes", tag_field="type"):
@@ -58,6 +61,10 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         Lease is read or written and the cluster always leads, for those who will not act on it. Raises ConfigError
         or UnavailableError when there is no server to connect to; what happens later never raises.
         """
+        # Imported only here: it brings kubernetes_asyncio with its 800 modules, a third of the time that `elasticd
+        # explain`, `status` and `check` took to start, and these need no API server.
+        from elasticd.cluster.kubernetes.credentials import Credentials  # noqa: PLC0415
+
         credentials = Credentials(self.kubeconfig, self.context)
         failure: Exception | None = None
         async with Session(credentials, self.request_timeout, calls) as session:

@@ -20,8 +20,6 @@ from kubernetes_asyncio.config.incluster_config import (
 
 from elasticd.errors import ConfigError, nearest
 
-SERVICE_ACCOUNT = Path(SERVICE_TOKEN_FILENAME).parent
-
 
 def find_kubeconfig(named: str) -> str:
     """The kubeconfig to use: the one named, $KUBECONFIG, or ~/.kube/config; empty inside a pod that names none."""

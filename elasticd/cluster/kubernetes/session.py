@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -15,8 +15,10 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.credentials import Credentials
 from elasticd.cluster.kubernetes.wire import Status
+
+if TYPE_CHECKING:
+    from elasticd.cluster.kubernetes.credentials import Credentials
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -84,7 +86,7 @@ class Request(Struct, frozen=True, kw_only=True):
 class Session:
     """A pool of connections to one API server. `async with Session(...)` opens and closes it."""
 
-    def __init__(self, credentials: Credentials, timeout: float, calls: Calls | None = None) -> None:
+    def __init__(self, credentials: "Credentials", timeout: float, calls: Calls | None = None) -> None:
         self._credentials = credentials
         self._timeout = timeout
         self._calls = calls

@@ -130,8 +130,7 @@ class _Moment:
         measured, received, window = self._measured, self._received, self._usage.metrics.window
         if len(parts) == 1 and not noise:
             container = parts[0][0]
-            for key, name in pods:
-                into[key] = (Sample(value, measured, received, window, name, container),)
+            into.update({key: (Sample(value, measured, received, window, name, container),) for key, name in pods})
             return
         for key, name in pods:
             into[key] = tuple(
