@@ -23,7 +23,8 @@ class Rebalance(Options, tag="rebalance", frozen=True):
     What makes a node too loaded (`by`): a score below `lower`, which is that of load-balance: 0 is the pool's mean, -1
     is 10.5 % more than that in all, -2 22 %; or use above marks, as parts of the node, or as parts above the pool's
     mean. It must be so for `observations` looks in a row, and is over when the node is calm again. Others take pods
-    where their score is above `upper`, or all their use below `low`, and never beyond being calm themselves. A node
+    where their score is `upper` or above, or their use of what that node has too much of below `low`, and only as far
+    as they stay calm themselves, in all resources. A node
     whose use is not known gives none and takes none, and nor does a pod whose use is not known go.
 
     How much is released: enough for the node to be calm ("threshold"), or down to the pool's mean ("mean"), of each

@@ -4,6 +4,7 @@ Knows nodes' excess and their pods; knows nothing of how it came to that.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from math import isfinite
 
 import numpy as np
@@ -32,7 +33,8 @@ class Choice:
         now: Levels,
     ) -> None:
         self._paper, self._nodes, self._movable, self._now = rule.mode == "paper", nodes, movable, now
-        self._excess, self._fits = excess(rule, now), fits(rule, now)
+        self._excess = excess(rule, now)
+        self._fits = cache(lambda due: fits(rule, now, due))
         self._use = {name: observation.use.get(name, {}) for name in now.parts}
         self._rests = Rests(0.0 if self._paper else rule.cooldown, observation.at, past.moved)
 
@@ -97,6 +99,6 @@ class Choice:
             disruption=one.victim.cost,
             not_to=self._rests.left(pod, self._nodes),
             use=one.victim.use,
-            fits=self._fits,
+            fits=self._fits(tuple(due)),
             relief=tuple(relief(one, due, sizes)),
         )

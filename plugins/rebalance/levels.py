@@ -4,7 +4,7 @@ much.
 Knows columns of numbers and the marks they are held against; knows no pods and no past.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -17,8 +17,8 @@ Parts = dict[str, Column]
 
 
 class Levels(Struct, frozen=True, eq=False):
-    """Of each node: whether it has too much (`above`), is calm, can take more (`low`), and how bad it is (`worst`, the
-    greater the worse; NaN: what it uses is not known, and then it is none of these).
+    """Of each node: whether it has too much (`above`), is calm, can take more of something (`low`), and how bad it is
+    (`worst`, the greater the worse; NaN: what it uses is not known, and then it is none of these).
 
     `sizes` are what nodes have, in the series' units, `parts` what they use of that, `means` the pool's, by resource.
     """
@@ -89,11 +89,13 @@ def excess(rule: Options, now: Levels) -> Parts:
     return {name: part * now.sizes[name] for name, part in parts.items()}
 
 
-def fits(rule: Options, now: Levels) -> Fits:
-    """Which nodes can take a pod and are calm with it."""
+def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
+    """Which nodes can take a pod of one that has too much of these, and are calm with it."""
     if rule.by == "score":
         return FitsScore(now.low, now.sizes, -now.worst, now.parts, rule.loads(), rule.calm, rule.balance)
-    return FitsMarks(now.low, now.sizes, _most(rule, now.means))
+    lows = _lows(rule, now.parts, now.means)
+    low = np.logical_and.reduce([lows[name] for name in due])
+    return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))
 
 
 Four = tuple[Mask, Mask, Mask, Column]
@@ -138,8 +140,14 @@ def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
     marks = {one.resource: one for one in rule.marks}
     worst = np.maximum.reduce([part - (marks[name].high + level[name]) for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
-    low = np.logical_and.reduce([part < marks[name].low + level[name] for name, part in parts.items()])
-    return worst > 0, calm, low, worst
+    low = np.logical_or.reduce(list(_lows(rule, parts, means).values()))
+    return worst > 0, calm, low & np.isfinite(worst), worst
+
+
+def _lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
+    """By resource, who can take more of it."""
+    level = _level(rule, means)
+    return {one.resource: parts[one.resource] < one.low + level[one.resource] for one in rule.marks}
 
 
 def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:

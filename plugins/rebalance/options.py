@@ -19,7 +19,7 @@ class Marks(Struct, frozen=True, forbid_unknown_fields=True):
     resource: Annotated[str, Meta(min_length=1, description="its name, which is that of a series of nodes and of pods")]
     high: Annotated[Mark, Meta(description="too loaded above this")]
     calm: Annotated[Mark, Meta(description="calm again up to this, and takes no pod that would bring it beyond")]
-    low: Annotated[Mark, Meta(description="takes pods below this")]
+    low: Annotated[Mark, Meta(description="takes pods of a node that has too much of it below this")]
 
 
 class Options(Loaded, frozen=True, kw_only=True):

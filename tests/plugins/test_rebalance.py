@@ -83,6 +83,7 @@ def test_who_is_too_loaded(options: dict[str, Any], hot: list[str]) -> None:
         pytest.param({"balance": 0.0}, (0.55, 0.2), True, id="balance does not matter"),
         pytest.param({"by": "use", "marks": marks()}, (0.49, 0.49), True, id="below the mark"),
         pytest.param({"by": "use", "marks": marks()}, (0.51, 0.1), False, id="one above the mark"),
+        pytest.param({"by": "use", "marks": marks()}, (0.1, 0.71), False, id="one not calm"),
         pytest.param({"by": "deviation", "marks": marks(0.3, 0.2, 0.0)}, (0.4, 0.4), True, id="below the mean"),
         pytest.param({"by": "deviation", "marks": marks(0.3, 0.2, -0.3)}, (0.4, 0.4), False, id="not far enough"),
         pytest.param({"by": "use", "marks": marks()}, (nan, 0.1), False, id="unknown"),
@@ -91,12 +92,21 @@ def test_who_is_too_loaded(options: dict[str, Any], hot: list[str]) -> None:
 def test_who_takes_pods(options: dict[str, Any], use: tuple[float, float], takes: bool) -> None:
     strategy, found = Rebalance(**options), pool({"hot": (0.9, 0.9), "b": use, "c": (0.7, 0.7)})
     now = levels(strategy, found.view, strategy.seen(found.view))
-    assert list(now.low) == [takes, False, False]
-    assert list(fits(strategy, now)({"cpu": found.view.use("cpu"), "memory": found.view.use("memory")})) == [
+    assert list(
+        fits(strategy, now, ["cpu", "memory"])({"cpu": found.view.use("cpu"), "memory": found.view.use("memory")})
+    ) == [
         takes,
         False,
         False,
     ]
+
+
+def test_a_node_needs_to_be_below_its_mark_only_of_what_the_other_has_too_much_of() -> None:
+    """Memory is level."""
+    strategy = Rebalance(by="deviation", marks=marks(0.15, 0.05, 0.0))
+    found = pool({"hot": (0.9, 0.5), "b": (0.5, 0.5), "c": (0.5, 0.5)}, apps(*[0.2] * 9, memory=GIB))
+    decisions = planned((Filters(), strategy), found, looks(found, *[found.measured] * 3), single=True)
+    assert {one.target for one in decisions if one.verdict == "move"} == {"b", "c"}
 
 
 def test_where_nobody_can_take_more_nobody_goes() -> None:
