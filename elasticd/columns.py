@@ -311,7 +311,7 @@ def report(pool: str, columns: Columns) -> list[NodeReport]:
     found = []
     for index, node in enumerate(columns.nodes):
         state = "not ready" if not node.ready else "cordoned" if node.unschedulable else "ready"
-        tainted = f", {len(node.taints)} taints" if node.taints else ""
+        tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
         requested = {
             "cpu": int(columns.requested("cpu")[index]) / 1000,
             "memory": float(columns.requested("memory")[index]),

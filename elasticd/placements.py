@@ -82,6 +82,8 @@ class Refusal(Struct, frozen=True, eq=False):
     nodes: Mask
     curable: bool = False
     yields: bool = False
+    mend: str = ""
+    """What would have to be otherwise, in a clause; empty where that is too many pods."""
 
 
 class Selection(Struct, frozen=True, eq=False):

@@ -90,23 +90,25 @@ class Filters(Strategy, tag="filters", frozen=True):
         """A refusal for each reason. Where no node is refused, none."""
         refusals: list[Refusal] = []
         left = np.ones(len(nodes.names), dtype=np.bool_)
-        for reason, mask in self._unfit(pod.needs, nodes):
+        for reason, mask, mend in self._unfit(pod.needs, nodes):
             refused = left & mask
             if refused.any():
-                refusals.append(Refusal(reason, refused))
+                refusals.append(Refusal(reason, refused, mend=mend))
                 left &= ~refused
         return refusals + self._full(pod, nodes, left)
 
-    def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[tuple[str, Mask]]:
-        """Nodes that no room would make fit."""
+    def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[tuple[str, Mask, str]]:
+        """Nodes that no room would make fit, and what would."""
         if "unschedulable" not in self.skip and needs.tolerates((CORDONED,)):
-            yield "node(s) were unschedulable", nodes.matching("filters: cordoned", _cordoned)
+            yield "node(s) were unschedulable", nodes.matching("filters: cordoned", _cordoned), "nodes are uncordoned"
         if "not-ready" not in self.skip and needs.tolerates((FAILED,)):
-            yield "node(s) were not ready", nodes.matching("filters: failed", _failed)
+            yield "node(s) were not ready", nodes.matching("filters: failed", _failed), "nodes get ready"
         if "taints" not in self.skip:
-            yield from _untolerated(needs.tolerations, nodes.nodes)
+            for reason, mask in _untolerated(needs.tolerations, nodes.nodes):
+                yield reason, mask, f"it tolerates {reason.partition('taint ')[2] or 'their taints'}"
         if "affinity" not in self.skip and (needs.selector or needs.affinity is not None):
-            yield "node(s) didn't match Pod's node affinity/selector", ~_wanted(needs, nodes)
+            text = "node(s) didn't match Pod's node affinity/selector"
+            yield text, ~_wanted(needs, nodes), "nodes get the labels that its nodeSelector and affinity ask for"
 
     def _full(self, pod: Pod, nodes: Nodes, left: Mask) -> list[Refusal]:
         """Of the nodes that are left, those where pods are in the way. Of a node that lacks several things, one of

@@ -111,5 +111,5 @@ def test_nodes_are_shown_with_what_is_asked_and_used_and_what_is_unknown_is_no_z
     text = printed(show_pods.nodes(report("pool", view)))
     rows = [line.split() for line in text.splitlines()[1:]]
     assert rows[0] == ["pool", "a", "ready", "1/110", "25", "%", "75", "%", "25", "%", "unknown", "-"]
-    assert rows[1][:6] == ["pool", "b", "cordoned,", "1", "taints", "0/110"]
+    assert rows[1][:6] == ["pool", "b", "cordoned,", "1", "taint", "0/110"]
     assert rows[1][-4:] == ["%", "12", "%", "-"]

@@ -3,6 +3,8 @@
 Pure. Knows what was refused and how much is missing; knows no rule.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from elasticd.columns import PODS, Columns, needed
@@ -11,19 +13,23 @@ from elasticd.placements import Mask, Selection, Whole
 from elasticd.units import format_milli
 
 _GIB, _MIB = 2.0**30, 2.0**20
+_TOLD = 3
 
 
-def lacking(columns: Columns, pod: Pod, curable: Mask, bound: Selection | None) -> str:
+def lacking(
+    columns: Columns, pod: Pod, curable: Mask, bound: Selection | None, mends: Mapping[str, int] | None = None
+) -> str:
     """In a sentence, of the node that lacks least. `curable` are the nodes where only what other pods take is in the
-    way. Empty where nothing simple can be said."""
+    way; where there is none, what filters say would have to be otherwise (`mends`), on how many nodes. Empty where
+    nothing simple can be said."""
     if not columns.names:
         return "a node would have to be in the pool: it has none"
     if bound is not None and not bound.nodes.any():
         return f"a node would have to match {bound.why}"
     places = np.flatnonzero(curable if bound is None or bound.full == "any" else curable & bound.nodes)
-    if not len(places):
-        return ""
     need = needed(pod)
+    if not len(places):
+        return _too_large(columns, need) or _otherwise(mends or {})
     share = np.zeros(len(places), dtype=np.float64)
     short: dict[str, Whole] = {}
     for resource, amount in need.items():
@@ -36,6 +42,23 @@ def lacking(columns: Columns, pod: Pod, curable: Mask, bound: Selection | None) 
     if not amounts:
         return f"{name} has room: what else is in the way there would have to leave it"
     return f"{name} is nearest: pods there would have to request {' and '.join(amounts)} less"
+
+
+def _too_large(columns: Columns, need: Mapping[str, int]) -> str:
+    """What no node has so much of."""
+    for resource, amount in need.items():
+        most = int(columns.allocatable(resource).max())
+        if amount > most:
+            return (
+                f"it requests {_said(resource, amount)} {resource}, and no node has more than {_said(resource, most)}"
+            )
+    return ""
+
+
+def _otherwise(mends: Mapping[str, int]) -> str:
+    """What helps on most nodes first."""
+    told = sorted(mends.items(), key=lambda one: (-one[1], one[0]))[:_TOLD]
+    return "; or ".join(f"{mend} ({count} {'node' if count == 1 else 'nodes'})" for mend, count in told)
 
 
 def _said(resource: str, amount: int) -> str:

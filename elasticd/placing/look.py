@@ -3,7 +3,7 @@
 Pure. Knows how several answers are put together; decides nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -30,6 +30,8 @@ class Found(Struct, frozen=True, eq=False):
     refusals: dict[str, int]
     bound: Selection | None = None
     failures: tuple[Failure, ...] = ()
+    mends: dict[str, int] = {}
+    """What would have to be otherwise, and on how many nodes."""
 
     def allowed(self) -> Mask:
         """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
@@ -95,7 +97,9 @@ def look(case: PoolCase, pod: Pod) -> Found:
     fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
         refusals.append(Refusal(UNBOUND, fits & ~bound.nodes))
-    return Found(fits, cured & ~refused, _counts(refusals), bound, filters.failures + selections.failures)
+    failures = filters.failures + selections.failures
+    mends = _counts((one.mend, one.nodes) for one in refusals if one.mend)
+    return Found(fits, cured & ~refused, _counts((one.reason, one.nodes) for one in refusals), bound, failures, mends)
 
 
 def rank(case: PoolCase, pod: Pod) -> Ranked:
@@ -135,9 +139,9 @@ def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:
     return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
 
 
-def _counts(refusals: Sequence[Refusal]) -> dict[str, int]:
+def _counts(said: Iterable[tuple[str, Mask]]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for one in refusals:
-        if count := int(np.count_nonzero(one.nodes)):
-            counts[one.reason] = counts.get(one.reason, 0) + count
+    for text, nodes in said:
+        if count := int(np.count_nonzero(nodes)):
+            counts[text] = counts.get(text, 0) + count
     return counts

@@ -148,7 +148,7 @@ class Draft:
     def _waits(self, pod: Pod, reason: str, found: Found, ranked: Ranked, more: str = "") -> PodDecision:
         """It waits for better times; what was noted on it, for a place that it has not got, is taken away."""
         message = f"{found.unavailable()}; {more}" if more else found.unavailable()
-        mend = lacking(self.columns, pod, found.curable, found.bound)
+        mend = lacking(self.columns, pod, found.curable, found.bound, found.mends)
         return self.decision(pod, "wait", reason, message, found, ranked, mend=mend, actions=_unnoted(pod))
 
     def _leaving(self, pod: Pod, found: Found, ranked: Ranked, node: int) -> PodDecision:

@@ -27,7 +27,6 @@ type = "balanced-allocation"
 """
 REASONS = (
     "node(s) were unschedulable",
-    "node(s) were not ready",
     "node(s) had untolerated taint",
     "node(s) didn't match Pod's node affinity/selector",
     "node(s) didn't have free ports",
@@ -77,10 +76,10 @@ def asks(number: int, chance: random.Random) -> JSON:
 
 
 def pod(number: int, chance: random.Random) -> JSON:
-    """One of them. Every twentieth takes a port of its node, every tenth a widget."""
+    """One of them. Every fortieth takes a port of its node, every tenth a widget."""
     made = manifest(f"p{number:03d}", f"{chance.randrange(50, 300)}m", "64Mi", **asks(number, chance))
     (container,) = made["spec"]["containers"]
-    if number % 20 == 0:
+    if number % 40 == 0:
         container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
     if number % 10 == 5:
         container["resources"]["requests"]["elasticd.test/widget"] = "1"

@@ -39,3 +39,14 @@ def test_where_labels_are_in_the_way_everywhere_nothing_is_claimed() -> None:
 
 def test_an_empty_pool_is_said_to_be_empty() -> None:
     assert lacking(columns([]), pod("p"), np.array([], dtype=np.bool_), None).endswith("it has none")
+
+
+def test_a_request_that_no_node_can_meet_is_named() -> None:
+    found = lacking(columns([BIG, SMALL]), pod("p", cpu=9), np.array([False, False]), None)
+    assert found == "it requests 9 cpu, and no node has more than 4"
+
+
+def test_what_filters_would_have_otherwise_is_told_by_how_many_nodes_it_helps() -> None:
+    mends = {"nodes are uncordoned": 1, "it tolerates {x: y}": 2}
+    found = lacking(columns([BIG]), pod("p"), np.array([False]), None, mends)
+    assert found == "it tolerates {x: y} (2 nodes); or nodes are uncordoned (1 node)"
