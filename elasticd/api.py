@@ -10,9 +10,10 @@ from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
-from elasticd.load_score import average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
+    COST,
     Condition,
     Container,
     Limit,
@@ -30,9 +31,9 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.movable import CRITICAL, SPARE, rooted, stationary
-from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
+from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
-from elasticd.node_scores import LoadScored, PartScored
+from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import timeline
 from elasticd.placements import (
     Candidate,
@@ -63,6 +64,7 @@ __all__ = [
     "Binding",
     "BindingRule",
     "Bounds",
+    "COST",
     "CRITICAL",
     "Candidate",
     "Change",
@@ -75,13 +77,16 @@ __all__ = [
     "Disk",
     "DisruptionBudget",
     "Expression",
+    "Fits",
     "Forecast",
     "Hours",
     "Instant",
     "Job",
     "LabelRule",
     "Limit",
+    "LEAST_USE",
     "LoadScored",
+    "Loaded",
     "Look",
     "MOST",
     "Mark",
@@ -128,6 +133,7 @@ __all__ = [
     "Sample",
     "Scores",
     "Seconds",
+    "Seen",
     "Selection",
     "Series",
     "Serving",
@@ -145,6 +151,7 @@ __all__ = [
     "balance_score",
     "binding_of",
     "bindings_of",
+    "capacity",
     "cool_down",
     "estimated",
     "field",

@@ -171,7 +171,9 @@ class Mover:
         if case is None or pool.blocked:
             return
         looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
-        if looks_back:
+        # What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so
+        # that so many looks in a row mean so much time.
+        if looks_back and not (memory.looks and now < memory.looks[-1].at + pool.policy.moves.every / 2):
             use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
             memory.looks.append(Look(now, case.columns.names, use))
             while len(memory.looks) > looks_back:

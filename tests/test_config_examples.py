@@ -50,6 +50,7 @@ POOLS = [
     "placing",
     "preemption",
     "rebind",
+    "rebalance",
     "static",
     "topsis",
 ]
@@ -157,6 +158,7 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
         ("preemption", "preemption"),
         ("rebind", "rebind"),
         ("drain", "drain"),
+        ("rebalance", "rebalance"),
         ("static", "static"),
         ("bald-eagle", "bald-eagle"),
         ("topsis", "topsis"),

@@ -114,6 +114,15 @@ async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
     assert [look.at - NOW for look in SHOWN[-1][1].looks] == [SHOWN[-2][0], SHOWN[-1][0]]
 
 
+async def test_a_look_that_something_brought_is_not_remembered_beside_one_in_its_time() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(node("b"))
+        await it.until(62)
+    assert [round(at) for at, _ in SHOWN] == [1, 31, 32, 62]
+    assert [[round(look.at - NOW) for look in past.looks] for _, past in SHOWN] == [[1], [1, 31], [1, 31], [31, 62]]
+
+
 async def test_a_move_is_done_once_told_and_remembered() -> None:
     async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
         await it.until(40)

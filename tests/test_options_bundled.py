@@ -68,6 +68,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
             ]
         }
     ],
+    "rebalance": [{"by": "use", "marks": [{"resource": "cpu", "high": 0.8, "calm": 0.7, "low": 0.5}]}],
     "schedule": [{"windows": [{**HOURS, "replicas": 3}], "instants": [{"at": "0 8 * * *", "replicas": 3}]}],
     "scheduled-bounds": [{"windows": [{**HOURS, "max": 3}]}],
     "spread": [{"subsets": [{"name": "a", "labels": {"pool": "a"}, "max": 4}, {"name": "b"}]}],
