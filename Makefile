@@ -35,6 +35,7 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/bench.py
 	PYTHONPATH=. $(BIN)/python tests/bench_decide.py
 	PYTHONPATH=. $(BIN)/python tests/bench_placing.py
+	PYTHONPATH=. $(BIN)/python tests/bench_rebalance.py
 	PYTHONPATH=. $(BIN)/python tests/bench_eagle.py
 	PYTHONPATH=. $(BIN)/python tests/bench_forecast.py
 	PYTHONPATH=. $(BIN)/python tests/bench_prometheus.py

@@ -4,15 +4,16 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
-from elasticd.bindings import BINDING, Binding, LabelRule, binding_of
+from elasticd.bindings import BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
-from elasticd.load_score import average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
+    COST,
     Condition,
     Container,
     Limit,
@@ -29,10 +30,10 @@ from elasticd.model import (
     Series,
     Workload,
 )
-from elasticd.movable import CRITICAL, SPARE, rooted
-from elasticd.moves import Look, Move, Moved, MoveDecision, PoolPast, whose
+from elasticd.movable import CRITICAL, SPARE, rooted, stationary
+from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
-from elasticd.node_scores import LoadScored, PartScored
+from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import timeline
 from elasticd.placements import (
     Candidate,
@@ -61,7 +62,9 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 __all__ = [
     "BINDING",
     "Binding",
+    "BindingRule",
     "Bounds",
+    "COST",
     "CRITICAL",
     "Candidate",
     "Change",
@@ -74,13 +77,16 @@ __all__ = [
     "Disk",
     "DisruptionBudget",
     "Expression",
+    "Fits",
     "Forecast",
     "Hours",
     "Instant",
     "Job",
     "LabelRule",
     "Limit",
+    "LEAST_USE",
     "LoadScored",
+    "Loaded",
     "Look",
     "MOST",
     "Mark",
@@ -127,6 +133,7 @@ __all__ = [
     "Sample",
     "Scores",
     "Seconds",
+    "Seen",
     "Selection",
     "Series",
     "Serving",
@@ -143,6 +150,8 @@ __all__ = [
     "average_score",
     "balance_score",
     "binding_of",
+    "bindings_of",
+    "capacity",
     "cool_down",
     "estimated",
     "field",
@@ -159,6 +168,7 @@ __all__ = [
     "serving",
     "stabilize",
     "standing",
+    "stationary",
     "std_score",
     "steady",
     "swiftness",

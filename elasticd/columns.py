@@ -94,6 +94,7 @@ class Ledger:
         self._special: list[tuple[Pod, ...]] = []
         self._sums: list[dict[str, int]] = []
         self._requested: dict[str, Whole] = {}
+        self._siblings: dict[str, int] = {}
 
     def columns(
         self,
@@ -108,16 +109,18 @@ class Ledger:
         if nodes != self._frame.nodes:
             self._frame = _Frame(nodes)
             self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
-            self._sums, self._requested = [{}] * len(nodes), {}
+            self._sums, self._requested, self._siblings = [{}] * len(nodes), {}, {}
         for index, name in enumerate(self._frame.names):
             found = pods.get(name, ())
             if found is not self._pods[index]:
                 self._count(index, found)
         requested = {resource: column.copy() for resource, column in self._requested.items()}
         known = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
-        return Columns(self._frame, requested, (list(self._pods), list(self._special)), known)
+        return Columns(self._frame, requested, (list(self._pods), list(self._special)), known, dict(self._siblings))
 
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
+        self._count_siblings(self._pods[index], -1)
+        self._count_siblings(pods, 1)
         self._pods[index], self._special[index] = pods, tuple(pod for pod in pods if _special(pod))
         sums = dict.fromkeys(self._sums[index], 0)
         for pod in pods:
@@ -128,6 +131,14 @@ class Ledger:
             if resource not in self._requested:
                 self._requested[resource] = np.zeros(len(self._frame.nodes), dtype=np.int64)
             self._requested[resource][index] = amount
+
+    def _count_siblings(self, pods: Sequence[Pod], sign: int) -> None:
+        found = self._siblings
+        for pod in pods:
+            if pod.ready and not pod.deleted and (uid := pod.owner[2]):
+                count = found[uid] = found.get(uid, 0) + sign
+                if not count:
+                    del found[uid]
 
 
 class Columns:
@@ -140,11 +151,12 @@ class Columns:
         requested: dict[str, Whole],
         pods: tuple[list[Sequence[Pod]], list[tuple[Pod, ...]]],
         known: Mapping[str, Mapping[str, Mapping[str, float]]],
+        siblings: Mapping[str, int],
     ) -> None:
         """`pods`: those on each node, and of those the ones with ports or disks, or that repel others.
-        `known`: by kind (use, peak, measured), series and node."""
+        `known`: by kind (use, peak, measured), series and node. `siblings`: by controller."""
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
-        self._known = known
+        self._known, self._siblings = known, siblings
         self._columns: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
         self._holding: dict[Hashable, Mask] = {}
@@ -219,6 +231,10 @@ class Columns:
     def pods(self, index: int) -> Sequence[Pod]:
         """Those on a node."""
         return self._pods[index]
+
+    def siblings(self, controller: str) -> int:
+        """How many pods a controller has that are ready and stay."""
+        return self._siblings.get(controller, 0)
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
         """Which nodes have a pod with ports or disks, or one that repels others, for which the test holds."""

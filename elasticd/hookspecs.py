@@ -4,7 +4,7 @@ All are synchronous, none is firstresult, none a wrapper: the order of plugins n
 An implementation takes the arguments it needs, by name; `now` is `observation.at`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pluggy
@@ -126,9 +126,12 @@ def rebind_pods(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> S
 
 
 @hookspec
-def rebalance_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
+def rebalance_nodes(
+    nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
+) -> Sequence[Move] | None:
     """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
-    each period, and when a node or pod fails."""
+    each period, and when a node or pod fails. `movable`: whether a pod may be moved at all, as things stand, if there
+    is a place for it and it is worth it."""
     raise NotImplementedError
 
 

@@ -179,7 +179,9 @@ class Mover:
         if case is None or pool.blocked:
             return
         looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
-        if looks_back:
+        # What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so
+        # that so many looks in a row mean so much time.
+        if looks_back and not (memory.looks and now < memory.looks[-1].at + pool.policy.moves.every / 2):
             use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
             memory.looks.append(Look(now, case.columns.names, use))
             while len(memory.looks) > looks_back:
@@ -211,7 +213,7 @@ class Mover:
         if action is None:
             return
         try:
-            begin = partial(self._carry_out, memory.policy.moves, action, decision.id)
+            begin = partial(self._carry_out, memory.policy.moves, action, decision)
             outcome = await carry_out(self._clock, decision, action, begin)
         finally:
             del self._acting[decision.uid]
@@ -223,10 +225,10 @@ class Mover:
         for listener in self._listeners:
             listener.placed(outcome)
 
-    async def _carry_out(self, moves: MovesTable, action: Evict, decision: str) -> Answer:
+    async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
         """Let the pod go, or make another first where that is wanted."""
-        if moves.surge:
-            answer = await self.surging.begin(action, moves.surge_within, decision)
+        if moves.surge and decision.how == "reschedule":
+            answer = await self.surging.begin(action, moves.surge_within, decision.id)
             if answer is not None:
                 return answer
         return await self._cluster.act(action)

@@ -4,15 +4,22 @@ Frozen records. Knows pods and nodes; knows nothing of how a pod is moved.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from elasticd.actions import Evict
 from elasticd.model import Failure, Pod, Ref
-from elasticd.placements import Column
+from elasticd.placements import Column, Mask
 
 How = Literal["reschedule", "kill"]
+
+
+class Fits(Protocol):
+    """A rule about nodes' use. Pure, as the strategy that names it."""
+
+    def __call__(self, used: Mapping[str, Column]) -> Mask:
+        """Which nodes may take a pod, where each would use so much with it there, by series."""
 
 
 class Move(Struct, frozen=True, gc=False):
@@ -20,7 +27,12 @@ class Move(Struct, frozen=True, gc=False):
     unit; both 0: it must go, whatever it costs.
 
     reschedule: it shall run elsewhere; kill: it shall end, and its controller, if it has one, may make another.
-    `not_to` are nodes that it should not go to, by name.
+    `not_to` are nodes that it should not go to, by name. `use` is what it uses, by series; with `fits` it goes only to
+    nodes that can take that, after those that were moved there before it.
+
+    A strategy may name more pods than a node must give up, for not all of them will find a place: `relief` is what a
+    pod takes of each thing that the node has too much of, as parts of that. When those that go come to 1 in each, the
+    rest of that node's is left where it is, and nothing is told of it.
     """
 
     pod: Pod
@@ -30,6 +42,9 @@ class Move(Struct, frozen=True, gc=False):
     benefit: float = 0.0
     disruption: float = 0.0
     not_to: frozenset[str] = frozenset()
+    use: Mapping[str, float] = {}
+    fits: Fits | None = None
+    relief: tuple[float, ...] = ()
 
 
 class Look(Struct, frozen=True, eq=False):

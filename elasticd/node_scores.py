@@ -3,6 +3,7 @@
 Pure. Knows which requests, series and labels make which number; knows nothing of what a strategy does with it.
 """
 
+from collections.abc import Callable
 from math import isfinite, nan
 from typing import Annotated, Literal
 
@@ -11,7 +12,7 @@ from msgspec import Meta, Struct
 
 from elasticd.columns import estimated, weighed
 from elasticd.derived import Derived
-from elasticd.load_score import idleness, load_score, swiftness
+from elasticd.load_score import LEAST_USE, average, idleness, load_score, swiftness
 from elasticd.model import Node, Pod
 from elasticd.placements import Column, Mask, Nodes, Whole
 from elasticd.policy import Strategy
@@ -66,8 +67,12 @@ class PartScored(Strategy, frozen=True, kw_only=True):
         return np.where(size.none, 1.0, parts) if size.any_none else parts
 
 
-class LoadScored(Strategy, frozen=True, kw_only=True):
-    """Options of a score by load: four factors, `cpu`, `memory`, `image` and `data`, which add up to 1.
+Seen = Callable[[str], Column]
+"""What each node uses of a series."""
+
+
+class Loaded(Strategy, frozen=True, kw_only=True):
+    """Options of a load: four factors, `cpu`, `memory`, `image` and `data`, which add up to 1.
 
     cpu and memory are loads: the part of what a node can allocate that it uses, by the series of those names, the less
     the better. image and data are speeds, in bytes/s while a node fetches images or moves data, the more the better. A
@@ -89,7 +94,6 @@ class LoadScored(Strategy, frozen=True, kw_only=True):
     mode: Annotated[
         Literal["product", "paper"], Meta(description="paper: by what was measured last, whatever was placed since")
     ] = "product"
-    weight: Weight = 1.0
 
     def __post_init__(self) -> None:
         """Refuse factors that do not add up."""
@@ -107,25 +111,46 @@ class LoadScored(Strategy, frozen=True, kw_only=True):
         series = ("cpu", "memory", self.image_series, self.data_series)
         return tuple(name for name, part in zip(series, parts, strict=True) if part)
 
-    def load(self, nodes: Nodes, pod: Pod | None = None) -> Column:
+    def load(self, nodes: Nodes, pod: Pod | None = None, seen: Seen | None = None) -> Column:
         """Each node's score: see load_score. With a pod each node's own use is what it would be with it there, beside
-        the pool's mean as it is. NaN: not known."""
-        loads = ((self.cpu, "cpu", self.cpu_label), (self.memory, "memory", self.memory_label))
+        the pool's mean as it is; with `seen` nodes use what that says. NaN: not known."""
+        look = seen or self.seen(nodes)
         speeds = ((self.image, self.image_series), (self.data, self.data_series))
         return load_score(
-            [(part, self._idleness(nodes, pod, resource, label)) for part, resource, label in loads if part],
-            [(part, swiftness(self._seen(nodes, series))) for part, series in speeds if part],
+            [(part, self._idleness(nodes, pod, resource, look)) for resource, part in self.loads().items()],
+            [(part, swiftness(look(series))) for part, series in speeds if part],
         )
 
-    def _seen(self, nodes: Nodes, series: str) -> Column:
-        return nodes.measured(series) if self.mode == "paper" else nodes.use(series)
+    def seen(self, nodes: Nodes) -> Seen:
+        """What nodes use, as the mode has it."""
+        return nodes.measured if self.mode == "paper" else nodes.use
 
-    def _idleness(self, nodes: Nodes, pod: Pod | None, resource: str, label: str) -> Column:
-        size = _size(resource, nodes.allocatable(resource))
-        use = self._seen(nodes, resource) / size.capacity
-        coefficients = _coefficients(label, nodes.nodes) if label else size.capacity
-        expected = None if pod is None else use + estimated(pod, resource) / size.capacity
-        return idleness(use, coefficients, expected)
+    def loads(self) -> dict[str, float]:
+        """The resources that count, and their parts."""
+        return {resource: part for resource, part in (("cpu", self.cpu), ("memory", self.memory)) if part}
+
+    def mean(self, nodes: Nodes, resource: str, seen: Seen | None = None) -> float:
+        """The pool's mean use of a resource, as a part: equations (5-8) and (5-9). NaN: nothing is known."""
+        look = seen or self.seen(nodes)
+        use = look(resource) / capacity(nodes, resource)
+        return average(np.maximum(use, LEAST_USE), self._sizes(nodes, resource))
+
+    def _sizes(self, nodes: Nodes, resource: str) -> Column:
+        """How large nodes are beside each other."""
+        label = {"cpu": self.cpu_label, "memory": self.memory_label}.get(resource, "")
+        return _coefficients(label, nodes.nodes) if label else capacity(nodes, resource)
+
+    def _idleness(self, nodes: Nodes, pod: Pod | None, resource: str, look: Seen) -> Column:
+        size = capacity(nodes, resource)
+        use = look(resource) / size
+        expected = None if pod is None else use + estimated(pod, resource) / size
+        return idleness(use, self._sizes(nodes, resource), expected)
+
+
+class LoadScored(Loaded, frozen=True, kw_only=True):
+    """Options of a score by load."""
+
+    weight: Weight = 1.0
 
 
 class _Size(Struct, frozen=True, eq=False):
@@ -146,6 +171,11 @@ def _sized(resource: str, allocatable: Whole) -> _Size:
 
 _size = Derived(_sized)
 """Nodes stay as they are from pod to pod."""
+
+
+def capacity(nodes: Nodes, resource: str) -> Column:
+    """What each node can allocate of a resource, in the unit of its series. NaN where that is nothing."""
+    return _size(resource, nodes.allocatable(resource)).capacity
 
 
 def _numbers(label: str, nodes: tuple[Node, ...]) -> Column:

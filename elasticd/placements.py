@@ -62,6 +62,9 @@ class Nodes(Protocol):
     def pods(self, index: int) -> Sequence[Pod]:
         """Those on a node, and those promised to it; also those being deleted."""
 
+    def siblings(self, controller: str) -> int:
+        """How many pods a controller (its UID) has on these nodes that are ready and stay, before this plan."""
+
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
         """Which nodes have a pod for which the test holds. Only pods that have ports or disks, or that repel others,
         are looked at."""

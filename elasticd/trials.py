@@ -95,7 +95,7 @@ def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
 def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Answers]:
     """What it answers about each of these pods, about all together, about who should give way on which node, and about
     who should leave; by what was asked."""
-    found: dict[tuple[str, ...], Answers] = {(hook,): case.ask(hook) for hook in _BY_POOL}
+    found: dict[tuple[str, ...], Answers] = {(hook,): case.ask(hook, movable=lambda _: True) for hook in _BY_POOL}
     for pod in pods:
         for hook in _BY_POD:
             found[hook, pod.name] = case.ask(hook, pod=pod)

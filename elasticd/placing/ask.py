@@ -4,6 +4,7 @@ Pure. Knows which answers make sense; knows nothing of what they mean. See elast
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,14 @@ def _victims(value: Any, _: int) -> None:
 def _moves(value: Any, _: int) -> None:
     if not isinstance(value, Sequence) or not all(isinstance(one, Move) for one in value):
         raise TypeError("must be a sequence of Moves")
-    if not all(np.isfinite(one.benefit) and np.isfinite(one.disruption) for one in value):
-        raise ValueError("benefit and disruption must be finite")
+    if not all(isfinite(number) for one in value for number in _numbers(one)):
+        raise ValueError("benefit, disruption, use and relief must be finite")
+    if not all(one.fits is None or callable(one.fits) for one in value):
+        raise TypeError("fits must be a function of what nodes use")
+
+
+def _numbers(move: Move) -> tuple[float, ...]:
+    return (move.benefit, move.disruption, *move.use.values(), *move.relief)
 
 
 _READ: Mapping[str, Callable[[Any, int], None]] = {

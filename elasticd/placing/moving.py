@@ -5,21 +5,31 @@ place elsewhere first; knows no rule of who should go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from elasticd.actions import Evict
 from elasticd.model import Failure, Pod
 from elasticd.movable import rooted
-from elasticd.moves import Move, MoveDecision
+from elasticd.moves import How, Move, MoveDecision
+from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import look, rank
 from elasticd.placing.plan import Draft
 from elasticd.policy import MovesTable
+from elasticd.words import raised
 
 Why = tuple[str, str]
 """One word for counting, and a sentence."""
+
+ALL = 1 - 1e-9
+"""All of what a node is to give up, but for the rounding of sums."""
+
+TRIES = 100
+"""Pods for which a place is sought in vain in one plan, beside four for each that may be moved: where nodes are full,
+none would be found for thousands."""
 
 UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
@@ -30,11 +40,11 @@ def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
     for hook in ("rebind_pods", "rebalance_nodes"):
-        heard = case.ask(hook)
+        heard = case.ask(hook, movable=draft.movable)
         failures += heard.failures
         for name, moves in heard.values:
             for move in moves:
-                if move.pod.uid not in seen:
+                if move.pod.uid not in seen and draft.needed(name, move):
                     seen.add(move.pod.uid)
                     decisions.append(draft.decide(name, move))
     if failures and decisions:
@@ -48,13 +58,33 @@ class _Draft:
     def __init__(self, case: PoolCase) -> None:
         self._case, self._draft = case, Draft(case)
         self._left = case.policy.moves.per_look
-        self._siblings = _siblings(case)
+        self._tries = TRIES + 4 * self._left
+        self._gone = Counter[str]()
+        self._used: dict[str, Column] = {}
+        self._relieved: dict[tuple[str, str], Sequence[float]] = {}
+
+    def movable(self, pod: Pod) -> bool:
+        """Whether a pod may be moved, as things stand after the moves before, wherever it would go."""
+        return self._bound(pod) is None
+
+    def needed(self, strategy: str, move: Move) -> bool:
+        """Whether those that go leave a node with anything to give up."""
+        relieved = self._relieved.get((strategy, move.pod.node))
+        return not move.relief or relieved is None or min(relieved) < ALL
+
+    def _relieve(self, strategy: str, move: Move) -> None:
+        if move.relief:
+            key = strategy, move.pod.node
+            before = self._relieved.get(key, (0.0,) * len(move.relief))
+            self._relieved[key] = [sum(pair) for pair in zip(before, move.relief, strict=False)]
 
     def decide(self, strategy: str, move: Move) -> MoveDecision:
         """Whether a pod is moved."""
         pod, draft = move.pod, self._draft
         decision = self._decision(strategy, move)
         if why := self._stays(move):
+            if why == self._enough:
+                self._relieve(strategy, move)  # it would go, so that others of its node are not told of
             return replace(decision, refusal=why[0], message=_joined(move.message, why[1]))
         index = draft.columns.index(pod.node)
         if index is None:
@@ -64,13 +94,16 @@ class _Draft:
             draft.columns.release(index, pod)
             place, why_not = self._elsewhere(move, index)
             if place is None:
+                self._tries -= 1
                 draft.columns.take(index, pod)
                 return replace(decision, refusal="NoOtherNode", message=_joined(move.message, why_not))
             draft.columns.take(place, replace(pod, node=""))
+            self._use(move, index, place)
             target = draft.columns.names[place]
         draft.budgets.spend(pod)
         self._left -= 1
-        self._siblings[pod.owner[2]] -= 1
+        self._gone[pod.owner[2]] += 1
+        self._relieve(strategy, move)
         restore = not pod.owner[0] and move.how == "reschedule"
         first = pod.needs.restart == "OnFailure"
         evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore=restore, first=first, owner=pod.owner[2])
@@ -78,34 +111,77 @@ class _Draft:
 
     def _stays(self, move: Move) -> Why | None:
         """Why a pod is left where it is."""
-        pod, table = move.pod, self._case.policy.moves
-        if why := rooted(pod) or _unfit(pod, table, self._case.observation.at):
+        if why := self._bound(move.pod, move.how):
             return why
-        single = table.single or (table.surge and pod.owner[0] == "ReplicaSet")  # another is made first
-        if pod.owner[2] and self._siblings[pod.owner[2]] < 2 and not single:
-            return "Single", "it is the only one of its controller"
-        if (move.benefit or move.disruption) and move.benefit < table.worth * move.disruption:
+        if (move.benefit or move.disruption) and move.benefit < self._case.policy.moves.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
-        if not self._draft.budgets.bear([pod]):
-            known = self._draft.budgets.known
-            return ("Budget", "a PodDisruptionBudget forbids it") if known else UNKNOWN
-        return ("Enough", f"{table.per_look} are moved at a time") if self._left <= 0 else None
+        return self._enough if self._left <= 0 else None
+
+    def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
+        """Why a pod may not be moved, whatever it would bring."""
+        policy = self._case.policy
+        if why := rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
+            return why
+        if not policy.pool.has(pod):
+            return "Foreign", "it is not one of the pool's pods: who places it could put it back"
+        uid = pod.owner[2]
+        surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
+        if uid and not policy.moves.single and not surge and self._draft.columns.siblings(uid) - self._gone[uid] < 2:
+            return "Single", "it is the only one of its controller"
+        if self._draft.budgets.bear([pod]):
+            return None
+        return ("Budget", "a PodDisruptionBudget forbids it") if self._draft.budgets.known else UNKNOWN
+
+    @property
+    def _enough(self) -> Why:
+        return "Enough", f"{self._case.policy.moves.per_look} are moved at a time"
 
     def _elsewhere(self, move: Move, index: int) -> tuple[int | None, str]:
         """Another node that can take a pod, as things stand without it; None, and why there is none."""
         pod = replace(move.pod, node="", nominated="")
         if pod.needs.unsupported:
             return None, f"elasticd does not know {', '.join(pod.needs.unsupported)}, nor where it could go"
+        if self._tries <= 0:
+            return None, "none was found for too many others"
+        wanted, why = self._wanted(move, index)
+        if not wanted.any():
+            return None, why
         found = look(self._case, pod)
-        allowed = found.allowed().copy()
-        allowed[index] = False
-        for name in move.not_to:
-            place = self._draft.columns.index(name)
-            if place is not None:
-                allowed[place] = False
-        if not allowed.any():
-            return None, found.unavailable()
+        allowed = found.allowed() & wanted
+        if found.failures or not allowed.any():
+            return None, found.failures[0].message if found.failures else found.unavailable()
         return rank(self._case, pod).best(allowed, self._draft.columns)[0], ""
+
+    def _wanted(self, move: Move, index: int) -> tuple[Mask, str]:
+        """The other nodes, but those that the move itself rules out; and why there is none."""
+        columns = self._draft.columns
+        wanted, why = np.ones(len(columns.names), dtype=np.bool_), "there is no other node that it should go to"
+        if move.fits is not None:
+            try:
+                used = {series: self._uses(series) + amount for series, amount in move.use.items()}
+                wanted &= move.fits(used)
+                why = "no other node is free enough for what it uses"
+            except Exception as error:  # whatever a stranger's rule does
+                wanted[:] = False
+                why = f"its strategy cannot say where it fits: {raised(error)}"
+        wanted[index] = False
+        for name in move.not_to:
+            place = columns.index(name)
+            if place is not None:
+                wanted[place] = False
+        return wanted, why
+
+    def _uses(self, series: str) -> Column:
+        """What nodes use, with what those use that are moved there."""
+        found = self._used.get(series)
+        if found is None:
+            found = self._used[series] = self._draft.columns.use(series).copy()
+        return found
+
+    def _use(self, move: Move, index: int, place: int) -> None:
+        for series, amount in move.use.items():
+            self._uses(series)[place] += amount
+            self._uses(series)[index] -= amount
 
     def _decision(self, strategy: str, move: Move) -> MoveDecision:
         policy, at, pod = self._case.policy, self._case.observation.at, move.pod
@@ -139,13 +215,6 @@ def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
         (young, "Young", f"it has not run for {table.min_age:g} s"),
     )
     return next(((word, why) for holds, word, why in reasons if holds), None)
-
-
-def _siblings(case: PoolCase) -> Counter[str]:
-    """How many pods each controller has on the pool's nodes that are ready and stay."""
-    columns = case.columns
-    pods: Iterable[Pod] = (pod for index in range(len(columns.names)) for pod in columns.pods(index))
-    return Counter(pod.owner[2] for pod in pods if pod.owner[2] and pod.ready and not pod.deleted)
 
 
 def _joined(*texts: str) -> str:

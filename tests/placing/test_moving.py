@@ -1,12 +1,12 @@
 """Which pods are moved, of those that somebody wants moved."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from elasticd.api import DisruptionBudget, Move, Nodes, PoolPast, Refusal, Strategy, hookimpl
-from elasticd.columns import Columns
+from elasticd.api import Column, DisruptionBudget, Mask, Move, Nodes, PoolPast, Refusal, Strategy, hookimpl
+from elasticd.columns import Columns, Ledger
 from elasticd.model import Pod
 from elasticd.moves import MoveDecision
 from elasticd.placements import PoolObservation
@@ -112,6 +112,7 @@ def test_where_it_fits_nowhere_else_it_stays() -> None:
         pytest.param({"started": NOW - 10}, "Young", id="young"),
         pytest.param({"started": None}, "Young", id="age unknown"),
         pytest.param({"unsupported": ("pod anti-affinity",)}, "NoOtherNode", id="unsupported"),
+        pytest.param({"scheduler": "default-scheduler"}, "Foreign", id="another scheduler's"),
     ],
 )
 def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal: str) -> None:
@@ -174,3 +175,164 @@ def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
 def test_so_many_are_moved_at_a_time() -> None:
     view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
     assert [one for _, one in told(moves(view, Fits(), Leave(node="a"), per_look=2))] == ["b", "b", "Enough", "Enough"]
+
+
+class Wanting(Strategy, tag="wanting", frozen=True):
+    """Wants all pods moved that are called so, off whichever nodes; the rest of it goes into each move."""
+
+    names: tuple[str, ...]
+    use: float = 0.0
+    most: float | None = None
+    not_to: tuple[str, ...] = ()
+    relief: tuple[float, ...] = ()
+    raises: bool = False
+    asks: bool = False
+
+    @hookimpl
+    def rebalance_nodes(self, nodes: Nodes, movable: Callable[[Pod], bool]) -> Sequence[Move]:
+        pods = {one.name: one for place in range(len(nodes.names)) for one in nodes.pods(place)}
+        more: dict[str, Any] = {} if self.most is None and not self.raises else {"fits": self._fits}
+        return [
+            Move(pods[name], "Wanted", use={"cpu": self.use}, not_to=frozenset(self.not_to), relief=self.relief, **more)
+            for name in self.names
+            if not self.asks or movable(pods[name])
+        ]
+
+    def _fits(self, used: Mapping[str, Column]) -> Mask:
+        assert not self.raises, "for a reason"
+        return used["cpu"] <= (self.most or 0.0)
+
+
+def four(**use: float) -> Columns:
+    """Four pods on a, and nodes that use so many cores."""
+    return columns([node("a"), node("b"), node("c")], [running(f"p{i}") for i in range(4)], {"cpu": use})
+
+
+PODS = ("p0", "p1", "p2", "p3")
+
+
+def test_a_move_goes_only_where_its_use_fits_with_that_of_those_before_it() -> None:
+    view = four(a=3.0, b=1.0, c=1.4)
+    found = told(moves(view, Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
+    assert found == [("p0", "b"), ("p1", "c"), ("p2", "b"), ("p3", "Single")]
+    found = told(moves(four(a=3.0, b=1.5, c=1.4), Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
+    assert found == [("p0", "c"), *[(name, "NoOtherNode") for name in PODS[1:]]]
+
+
+def test_a_move_fits_nowhere_where_use_is_not_known() -> None:
+    found = moves(four(a=3.0), Fits(), Wanting(names=PODS[:1], use=0.3, most=1.7))
+    assert told(found) == [("p0", "NoOtherNode")]
+    assert found[0].message == "no other node is free enough for what it uses"
+
+
+def test_a_rule_that_fails_moves_nobody_and_is_told() -> None:
+    (one,) = moves(four(a=3.0, b=1.0), Fits(), Wanting(names=PODS[:1], use=0.3, raises=True))
+    assert one.refusal == "NoOtherNode"
+    assert one.message.startswith("its strategy cannot say where it fits: AssertionError: for a reason")
+
+
+def test_a_move_goes_to_no_node_that_it_names() -> None:
+    assert told(moves(four(), Fits(), Wanting(names=PODS[:1], not_to=("b", "gone")))) == [("p0", "c")]
+    assert told(moves(four(), Fits(), Wanting(names=PODS[:1], not_to=("b", "c")))) == [("p0", "NoOtherNode")]
+
+
+@pytest.mark.parametrize(
+    ("relief", "expected"),
+    [
+        pytest.param((), ["p0", "p1", "p2", "p3"], id="nothing said: all"),
+        pytest.param((0.5, 0.9), ["p0", "p1"], id="until all is enough"),
+        pytest.param((0.5, 0.3), ["p0", "p1", "p2", "p3"], id="and not before"),
+        pytest.param((0.1,) * 1, ["p0", "p1", "p2", "p3"], id="too little"),
+        pytest.param((1 / 3,), ["p0", "p1", "p2"], id="thirds make a whole"),
+    ],
+)
+def test_when_a_node_is_relieved_the_rest_of_its_moves_are_dropped(
+    relief: tuple[float, ...], expected: list[str]
+) -> None:
+    found = moves(four(), Fits(), Wanting(names=PODS, relief=relief), single=True)
+    assert [one.pod.name for one in found] == expected
+
+
+def test_one_that_stays_relieves_nothing() -> None:
+    budget = DisruptionBudget("shop", "web", frozenset({"uid-p0"}), 0)
+    found = moves(four(), Fits(), Wanting(names=PODS, relief=(1.0,)), budgets=(budget,))
+    assert told(found) == [("p0", "Budget"), ("p1", "b")]
+    found = moves(four(), Fits(), Wanting(names=PODS, relief=(0.5,)), per_look=1)
+    assert told(found) == [("p0", "b"), ("p1", "Enough")]
+
+
+def test_a_strategy_may_ask_who_can_be_moved_at_all() -> None:
+    pods = [running("p0"), running("p1", annotations={"elasticd.io/do-not-disrupt": "true"}), running("p2", local=True)]
+    budget = DisruptionBudget("shop", "web", frozenset({"uid-p3"}), 0)
+    view = columns([node("a"), node("b")], [*pods, running("p3")])
+    found = moves(view, Fits(), Wanting(names=PODS, asks=True), budgets=(budget,))
+    assert told(found) == [("p0", "b")]
+
+
+def test_where_there_is_no_room_it_is_not_sought_for_ever() -> None:
+    names = tuple(f"p{i:03}" for i in range(300))
+    pods = [running(name, cpu=0.01) for name in names]
+    view = columns([node("a"), node("b", cpu=0.0)], pods)
+    found = moves(view, Fits(), Wanting(names=names), per_look=1)
+    assert {one.refusal for one in found} == {"NoOtherNode"}
+    assert sum("Insufficient cpu" in one.message for one in found) == 104
+    assert sum(one.message == "none was found for too many others" for one in found) == 196
+
+
+class Broken(Strategy, tag="broken", frozen=True):
+    """A filter that fails."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        raise RuntimeError("no filter")
+
+
+def test_while_a_filter_fails_nobody_is_moved() -> None:
+    (one,) = moves(four(), Broken(), Wanting(names=PODS[:1]))
+    assert (one.refusal, "no filter" in one.message) == ("NoOtherNode", True)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        pytest.param({"use": float("nan")}, "must be finite", id="use"),
+        pytest.param({"relief": (float("inf"),)}, "must be finite", id="relief"),
+    ],
+)
+def test_nonsense_in_a_move_is_a_failure(more: dict[str, Any], says: str) -> None:
+    leave, wanting = Leave(node="a"), Wanting(names=PODS[:1], **more)
+    found = moves(four(), Fits(), leave, wanting, per_look=1)
+    assert [one.plugin for one in found[0].failures] == ["wanting"]
+    assert says in found[0].failures[0].message
+
+
+def test_ready_pods_of_a_controller_are_counted_as_they_come_and_go() -> None:
+    ledger = Ledger()
+    nodes = (node("a"), node("b"))
+    on: dict[str, tuple[Pod, ...]] = {
+        "a": (running("p0"), running("p1", deleted=True)),
+        "b": (running("p2", "b"), running("p3", "b", ready=False)),
+    }
+    assert ledger.columns(nodes, on).siblings("rs-1") == 2
+    on["b"] = (running("p2", "b"), running("p3", "b"), running("p4", "b", owner=("", "", "")))
+    view = ledger.columns(nodes, on)
+    assert (view.siblings("rs-1"), view.siblings("none"), view.siblings("")) == (3, 0, 0)
+    on["a"] = on["b"] = ()
+    assert ledger.columns(nodes, on).siblings("rs-1") == 0
+    assert view.siblings("rs-1") == 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "how", "verdict"),
+    [
+        pytest.param(OWNED, "reschedule", "b", id="of a ReplicaSet"),
+        pytest.param(OWNED, "kill", "Single", id="that is to end"),
+        pytest.param(("StatefulSet", "db", "ss-1"), "reschedule", "Single", id="of a StatefulSet"),
+    ],
+)
+def test_the_only_pod_may_be_moved_where_another_is_made_first(
+    owner: tuple[str, str, str], how: str, verdict: str
+) -> None:
+    view = columns([node("a"), node("b")], [running("p", cpu=0.4, owner=owner)])
+    assert told(moves(view, Leave(node="a", how=how), surge=True)) == [("p", verdict)]
+    assert told(moves(view, Leave(node="a", how=how))) == [("p", "Single")]

@@ -1,0 +1,104 @@
+"""The moves of one look: for each node that must give up pods, who goes, in which order.
+
+Knows nodes' excess and their pods; knows nothing of how it came to that.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from math import isfinite
+
+import numpy as np
+
+from elasticd.api import Mask, Move, Nodes, Pod, PoolObservation, PoolPast
+
+from .levels import Levels, excess, fits
+from .memory import Rests
+from .options import Options
+from .victims import Chosen, Victim, by_match, by_queues, disruption, others, relief
+
+MOST = 1000
+"""Pods that one look chooses at most; no policy moves more at a time."""
+
+
+class Choice:
+    """Who goes, as things stand."""
+
+    def __init__(
+        self,
+        rule: Options,
+        nodes: Nodes,
+        observation: PoolObservation,
+        past: PoolPast,
+        movable: Callable[[Pod], bool],
+        now: Levels,
+    ) -> None:
+        self._paper, self._nodes, self._movable, self._now = rule.mode == "paper", nodes, movable, now
+        self._excess = excess(rule, now)
+        self._fits = cache(lambda due: fits(rule, now, due))
+        self._use = {name: observation.use.get(name, {}) for name in now.parts}
+        self._rests = Rests(0.0 if self._paper else rule.cooldown, observation.at, past.moved)
+
+    def moves(self, hot: Mask) -> list[Move]:
+        """Of all nodes that must give up pods, the worst first; where two are equal, by name."""
+        places = np.flatnonzero(hot)
+        order = places[np.lexsort((places, -self._now.worst[places]))]
+        found: list[Move] = []
+        chosen = 0
+        for place in order.tolist():
+            if chosen >= MOST:
+                break
+            due = {name: float(amount[place]) for name, amount in self._excess.items() if amount[place] > 0}
+            if not due:
+                continue
+            sizes = {name: float(self._now.sizes[name][place]) for name in due}
+            needed, spare = self._of(place, due, sizes)
+            chosen += len(needed)
+            message = self._message(place)
+            found += [self._move(one, due, sizes, message) for one in (*needed, *spare)]
+        return found
+
+    def _of(
+        self, place: int, due: Mapping[str, float], sizes: Mapping[str, float]
+    ) -> tuple[list[Chosen], list[Chosen]]:
+        """Who must leave a node, and who could instead."""
+        victims = list(self._victims(place))
+        if self._paper:
+            return by_queues(victims, due), []
+        needed = by_match(victims, due, sizes, self._take)
+        return needed, others(victims, needed, due, sizes, lambda pod: self._rests.free(pod, self._nodes))
+
+    def _victims(self, place: int) -> Iterator[Victim]:
+        """The pods that may go, with what each uses; one of which that is not known stays."""
+        for pod in self._nodes.pods(place):
+            key = f"{pod.namespace}/{pod.name}"
+            use = {name: by_pod.get(key, -1.0) for name, by_pod in self._use.items()}
+            if all(isfinite(amount) and amount >= 0 for amount in use.values()) and self._movable(pod):
+                yield Victim(pod, use, disruption(pod))
+
+    def _take(self, pod: Pod) -> bool:
+        """Whether another pod of its controller may go; then it is to."""
+        if not self._rests.free(pod, self._nodes):
+            return False
+        self._rests.choose(pod)
+        return True
+
+    def _message(self, place: int) -> str:
+        now = self._now
+        shown = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
+        return f"{self._nodes.names[place]} uses {'; '.join(shown)}"
+
+    def _move(self, one: Chosen, due: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
+        pod = one.victim.pod
+        if self._paper:
+            return Move(pod, "Overloaded", message, relief=tuple(relief(one, due, {})))
+        return Move(
+            pod,
+            "Overloaded",
+            message,
+            benefit=one.benefit,
+            disruption=one.victim.cost,
+            not_to=self._rests.left(pod, self._nodes),
+            use=one.victim.use,
+            fits=self._fits(tuple(due)),
+            relief=tuple(relief(one, due, sizes)),
+        )

@@ -1,0 +1,161 @@
+"""How loaded the nodes of a pool are: which have too much, which are calm, which can take more, and how much is too
+much.
+
+Knows columns of numbers and the marks they are held against; knows no pods and no past.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from elasticd.api import LEAST_USE, Column, Fits, Mask, Nodes, Seen, Struct, balance_score, capacity
+
+from .options import Options
+
+Parts = dict[str, Column]
+"""Parts of nodes, by resource."""
+
+
+class Levels(Struct, frozen=True, eq=False):
+    """Of each node: whether it has too much (`above`), is calm, can take more of something (`low`), and how bad it is
+    (`worst`, the greater the worse; NaN: what it uses is not known, and then it is none of these).
+
+    `sizes` are what nodes have, in the series' units, `parts` what they use of that, `means` the pool's, by resource.
+    """
+
+    above: Mask
+    calm: Mask
+    low: Mask
+    worst: Column
+    sizes: Parts
+    parts: Parts
+    means: dict[str, float]
+
+
+class FitsScore(Struct, frozen=True, eq=False):
+    """Calm by score. Means stay as they are when a pod moves, so a score changes with the logarithms of use alone."""
+
+    low: Mask
+    sizes: Parts
+    score: Column
+    parts: Parts
+    weights: dict[str, float]
+    calm: float
+    balance: float
+
+    def __call__(self, used: Mapping[str, Column]) -> Mask:
+        """Of which nodes it holds."""
+        parts, score = {name: used[name] / size for name, size in self.sizes.items()}, self.score.copy()
+        for name, weight in self.weights.items():
+            score -= 10 * weight * np.log(np.maximum(parts[name], LEAST_USE) / np.maximum(self.parts[name], LEAST_USE))
+        return self.low & (score >= self.calm) & _balanced(parts, self.balance)
+
+
+class FitsMarks(Struct, frozen=True, eq=False):
+    """Calm by marks: the most that is, by resource."""
+
+    low: Mask
+    sizes: Parts
+    most: dict[str, float]
+
+    def __call__(self, used: Mapping[str, Column]) -> Mask:
+        """Of which nodes it holds."""
+        calm = [used[name] / size <= self.most[name] for name, size in self.sizes.items()]
+        return np.asarray(np.logical_and.reduce([self.low, *calm]))
+
+
+def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
+    """As the rule has it."""
+    sizes = {name: capacity(nodes, name) for name in rule.resources()}
+    parts = {name: seen(name) / size for name, size in sizes.items()}
+    means = {name: rule.mean(nodes, name, seen) for name in sizes}
+    if rule.by == "score":
+        above, calm, low, worst = _by_score(rule, rule.load(nodes, seen=seen), parts)
+    else:
+        above, calm, low, worst = _by_marks(rule, parts, means)
+    if rule.mode == "product" and rule.by != "use":
+        above &= np.fmax.reduce(list(parts.values())) >= rule.least
+    return Levels(above, calm, low, worst, sizes, parts, means)
+
+
+def excess(rule: Options, now: Levels) -> Parts:
+    """How much too much each node has, by resource, in the series' units."""
+    if rule.amount == "mean":
+        parts = _over(now.parts, now.means)
+    elif rule.by == "score":
+        parts = _released(rule, -now.worst, now.parts, now.means)
+    else:
+        parts = _over(now.parts, _most(rule, now.means))
+    return {name: part * now.sizes[name] for name, part in parts.items()}
+
+
+def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
+    """Which nodes can take a pod of one that has too much of these, and are calm with it."""
+    if rule.by == "score":
+        return FitsScore(now.low, now.sizes, -now.worst, now.parts, rule.loads(), rule.calm, rule.balance)
+    lows = _lows(rule, now.parts, now.means)
+    low = np.logical_and.reduce([lows[name] for name in due])
+    return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))
+
+
+Four = tuple[Mask, Mask, Mask, Column]
+
+
+def _by_score(rule: Options, score: Column, parts: Parts) -> Four:
+    """Queues 1 and 2 of the thesis, 5.5.4, after its preselection."""
+    low = (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
+    return (score <= rule.lower) & (score < 0), score >= rule.calm, low, -score
+
+
+def _balanced(parts: Parts, least: float) -> Mask:
+    """Where the resources are used to about the same part."""
+    uses = list(parts.values())
+    return balance_score(*uses) >= least
+
+
+def _over(parts: Parts, marks: dict[str, float]) -> Parts:
+    return {name: np.maximum(part - marks[name], 0.0) for name, part in parts.items()}
+
+
+def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float]) -> Parts:
+    """What a node is to release so that its score is the threshold's, as parts of it.
+
+    With all resources less by the same factor the score rises by ten times the sum of their weights times its
+    logarithm, while moves within the pool leave the means as they are; so the factor follows from how far the score
+    must rise. In mode product only what exceeds the mean is released, and not below it.
+    """
+    over = _over(parts, means)
+    weights, paper = rule.loads(), rule.mode == "paper"
+    counted = {name: np.ones_like(score) if paper else (over[name] > 0).astype(np.float64) for name in parts}
+    weight = sum((weights[name] * one for name, one in counted.items()), np.zeros_like(score))
+    rise = np.minimum(score - (rule.lower if paper else rule.calm), 0.0)
+    left = np.exp(np.divide(rise, 10 * weight, out=np.zeros_like(score), where=weight > 0))
+    released = {name: (1 - left) * part * counted[name] for name, part in parts.items()}
+    return released if paper else {name: np.minimum(part, over[name]) for name, part in released.items()}
+
+
+def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
+    """Koordinator's LowNodeLoad, with a mark between for what is calm."""
+    level, most = _level(rule, means), _most(rule, means)
+    marks = {one.resource: one for one in rule.marks}
+    worst = np.maximum.reduce([part - (marks[name].high + level[name]) for name, part in parts.items()])
+    calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
+    low = np.logical_or.reduce(list(_lows(rule, parts, means).values()))
+    return worst > 0, calm, low & np.isfinite(worst), worst
+
+
+def _lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
+    """By resource, who can take more of it."""
+    level = _level(rule, means)
+    return {one.resource: parts[one.resource] < one.low + level[one.resource] for one in rule.marks}
+
+
+def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
+    """From where marks count."""
+    return means if rule.by == "deviation" else dict.fromkeys(means, 0.0)
+
+
+def _most(rule: Options, means: dict[str, float]) -> dict[str, float]:
+    """What a calm node uses at most."""
+    level = _level(rule, means)
+    return {one.resource: one.calm + level[one.resource] for one in rule.marks}

@@ -1,0 +1,109 @@
+"""What follows from the past: which nodes have been too loaded for long enough, and whose pods have been moved enough.
+
+Knows looks and moves of the last hour; knows nothing of who goes next.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct, whose
+
+from .levels import Levels, levels
+from .options import Options
+
+PART = 10
+"""One in so many pods of a controller goes before it is left alone."""
+
+
+def hot(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> Mask:
+    """The nodes that must give up pods.
+
+    One that was too loaded in so many looks in a row, has not been calm since, and has not given up any of late. A look
+    in which its use was not known begins all anew. Without any look, as it is now: the first of them.
+    """
+    if rule.mode == "paper":
+        return now.above
+    looks = [_then(rule, nodes, look) for look in past.looks if look.at < at] + [now]
+    if past.looks and past.looks[-1].at < at:
+        looks.pop()  # it comes between two looks, and does not count as one
+    times, found = np.zeros(len(nodes.names), dtype=np.int64), np.zeros(len(nodes.names), dtype=np.bool_)
+    for one in looks:
+        times = np.where(one.above, times + 1, 0)
+        found = (found | (times >= rule.observations)) & ~one.calm & np.isfinite(one.worst)
+    found &= ~now.calm & np.isfinite(now.worst)
+    for moved in past.moved:
+        if moved.at > at - rule.settle and (place := _place(nodes, moved.node)) is not None:
+            found[place] = False
+    return found
+
+
+def _then(rule: Options, nodes: Nodes, look: Look) -> Levels:
+    """How loaded today's nodes were. One that was not there has NaN."""
+    unknown = np.full(len(look.names), np.nan)
+    if look.names is nodes.names or look.names == nodes.names:
+        return levels(rule, nodes, lambda series: look.use.get(series, unknown))
+    places = {name: place for place, name in enumerate(look.names)}
+    order = np.array([places.get(name, -1) for name in nodes.names], dtype=np.int64)
+
+    def use(series: str) -> Column:
+        return np.asarray(np.append(look.use.get(series, unknown), np.nan)[order])
+
+    return levels(rule, nodes, use)
+
+
+def _place(nodes: Nodes, name: str) -> int | None:
+    try:
+        return nodes.names.index(name)
+    except ValueError:
+        return None
+
+
+class _Moves(Struct):
+    """When pods of a controller were moved, and from which nodes, the oldest first; and how many are to be now."""
+
+    times: list[float]
+    nodes: list[str]
+    chosen: int = 0
+
+
+class Rests:
+    """Which controllers are left alone."""
+
+    def __init__(self, cooldown: float, at: float, moved: Iterable[Moved]) -> None:
+        self._cooldown, self._at = cooldown, at
+        self._known: dict[str, _Moves] = {}
+        for one in sorted(moved, key=lambda one: one.at):
+            found = self._known.setdefault(one.whose, _Moves([], []))
+            found.times.append(one.at)
+            found.nodes.append(one.node)
+
+    def free(self, pod: Pod, nodes: Nodes) -> bool:
+        """Whether another pod of its controller may go."""
+        found = self._known.get(whose(pod))
+        if found is None:
+            return True
+        share, done = _share(pod, nodes), len(found.times)
+        rounds = done // share
+        if found.chosen and (done + found.chosen) // share > rounds:
+            return False
+        return not rounds or self._at - found.times[rounds * share - 1] >= self._rest(rounds)
+
+    def choose(self, pod: Pod) -> None:
+        """It is to go."""
+        self._known.setdefault(whose(pod), _Moves([], [])).chosen += 1
+
+    def left(self, pod: Pod, nodes: Nodes) -> frozenset[str]:
+        """The nodes that pods of its controller have left too short a time ago to come back."""
+        found = self._known.get(whose(pod))
+        if found is None or not found.times:
+            return frozenset()
+        rest = self._rest(len(found.times) // _share(pod, nodes) + 1)
+        return frozenset(node for at, node in zip(found.times, found.nodes, strict=True) if self._at - at < rest)
+
+    def _rest(self, rounds: int) -> float:
+        return float(self._cooldown * 2.0 ** (rounds - 1))
+
+
+def _share(pod: Pod, nodes: Nodes) -> int:
+    return max(1, nodes.siblings(pod.owner[2]) // PART) if pod.owner[2] else 1

@@ -1,0 +1,112 @@
+"""The strategy rebalance in the whole daemon but its process: on a simulated cluster, in virtual time."""
+
+from typing import Any
+
+from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.demand import Demand
+from elasticd.cluster.simulated.options import BudgetTable, NodeTable, WorkloadTable
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd.testing import simulate
+from elasticd_plugins.filters import Filters
+from elasticd_plugins.load_balance import LoadBalance
+from elasticd_plugins.rebalance import Rebalance
+from elasticd_plugins.rebalance.options import Marks
+
+RISES = 900.0
+"""When node a begins to be used by what is no pod, in seconds."""
+
+DEVIATION = (Marks("cpu", 0.15, 0.05, 0.0), Marks("memory", 0.15, 0.05, 0.0))
+
+
+class Told:
+    """Keeps what is told of pods."""
+
+    def __init__(self) -> None:
+        self.moves: list[MoveDecision] = []
+        self.bound: list[PodOutcome] = []
+        self.gone: list[PodOutcome] = []
+
+    def placing(self, decision: PodDecision) -> None:
+        """Not looked at."""
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """Not looked at."""
+
+    def waiting(self, policy: str, counts: Any) -> None:
+        """Not looked at."""
+
+    def pools(self, names: Any) -> None:
+        """Not looked at."""
+
+    def decided(self, decision: Any) -> None:
+        """Not looked at."""
+
+    def acted(self, outcome: Any) -> None:
+        """Not looked at."""
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Not looked at."""
+
+    def governed(self, keys: Any) -> None:
+        """Not looked at."""
+
+    def moving(self, decision: MoveDecision) -> None:
+        self.moves.append(decision)
+
+    def placed(self, outcome: PodOutcome) -> None:
+        (self.bound if outcome.action == "bind" else self.gone).append(outcome)
+
+
+async def played(seconds: float, *budgets: BudgetTable, rises: float = 3.2) -> Told:
+    """Eight Deployments of four pods that use half a core each, on four nodes of eight cores."""
+    more = Demand(formula=f"{rises} * (t > {RISES})")
+    nodes = [NodeTable(name=name, cpu="8", memory="32Gi", cpu_used=more if name == "a" else 0.0) for name in "abcd"]
+    workloads = [
+        WorkloadTable(
+            name=f"web-{index}",
+            scheduler="elasticd",
+            replicas=4,
+            cpu="500m",
+            memory="1Gi",
+            demand=Demand(formula="2"),
+            labels={"app": f"web-{index}"},
+        )
+        for index in range(8)
+    ]
+    strategies = (Filters(), LoadBalance(), Rebalance(by="deviation", marks=DEVIATION))
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=MovesTable(per_look=8))
+    told, cluster = Told(), Simulated(nodes=tuple(nodes), workloads=tuple(workloads), budgets=budgets)
+    await simulate(cluster, [policy], seconds, sources=[ResourceMetrics(nodes=True)], listeners=[told])
+    return told
+
+
+async def test_pods_leave_a_node_whose_load_rises_after_three_looks_and_then_all_is_still() -> None:
+    told = await played(RISES + 1800)
+    moves = [one for one in told.moves if one.verdict == "move"]
+    assert {(one.node, one.strategy, one.reason) for one in moves} == {("a", "rebalance", "Overloaded")}
+    first, last = moves[0].at - RISES, moves[-1].at - RISES
+    assert 60 < first < 150
+    assert last - first < 300  # then it is still for the rest of the time, which is forty looks and more
+    assert [one.result for one in told.gone] == ["done"] * len(moves)
+    assert 2 <= len(moves) <= 6
+
+
+async def test_what_left_is_placed_elsewhere_within_seconds() -> None:
+    told = await played(RISES + 600)
+    again = [one for one in told.bound if one.at > RISES]
+    assert len(again) == len(told.gone) > 0
+    assert "a" not in {one.node for one in again}
+    assert max(one.at for one in again) - max(one.at for one in told.gone) < 30
+
+
+async def test_while_nothing_rises_nobody_is_moved() -> None:
+    told = await played(RISES + 600, rises=0.0)
+    assert (told.moves, told.gone) == ([], [])
+
+
+async def test_a_budget_that_allows_none_keeps_all_where_they_are() -> None:
+    told = await played(RISES + 600, BudgetTable(name="all", selector={}, min_available=32))
+    assert told.gone == []
