@@ -73,6 +73,8 @@ class Between:
         self._kill: Callable[[], Awaitable[None]] | None = None
         self._left = 0
         self.fired = asyncio.Event()
+        self.denied = ""
+        """The step that is refused, as an admission webhook or a quota refuses it."""
         self.alone = False
         """Whether the daemon is told that it keeps its lease, whoever has it."""
         self._lease: Any = None
@@ -129,6 +131,9 @@ class Between:
         sent = json.loads(body) if body else None
         query = dict(request.query)
         early = step_of_write(request.method, request.path, query, sent)
+        if early and early == self.denied:
+            told = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"may not {early}"}
+            return web.json_response(told, status=403)
         cuts = self._cuts(early)
         if cuts and self._moment in ("before", "undone"):
             return await self._break(request)

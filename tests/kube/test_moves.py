@@ -4,6 +4,8 @@ answers are cut off, and of which two believe to lead: exactly one copy is there
 `pytest -m e2e -s tests/kube/test_moves.py` prints the table of docs/moves.md.
 """
 
+import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -148,6 +150,44 @@ async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
     scene.note("bare pod", step, said, copies, evictions(scene, pod), began)
     assert (copies, evictions(scene, pod)) == (1, 1)
     await ended(scene, pod)
+
+
+async def test_what_cannot_be_made_anew_for_good_is_never_dropped_and_told_everywhere(
+    scene: Stage, first: Daemon
+) -> None:
+    pod = await begun(scene)
+    name = pod["metadata"]["name"]
+    first.proxy.denied = "create"
+    began = time.monotonic()
+    await scene.cordon(pod["spec"]["nodeName"])
+    wanted = f"{scene.namespace}/Pod/{name} has yet to be made anew, from ConfigMap {scene.namespace}/elasticd-restore-"
+
+    async def told() -> bool:
+        return wanted in str((await first.running.status())["cluster"]["problems"])
+
+    await wait_until(told, what="status tells of it")
+    (shown,) = json.loads(await asyncio.to_thread(first.running.elasticd, "moves", "--json"))
+    assert (shown["pod"]["name"], shown["how"], shown["step"]) == (name, "anew", "gone")
+    assert "403 Forbidden: may not create" in shown["fault"]
+    assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in (await first.running.page("/metrics"))[1]
+    assert name in await asyncio.to_thread(first.running.elasticd, "moves")
+    assert len(await scene.records()) == 1
+    first.proxy.denied = ""
+    copies = await moved(scene, pod)
+    scene.note("bare pod", "create", "denied for a while", copies, evictions(scene, pod), began)
+    assert (copies, evictions(scene, pod)) == (1, 1)
+    await wait_until(lambda: nothing_in_flight(first), what="no move is in flight")
+    await ended(scene, pod)
+
+
+async def nothing_in_flight(daemon: Daemon) -> bool:
+    """Whether it says so."""
+    return await asyncio.to_thread(daemon.running.elasticd, "moves") == "no move is in flight\n"
+
+
+async def test_on_command_the_pools_are_looked_at_now(first: Daemon) -> None:
+    await wait_until(first.leads, what="it leads")
+    assert await asyncio.to_thread(first.running.elasticd, "rebalance", "--now") == "1 pool is looked at now\n"
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts())
