@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,10 @@ METADATA = {
 }
 
 
+Cut = tuple[str, Moment, int]
+"""A step as the proxy counts it: its name, the moment, and which of that name."""
+
+
 class Row(NamedTuple):
     """What came of one run."""
 
@@ -89,6 +94,14 @@ class Daemon(NamedTuple):
     async def kill(self) -> None:
         """As a crash would."""
         await self.running.program.kill()
+
+    async def stop(self) -> None:
+        """As a machine that stands still does."""
+        self.running.program.signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """It goes on."""
+        self.running.program.signal(signal.SIGCONT)
 
     def start(self) -> None:
         """Again."""
@@ -172,11 +185,11 @@ class Stage:
         (one,) = await wait_until(found, what="one leads")
         return one
 
-    async def killed(self, victim: Daemon, step: str, moment: Moment, node: str, nth: int = 1) -> float:
-        """Cordon a node, and kill the daemon at this step of the move that follows; gives when that was."""
-        victim.proxy.cut(step, moment, victim.kill, nth)
+    async def killed(self, end: Callable[[], Awaitable[None]], victim: Daemon, at: Cut, node: str) -> float:
+        """Cordon a node, and end the daemon so at this step of the move that follows; gives when that was."""
+        victim.proxy.cut(*at[:2], end, at[2])
         await self.cordon(node)
-        await wait_until(victim.proxy.fired.is_set, what=f"{step} is reached")
+        await wait_until(victim.proxy.fired.is_set, what=f"{at[0]} is reached")
         return time.monotonic()
 
     async def copies(self, app: str) -> list[JSON]:

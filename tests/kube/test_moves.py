@@ -115,7 +115,7 @@ async def killed(scene: Stage, victim: Daemon, step: str, moment: Moment) -> tup
     """A pod whose move has cost its daemon its life, and when."""
     pod, (name, nth) = await begun(scene), at(step)
     await wait_until(victim.leads, what="it leads")
-    return pod, await scene.killed(victim, name, moment, pod["spec"]["nodeName"], nth)
+    return pod, await scene.killed(victim.kill, victim, (name, moment, nth), pod["spec"]["nodeName"])
 
 
 @pytest.mark.parametrize(("step", "moment"), cuts())
@@ -201,6 +201,28 @@ async def test_killed_at_any_step_another_daemon_takes_over_and_exactly_one_pod_
     scene.note("bare pod", f"{moment} {step}", "killed, take-over", copies, evictions(scene, pod), began)
     victim.start()
     assert (copies, evictions(scene, pod)) == (1, 1)
+    await ended(scene, pod)
+
+
+@pytest.mark.parametrize("step", WRITES)
+async def test_stopped_at_any_step_and_woken_when_another_has_taken_over_it_changes_nothing(
+    scene: Stage, pair: tuple[Daemon, Daemon], step: str
+) -> None:
+    victim = await scene.leader(*pair)
+    pod, (name, nth) = await begun(scene), at(step)
+    began = await scene.killed(victim.stop, victim, (name, "undone", nth), pod["spec"]["nodeName"])
+    async with scene.never_lost(pod["metadata"]["name"]):
+        again = await moved(scene, pod)
+        victim.wake()
+
+        async def awake() -> bool:
+            code, text = await victim.running.page("/status")
+            return code == 200 and not json.loads(text)["leading"]
+
+        await wait_until(awake, what="it is awake, and sees that it does not lead")
+        copies = await moved(scene, pod)
+    scene.note("bare pod", f"at {step}", "stopped, take-over, woken", copies, evictions(scene, pod), began)
+    assert (again, copies, evictions(scene, pod)) == (1, 1, 1)
     await ended(scene, pod)
 
 

@@ -189,7 +189,7 @@ async def test_killed_at_any_step_and_restarted_it_leaves_as_many_as_before(
     async with deployed(scene) as web:
         await wait_until(first.leads, what="it leads")
         name, nth = STEPS[step]
-        began = await scene.killed(first, name, moment, web.node, nth)
+        began = await scene.killed(first.kill, first, (name, moment, nth), web.node)
         first.start()
         copies = await web.moved()
         scene.note("make before break", f"{moment} {step}", "killed, restart", copies, web.counts(), began)
@@ -220,7 +220,7 @@ async def test_killed_at_any_step_another_daemon_takes_over_and_as_many_are_left
     victim = await scene.leader(*pair)
     async with deployed(scene) as web:
         name, nth = STEPS[step]
-        began = await scene.killed(victim, name, moment, web.node, nth)
+        began = await scene.killed(victim.kill, victim, (name, moment, nth), web.node)
         copies = await web.moved()
         victim.start()
         scene.note("make before break", f"{moment} {step}", "killed, take-over", copies, web.counts(), began)
