@@ -99,12 +99,14 @@ class Course:
 
     async def _step(self) -> bool:
         """Do what is next; whether all is done."""
-        if self._record_unsure:  # who took over before the eviction may have thought that there would be none
-            await self._records.write(self.one)
-            self._record_unsure = False
+        found = await read_pod(self._shop.session, self.one.pod)
+        if self._record_unsure and (found is None or found.annotations.get(RESTORED) != self.one.uid):
+            await self._records.write(
+                self.one
+            )  # who took over before the eviction may have thought there would be none
+        self._record_unsure = False
         if not self._shop.leading():  # who leads now goes on
             return await self._records.read(self.one) is None
-        found = await read_pod(self._shop.session, self.one.pod)
         if found is None:
             return await self._create()
         if found.uid == self.one.uid:

@@ -253,6 +253,24 @@ async def test_two_daemons_that_both_go_on_make_one_pod(server: Server, session:
     assert server.made_anew()
 
 
+async def test_who_finds_it_made_anew_already_leaves_no_record_behind(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """It stood still after the eviction, and another daemon has done the rest."""
+
+    def overtaken(step: int, what: str) -> str:
+        if what == "GET batch" and server.evictions:
+            server.records.clear()
+            server.pod = running("new-1", annotations={"elasticd.io/restored-from": "u"})
+        return ""
+
+    server.fault = overtaken
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        await until(lambda: not one.underway)
+    assert (server.steps.count("POST configmaps"), server.records, server.created) == (1, {}, [])
+
+
 async def test_a_record_that_was_removed_before_the_eviction_came_is_written_again(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
