@@ -4,7 +4,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
-from elasticd.bindings import BINDING, Binding, LabelRule, binding_of
+from elasticd.bindings import BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import estimated, needed, weighed, whole
 from elasticd.derived import Derived
@@ -30,7 +30,7 @@ from elasticd.model import (
     Series,
     Workload,
 )
-from elasticd.movable import CRITICAL, SPARE, rooted
+from elasticd.movable import CRITICAL, SPARE, rooted, stationary
 from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, PoolPast, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
@@ -62,6 +62,7 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 __all__ = [
     "BINDING",
     "Binding",
+    "BindingRule",
     "Bounds",
     "COST",
     "CRITICAL",
@@ -149,6 +150,7 @@ __all__ = [
     "average_score",
     "balance_score",
     "binding_of",
+    "bindings_of",
     "capacity",
     "cool_down",
     "estimated",
@@ -166,6 +168,7 @@ __all__ = [
     "serving",
     "stabilize",
     "standing",
+    "stationary",
     "std_score",
     "steady",
     "swiftness",

@@ -3,11 +3,12 @@
 Records, and the annotation in which a pod brings its own. Knows labels; knows no nodes in number and places nothing.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
@@ -107,6 +108,36 @@ class _Written(Binding, frozen=True, rename="camel"):
     node_label_change: LabelChange = "still"
     collection_is_empty: Empty = "reschedule"
     resource_not_fit: NotFit = "reschedule"
+
+
+class BindingRule(Binding, frozen=True):
+    """A binding by the operator, of the pods that it selects."""
+
+    pods: Annotated[dict[str, str], Meta(description="labels of the pods: all of them; none: every pod")] = field(
+        default_factory=dict
+    )
+    namespaces: Annotated[tuple[str, ...], Meta(min_length=1, description='of the pods; "*" is any')] = ("*",)
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that binds to nothing."""
+        if not self.expressions:
+            raise ValueError("expressions: must not be empty, is []")
+
+    def has(self, pod: Pod) -> bool:
+        """Whether it is about this pod."""
+        if pod.namespace not in self.namespaces and "*" not in self.namespaces:
+            return False
+        return all(pod.labels.get(key) == value for key, value in self.pods.items())
+
+
+def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) -> list[tuple[str, Binding]]:
+    """All bindings of a pod, by its own annotation, where those count, and by these rules, each with whence it has it.
+
+    Raises ValueError where its own cannot be read, as binding_of does.
+    """
+    own = binding_of(pod) if annotations else None
+    found: list[tuple[str, Binding]] = [] if own is None else [("its annotation", own)]
+    return found + [(f"rules[{index}]", rule) for index, rule in enumerate(rules) if rule.has(pod)]
 
 
 def binding_of(pod: Pod) -> Binding | None:

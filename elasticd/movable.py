@@ -12,6 +12,12 @@ SPARE = "elasticd.io/do-not-disrupt"
 """Annotation of a pod that is to be left alone."""
 
 
+def stationary(pod: Pod) -> bool:
+    """Whether it belongs to its node: a kubelet runs it from a file, or a DaemonSet wants it there and ends it where it
+    does not. Nobody is told that such a pod stays."""
+    return pod.static or pod.owner[0] in ("Node", "DaemonSet")
+
+
 def rooted(pod: Pod) -> tuple[str, str] | None:
     """Why a pod can never be moved or made to give way: one word and a sentence; None: it can."""
     if pod.static or pod.owner[0] == "Node":

@@ -11,6 +11,7 @@ import numpy as np
 from elasticd.api import (
     BINDING,
     Binding,
+    BindingRule,
     Mask,
     Meta,
     Node,
@@ -18,32 +19,11 @@ from elasticd.api import (
     Pod,
     Selection,
     Strategy,
-    binding_of,
-    field,
+    bindings_of,
     hookimpl,
 )
 
 Full = Literal["any", "wait", "preempt"]
-
-
-class Rule(Binding, frozen=True):
-    """A binding by the operator, of the pods that it selects."""
-
-    pods: Annotated[dict[str, str], Meta(description="labels of the pods: all of them; none: every pod")] = field(
-        default_factory=dict
-    )
-    namespaces: Annotated[tuple[str, ...], Meta(min_length=1, description='of the pods; "*" is any')] = ("*",)
-
-    def __post_init__(self) -> None:
-        """Refuse a rule that binds to nothing."""
-        if not self.expressions:
-            raise ValueError("expressions: must not be empty, is []")
-
-    def has(self, pod: Pod) -> bool:
-        """Whether it is about this pod."""
-        if pod.namespace not in self.namespaces and "*" not in self.namespaces:
-            return False
-        return all(pod.labels.get(key) == value for key, value in self.pods.items())
 
 
 class BindingRules(Strategy, tag="binding", frozen=True):
@@ -58,7 +38,7 @@ class BindingRules(Strategy, tag="binding", frozen=True):
     Source: thesis, 4.2 (multiNodeSelectors) and 4.3.4, whose step 2 must read "is empty".
     """
 
-    rules: Annotated[tuple[Rule, ...], Meta(description="bindings of pods by the operator")] = ()
+    rules: Annotated[tuple[BindingRule, ...], Meta(description="bindings of pods by the operator")] = ()
     annotations: Annotated[
         bool, Meta(description="whether pods may bring their own, as annotation elasticd.io/binding")
     ] = True
@@ -76,7 +56,7 @@ class BindingRules(Strategy, tag="binding", frozen=True):
     def select_nodes(self, pod: Pod, nodes: Nodes) -> Selection | None:
         """The nodes, and in which way the pod is bound to them; None: to none."""
         try:
-            bound = self._bindings(pod)
+            bound = bindings_of(pod, self.rules, annotations=self.annotations)
         except ValueError as error:
             return Selection(np.zeros(len(nodes.names), dtype=np.bool_), BINDING, fault=str(error))
         if not bound:
@@ -88,12 +68,6 @@ class BindingRules(Strategy, tag="binding", frozen=True):
         if not mask.any() and strong:
             bindings, mask = strong, _matching(strong, nodes)
         return Selection(mask, why, "wait" if strong else "any", _strictest(bindings))
-
-    def _bindings(self, pod: Pod) -> list[tuple[str, Binding]]:
-        """All of a pod, each with whence it has it. Raises ValueError where its own cannot be read."""
-        own = binding_of(pod) if self.annotations else None
-        found = [] if own is None else [("its annotation", own)]
-        return found + [(f"rules[{index}]", rule) for index, rule in enumerate(self.rules) if rule.has(pod)]
 
 
 def _matching(bindings: list[Binding], nodes: Nodes) -> Mask:

@@ -15,16 +15,29 @@ from elasticd.columns import Columns, Ledger
 from elasticd.config_pools import load_pool
 from elasticd.errors import ConfigError
 from elasticd.model import Container, Node, Pod
+from elasticd.moves import MoveDecision, PoolPast
 from elasticd.needs import Needs
 from elasticd.placements import DisruptionBudget, PodDecision, PoolObservation
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
-from elasticd.policy import PoolPolicy, PoolSelect, Strategy
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 
 NOW = 1_000_000.0
 GIB = 2.0**30
 MIB = 2.0**20
+
+PROTECTED: dict[str, dict[str, Any]] = {
+    "static": {"static": True},
+    "DaemonSet": {"owner": ("DaemonSet", "d", "u")},
+    "critical": {"priority": 2_000_000_000},
+    "annotated": {"annotations": {"elasticd.io/do-not-disrupt": "true"}},
+    "in kube-system": {"namespace": "kube-system"},
+    "local storage": {"local": True},
+    "claims": {"claims": True},
+}
+"""What makes a pod one that is never moved, unless a policy allows it."""
 
 
 def node(name: str, cpu: float = 4.0, memory: float = 8 * GIB, pods: int = 110, **more: Any) -> Node:
@@ -75,6 +88,21 @@ def planned(
     policy = PoolPolicy(name="pool", pool=pool or PoolSelect(), strategies=tuple(strategies), mode="act")
     observation = PoolObservation(NOW, tuple(pending), budgets=budgets, **{"confirmed": NOW, **more})
     return plan(PoolCase(policy, observation, view, Hooks(strategies)))
+
+
+def moving(
+    strategies: Sequence[Strategy],
+    view: Columns,
+    past: PoolPast | None = None,
+    budgets: tuple[DisruptionBudget, ...] = (),
+    at: float = NOW,
+    **table: Any,
+) -> tuple[MoveDecision, ...]:
+    """What is decided about the pods that strategies want moved, under these settings of [moves]."""
+    moves = MovesTable(**{"per_look": 1000, **table})
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act", moves=moves)
+    observation = PoolObservation(at, budgets=budgets, confirmed=at)
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies), past=past or PoolPast()))
 
 
 def refused(folder: Path, plugin: ModuleType, table: str) -> str:

@@ -58,6 +58,17 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
     "jobs": [{"queue": [{"series": "q"}]}],
     "rate": [{"up": RATES, "down": RATES}],
     "rebalance": [{"by": "use", "marks": [{"resource": "cpu", "high": 0.8, "calm": 0.7, "low": 0.5}]}],
+    "rebind": [
+        {
+            "rules": [
+                {
+                    "expressions": [{"key": "tier", "operator": "in", "values": ["a"]}],
+                    "pods": {"app": "a"},
+                    "node_label_change": "kill",
+                }
+            ]
+        }
+    ],
     "schedule": [{"windows": [{**HOURS, "replicas": 3}], "instants": [{"at": "0 8 * * *", "replicas": 3}]}],
     "scheduled-bounds": [{"windows": [{**HOURS, "max": 3}]}],
     "spread": [{"subsets": [{"name": "a", "labels": {"pool": "a"}, "max": 4}, {"name": "b"}]}],

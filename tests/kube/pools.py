@@ -7,10 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from elasticd.api import BINDING
 from elasticd.journal import read
 from elasticd.placements import PodDecision
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
+from tests.kube.reports import NodeSpec
 from tests.kube.running import Running
 
 PODS = "/api/v1/namespaces/{}/pods"
@@ -35,6 +37,43 @@ def manifest(
     }
 
 
+def thesis(namespace: str, **tiers: str) -> list[NodeSpec]:
+    """The nodes of the thesis: 1, 2 and 4 cores, and twice as many GiB."""
+    return [
+        NodeSpec(
+            f"{name}-{namespace}",
+            cpu=str(2**index),
+            memory=f"{2 ** (index + 1)}Gi",
+            labels={"for": namespace, "tier": tier, "hostname": name},
+        )
+        for index, (name, tier) in enumerate(tiers.items())
+    ]
+
+
+def bound(name: str, *expressions: JSON, **more: Any) -> JSON:
+    """A pod whose annotation binds it."""
+    return manifest(name, annotations={BINDING: {"expressions": expressions, **more}})
+
+
+def to(*hosts: str) -> JSON:
+    """Bound to these nodes."""
+    return {"key": "hostname", "operator": "in", "values": hosts}
+
+
+FRONT: JSON = {"key": "tier", "operator": "in", "values": ["frontend"]}
+
+
+def five() -> list[JSON]:
+    """The pods of the thesis's table 6-5 (algorithms T-5)."""
+    return [
+        bound("pod1", to("node1"), nodeLabelChange="reschedule"),
+        bound("pod2", {"key": "tier", "operator": "notIn", "values": ["backend"]}, nodeLabelChange="still"),
+        bound("pod3", to("node1", "node2"), FRONT, nodeLabelChange="reschedule"),
+        bound("pod4", to("node4"), collectionIsEmpty="default"),
+        bound("pod5", to("node4"), collectionIsEmpty="reschedule"),
+    ]
+
+
 async def create(kube: Kube, namespace: str, *manifests: JSON) -> None:
     """Create these pods, one after the other."""
     for one in manifests:
@@ -49,6 +88,12 @@ async def places(kube: Kube, namespace: str) -> dict[str, str]:
         for pod in found
         if "deletionTimestamp" not in pod["metadata"]
     }
+
+
+async def uids(kube: Kube, namespace: str) -> dict[str, str]:
+    """Of all pods, by name."""
+    found = await kube.client.list(PODS.format(namespace))
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
 
 
 async def all_run(kube: Kube, namespace: str, *names: str) -> None:

@@ -1,13 +1,11 @@
 """Binding on a genuine cluster: the thesis's first table, weakly and strongly, and what a person is told."""
 
 from pathlib import Path
-from typing import Any
 
 from elasticd.api import BINDING
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.pools import create, decided, manifest, places
-from tests.kube.reports import NodeSpec
+from tests.kube.pools import bound, create, decided, five, places, thesis
 from tests.kube.running import running
 
 POLICY = """
@@ -22,27 +20,6 @@ type = "binding"
 """
 
 
-def thesis(namespace: str, **tiers: str) -> list[NodeSpec]:
-    """The nodes of the thesis: 1, 2 and 4 cores, and twice as many GiB."""
-    return [
-        NodeSpec(
-            f"{name}-{namespace}",
-            cpu=str(2**index),
-            memory=f"{2 ** (index + 1)}Gi",
-            labels={"for": namespace, "tier": tier, "hostname": name},
-        )
-        for index, (name, tier) in enumerate(tiers.items())
-    ]
-
-
-def bound(name: str, *expressions: JSON, **more: Any) -> JSON:
-    return manifest(name, annotations={BINDING: {"expressions": expressions, **more}})
-
-
-def to(*hosts: str) -> JSON:
-    return {"key": "hostname", "operator": "in", "values": hosts}
-
-
 async def test_t5_pods_go_where_the_thesis_binds_them_weakly_and_strongly(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
@@ -52,16 +29,7 @@ async def test_t5_pods_go_where_the_thesis_binds_them_weakly_and_strongly(
         kube.nodes.having(*nodes),
         running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies) as daemon,
     ):
-        front = {"key": "tier", "operator": "in", "values": ["frontend"]}
-        await create(
-            kube,
-            namespace,
-            bound("pod1", to("node1"), nodeLabelChange="reschedule"),
-            bound("pod2", {"key": "tier", "operator": "notIn", "values": ["backend"]}, nodeLabelChange="still"),
-            bound("pod3", to("node1", "node2"), front, nodeLabelChange="reschedule"),
-            bound("pod4", to("node4"), collectionIsEmpty="default"),
-            bound("pod5", to("node4"), collectionIsEmpty="reschedule"),
-        )
+        await create(kube, namespace, *five())
         waits = await decided(daemon, "pod5", "wait")
         assert waits.reason == "NoNodeMatches"
 

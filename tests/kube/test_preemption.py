@@ -9,7 +9,7 @@ import pytest
 from elasticd.actions import Evict
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.pools import PODS, all_run, create, decided, decisions, manifest, places
+from tests.kube.pools import PODS, all_run, create, decided, decisions, manifest, places, uids
 from tests.kube.reports import NodeSpec
 from tests.kube.running import Running, running
 
@@ -56,11 +56,6 @@ async def six(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Running
 
 async def bound(kube: Kube, namespace: str) -> set[str]:
     return {name for name, node in (await places(kube, namespace)).items() if node}
-
-
-async def uids(kube: Kube, namespace: str) -> dict[str, str]:
-    found = await kube.client.list(PODS.format(namespace))
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,8 @@ from elasticd_plugins import binding, filters, preemption
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
-from tests.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
-
-FRONT = {"key": "tier", "operator": "in", "values": ["frontend"]}
+from tests.pools import NOW, columns, node, planned, pod, refused
+from tests.thesis import FRONT, POD1, POD2, POD3, POD4, POD5, bound, thesis
 
 
 def rule(*expressions: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -32,16 +31,6 @@ def rules(*tables: dict[str, Any], **more: Any) -> BindingRules:
     return msgspec.convert({"type": "binding", "rules": list(tables), **more}, BindingRules)
 
 
-def bound(name: str, *expressions: dict[str, Any], needs: dict[str, Any] | None = None, **more: Any) -> Pod:
-    """A pod whose annotation binds it."""
-    text = json.dumps({"expressions": list(expressions), **more})
-    return pod(name, **{"cpu": 0.01, "memory": 64 * MIB, "annotations": {BINDING: text}, **(needs or {})})
-
-
-def to(*hosts: str) -> dict[str, Any]:
-    return {"key": "hostname", "operator": "in", "values": list(hosts)}
-
-
 def selected(strategy: BindingRules, waiting: Pod, *nodes: Node) -> Selection | None:
     return strategy.select_nodes(waiting, columns(nodes))
 
@@ -50,23 +39,6 @@ def names(selection: Selection | None, *nodes: Node) -> list[str]:
     assert selection is not None
     assert not selection.fault
     return [one.name for one, chosen in zip(nodes, selection.nodes, strict=True) if chosen]
-
-
-def thesis(**tiers: str) -> list[Node]:
-    """The cluster of the thesis: nodes of 1, 2 and 4 cores and twice as many GiB."""
-    return [
-        node(f"node{number}", cpu=2.0 ** (number - 1), memory=2.0**number * GIB, labels=labels)
-        for number in (1, 2, 3)
-        for labels in [{"hostname": f"node{number}", "tier": tiers[f"node{number}"]}]
-    ]
-
-
-# Thesis, table 6-5 (algorithms T-5).
-POD1 = bound("pod1", to("node1"), nodeLabelChange="reschedule")
-POD2 = bound("pod2", {"key": "tier", "operator": "notIn", "values": ["backend"]}, nodeLabelChange="still")
-POD3 = bound("pod3", to("node1", "node2"), FRONT, nodeLabelChange="reschedule")
-POD4 = bound("pod4", to("node4"), collectionIsEmpty="default")
-POD5 = bound("pod5", to("node4"), collectionIsEmpty="reschedule")
 
 
 def test_t5_pods_go_where_the_thesis_puts_them() -> None:

@@ -1,0 +1,116 @@
+"""Drain: empties nodes that are cordoned, tainted for it, or marked.
+
+Knows by what a node is to be emptied; knows nothing of what keeps a pod where it is, nor of where it goes.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import numpy as np
+
+from elasticd.api import Mask, Meta, Move, Node, Nodes, Pod, Refusal, Strategy, Taint, hookimpl, stationary
+
+MARK = "elasticd.io/drain"
+"""Label or annotation of a node that is to be emptied: "true"."""
+
+Key = Annotated[str, Meta(min_length=1)]
+
+_CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+class Drain(Strategy, tag="drain", frozen=True):
+    """Wants all pods off nodes that are to be emptied, as far as it is safe: each leaves when another node has a place
+    for it, within PodDisruptionBudgets and the policy's [moves]; until then it stays, and the decision says why. None
+    goes to another node that is to be emptied.
+
+    A node is emptied that is cordoned; that has one of `taints` with effect NoSchedule or NoExecute; or that has one of
+    `marks`. Nobody is placed on one that is marked, which Kubernetes itself does not know to avoid. A pod that
+    tolerates the taint by which its node is emptied (of a cordoned one node.kubernetes.io/unschedulable) stays, as it
+    does with Karpenter; a mark is tolerated by none. Pods of DaemonSets and of kubelets stay, and nothing is told of
+    them.
+
+    Pods of higher priority go first, for there may be places for some only; of equal ones those of the first node by
+    name, and of those the largest, which are the hardest to place.
+    Source: kubectl drain, without its force; Karpenter, node termination.
+    """
+
+    cordoned: Annotated[bool, Meta(description="whether nodes are emptied that are cordoned")] = True
+    taints: Annotated[tuple[Key, ...], Meta(description="keys of taints by which nodes are emptied")] = (
+        MARK,
+        "ToBeDeletedByClusterAutoscaler",
+        "karpenter.sh/disrupted",
+        "node.cloudprovider.kubernetes.io/shutdown",
+    )
+    marks: Annotated[
+        tuple[Key, ...],
+        Meta(description='labels of nodes to be emptied, or annotations that begin with elasticd.io/: "true"'),
+    ] = (MARK,)
+
+    def __post_init__(self) -> None:
+        """Refuse what empties no node."""
+        if not self.cordoned and not self.taints and not self.marks:
+            raise ValueError("cordoned: must be true where taints and marks are empty, is false")
+
+    def reads(self) -> tuple[str, ...]:
+        """None: it looks at nodes' own records."""
+        return ()
+
+    @hookimpl
+    def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
+        """Marked nodes take no pod."""
+        marked = self._matching(nodes)[1]
+        return [Refusal("node(s) were marked to be emptied", marked)] if marked.any() else []
+
+    @hookimpl
+    def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
+        """All that should leave."""
+        drained = self._matching(nodes)[0]
+        places = np.flatnonzero(drained).tolist()
+        names = frozenset(nodes.names[place] for place in places)
+        moves = [move for place in places for move in self._leaving(nodes, place, names)]
+        return sorted(moves, key=lambda move: -move.pod.needs.priority)
+
+    def _matching(self, nodes: Nodes) -> tuple[Mask, Mask]:
+        """The nodes that are to be emptied, and those of them that are marked."""
+        key = ("drain", self.cordoned, self.taints, self.marks)
+        marked = nodes.matching((*key, "marked"), lambda node: bool(self._marks(node)))
+        return nodes.matching(key, self._is_emptied), marked
+
+    def _is_emptied(self, node: Node) -> bool:
+        return bool(self._marks(node)) or bool(self._keeping_off(node))
+
+    def _marks(self, node: Node) -> tuple[str, ...]:
+        """By which marks it is to be emptied."""
+        return tuple(one for one in self.marks if "true" in (node.labels.get(one), node.annotations.get(one)))
+
+    def _keeping_off(self, node: Node) -> tuple[Taint, ...]:
+        """By which taints it is to be emptied."""
+        hard = tuple(one for one in node.taints if one.key in self.taints and one.effect != "PreferNoSchedule")
+        return (_CORDONED, *hard) if self.cordoned and node.unschedulable else hard
+
+    def _leaving(self, nodes: Nodes, place: int, emptied: frozenset[str]) -> Iterator[Move]:
+        """The pods of one node."""
+        node = nodes.nodes[place]
+        marks, taints = self._marks(node), self._keeping_off(node)
+        for pod in sorted(nodes.pods(place), key=_size):
+            taint = pod.needs.tolerates(taints)
+            if taint is not None:
+                why = "cordoned" if taint == _CORDONED else f"tainted {taint.key}"
+            elif marks:
+                why = f"marked {marks[0]}"
+            else:
+                continue
+            if not pod.deleted and not stationary(pod):
+                yield Move(pod, "Drain", f"{node.name} is {why}", not_to=emptied)
+
+
+def _size(pod: Pod) -> tuple[float, float, str, str]:
+    """The largest first."""
+    requests = pod.counted
+    return -requests.get("memory", 0.0), -requests.get("cpu", 0.0), pod.namespace, pod.name
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Drain."""
+    return [Drain]

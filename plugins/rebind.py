@@ -1,0 +1,214 @@
+"""Rebind: what becomes of pods whose nodes no longer have the labels that they were bound by.
+
+Knows labels of nodes, and what pods and an operator ask of them; knows nothing of room, nor of what else keeps a pod
+where it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from math import inf
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+
+from elasticd.api import (
+    BINDING,
+    BindingRule,
+    Expression,
+    Mask,
+    Meta,
+    Move,
+    Node,
+    Nodes,
+    Pod,
+    PoolObservation,
+    PoolPast,
+    Strategy,
+    Term,
+    bindings_of,
+    hookimpl,
+    stationary,
+    whose,
+)
+
+How = Literal["reschedule", "kill"]
+
+SLACK = 1.0
+"""Seconds by which a pod may seem to have come too early: an API server tells whole seconds."""
+
+DOUBLINGS = 12
+"""Of `cooldown` at most; moves are remembered for an hour."""
+
+
+class Rebind(Strategy, tag="rebind", frozen=True):
+    """Moves or ends a pod when its node no longer matches what it is bound by, as its nodeLabelChange says.
+
+    It is bound by its annotation elasticd.io/binding, by every rule here that selects it, and by its own nodeSelector
+    and required node affinity. Each says for itself what becomes of the pod; where several no longer match, kill goes
+    before reschedule. `still` leaves it, which is what an annotation says that does not say. reschedule: it leaves when
+    another node that matches has a place for it, and stays until then, also where the binding is weak; kill: it ends,
+    and its controller, if it has one, may make another. An annotation that cannot be read says nothing and loosens no
+    rule.
+
+    The labels must have been as they are for `dwell` seconds: any change of any label of the node begins them anew, and
+    so does a start of the daemon. A pod that was moved and came back, with the node's labels as they were (who places
+    it may not know the rule), waits `cooldown` seconds, and twice as long each time after that within an hour.
+
+    Nodes that lose the labels by which the policy picks its nodes are not in the pool any more, and their pods are not
+    seen. Pods of higher priority go first.
+    Source: thesis, 4.2 (multiNodeSelectors, nodeLabelChange) and 4.3.4, step 5. Kubernetes never looks again at node
+    affinity once a pod is bound (requiredDuringSchedulingIgnoredDuringExecution).
+    """
+
+    rules: Annotated[tuple[BindingRule, ...], Meta(description="bindings of pods by the operator")] = ()
+    annotations: Annotated[
+        bool, Meta(description="whether what pods bring themselves counts, as annotation elasticd.io/binding")
+    ] = True
+    selectors: Annotated[
+        Literal["still", "reschedule"],
+        Meta(description="when a node no longer matches a pod's own nodeSelector or required node affinity"),
+    ] = "reschedule"
+    dwell: Annotated[
+        float, Meta(ge=0, le=86400, description="seconds for which a node's labels must have been as they are")
+    ] = 60.0
+    cooldown: Annotated[
+        float, Meta(ge=0, le=3600, description="seconds before a pod that came back is moved off again; then doubled")
+    ] = 300.0
+
+    def __post_init__(self) -> None:
+        """Refuse what moves nobody."""
+        for index, rule in enumerate(self.rules):
+            if rule.node_label_change == "still":
+                raise ValueError(f'rules[{index}].node_label_change: must be reschedule or kill, is "still"')
+        if not self.rules and not self.annotations and self.selectors == "still":
+            raise ValueError('selectors: must be reschedule where there are no rules or annotations, is "still"')
+
+    def reads(self) -> tuple[str, ...]:
+        """Labels alone."""
+        return ()
+
+    @hookimpl
+    def rebind_pods(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move]:
+        """The pods that should go."""
+        back = _Returned(past, self.cooldown, observation.at)
+        others: dict[int, frozenset[str]] = {}
+        moves: list[Move] = []
+        for pod, claims, broken in self._unbound(nodes, observation.at, past):
+            if stationary(pod) or back.rests(pod):
+                continue
+            not_to = others.get(id(claims))
+            if not_to is None:
+                not_to = others[id(claims)] = _others(claims, nodes)
+            moves.append(_move(pod, broken, not_to, alone=len(not_to) == len(nodes.names)))
+        return sorted(moves, key=lambda move: -move.pod.needs.priority)
+
+    def _unbound(self, nodes: Nodes, at: float, past: PoolPast) -> Iterator[tuple[Pod, "Claims", "Claims"]]:
+        """The pods whose nodes do not match, each with all that may move it and with what no longer holds. Pods that
+        are alike are asked about once, and those that are bound alike once for each node that they are on."""
+        alike: dict[tuple[object, ...], Claims] = {}
+        equal: dict[Claims, Claims] = {}
+        for index, node in enumerate(nodes.nodes):
+            if not self._settled(node, at, past):
+                continue
+            here: dict[int, Claims] = {}
+            for pod in nodes.pods(index):
+                # Equal needs and labels are one object each, as they come from a cluster.
+                labels = id(pod.labels) if self.rules else 0
+                key = (id(pod.needs), labels, pod.namespace, pod.annotations.get(BINDING))
+                claims = alike.get(key)
+                if claims is None:
+                    claims = self._claims(pod)
+                    claims = alike[key] = equal.setdefault(claims, claims)
+                if not claims:
+                    continue
+                broken = here.get(id(claims))
+                if broken is None:
+                    broken = here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
+                if broken and not pod.deleted:
+                    yield pod, claims, broken
+
+    def _settled(self, node: Node, at: float, past: PoolPast) -> bool:
+        """Whether its labels have been as they are for long enough; where that is not known, they have not."""
+        since = past.labelled.get(node.name)
+        return not self.dwell or (since is not None and since <= at - self.dwell)
+
+    def _claims(self, pod: Pod) -> "Claims":
+        """All that may move a pod."""
+        try:
+            bound = bindings_of(pod, self.rules, annotations=self.annotations)
+        except ValueError:
+            bound = bindings_of(pod, self.rules, annotations=False)
+        found = [
+            _Claim(one.node_label_change, f"{one} ({whence})", tuple(rule.expression for rule in one.expressions))
+            for whence, one in bound
+            if one.node_label_change != "still"
+        ]
+        needs = pod.needs
+        if self.selectors == "reschedule" and (needs.selector or needs.affinity is not None):
+            selector = tuple(Expression(key, "In", (value,)) for key, value in sorted(needs.selector.items()))
+            found.append(_Claim("reschedule", "its own nodeSelector or node affinity", selector, needs.affinity))
+        return tuple(found)
+
+
+class _Claim(NamedTuple):
+    """Something that a pod is bound by, all `expressions` and one of `terms` (None: there are none), and what becomes
+    of it where its node does not match."""
+
+    how: How
+    told: str
+    expressions: tuple[Expression, ...]
+    terms: tuple[Term, ...] | None = None
+
+    def holds(self, node: Node) -> bool:
+        """Whether a node matches."""
+        if not all(one.matches(node.labels) for one in self.expressions):
+            return False
+        return self.terms is None or any(one.matches(node.name, node.labels) for one in self.terms)
+
+    def nodes(self, nodes: Nodes) -> Mask:
+        """All that match."""
+        return nodes.matching(("rebind", self.expressions, self.terms), self.holds)
+
+
+Claims = tuple[_Claim, ...]
+
+
+class _Returned:
+    """Pods that came back to a node that they were moved from."""
+
+    def __init__(self, past: PoolPast, cooldown: float, at: float) -> None:
+        self._cooldown, self._at = cooldown, at
+        self._times: dict[tuple[str, str], list[float]] = {}
+        for one in past.moved:
+            if one.at >= past.labelled.get(one.node, -inf):
+                self._times.setdefault((one.whose, one.node), []).append(one.at)
+
+    def rests(self, pod: Pod) -> bool:
+        """Whether a pod is left alone for now. Those that were moved within one `cooldown` went together."""
+        came = max(pod.created, pod.started or 0.0) + SLACK
+        times = sorted(at for at in self._times.get((whose(pod), pod.node), ()) if at <= came)
+        rounds, begun = 0, -inf
+        for at in times:
+            if at >= begun + self._cooldown:
+                rounds, begun = rounds + 1, at
+        return bool(times) and self._at < times[-1] + self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS)
+
+
+def _others(claims: Claims, nodes: Nodes) -> frozenset[str]:
+    """The nodes where not all holds that may move a pod: it does not go there, so that it need not go again."""
+    good = reduce(np.logical_and, (claim.nodes(nodes) for claim in claims))
+    return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
+
+
+def _move(pod: Pod, broken: Claims, not_to: frozenset[str], *, alone: bool) -> Move:
+    """`alone`: no other node matches either."""
+    how: How = "kill" if any(claim.how == "kill" for claim in broken) else "reschedule"
+    told = "; ".join(claim.told for claim in broken)
+    message = f"{pod.node} no longer matches {told}" + (", and no other node does" if alone else "")
+    return Move(pod, "NodeLabelChange", message, how, not_to=not_to)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """Rebind."""
+    return [Rebind]

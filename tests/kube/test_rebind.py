@@ -1,0 +1,312 @@
+"""Pods leave nodes of a genuine cluster: the thesis's table after the labels changed, and a drain within a budget."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from elasticd.broker import Broker, BrokerTable
+from elasticd.clock import WallClock
+from elasticd.cluster import Kind, Snapshot
+from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
+from elasticd.journal import Journal, read
+from elasticd.mover import Mover
+from elasticd.moves import MoveDecision
+from elasticd.placements import DisruptionBudget, PodOutcome
+from elasticd.placer import Placer
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd_plugins.drain import Drain
+from elasticd_plugins.filters import Filters
+from tests.kube.client import JSON, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.pools import FRONT, PODS, all_run, bound, create, decided, five, manifest, places, thesis, uids
+from tests.kube.reports import NodeSpec
+from tests.kube.running import Running, running
+
+POLICY = """
+mode = "act"
+[pool]
+namespaces = ["{namespace}"]
+nodes = {{ for = "{namespace}" }}
+[moves]
+every = 1
+min_age = 0
+[[strategy]]
+type = "filters"
+[[strategy]]
+type = "binding"
+[[strategy]]
+type = "load-balance"
+[[strategy]]
+type = "rebind"
+dwell = 1
+"""
+
+
+async def relabel(kube: Kube, namespace: str, **tiers: str) -> None:
+    """Give nodes another tier, one after the other."""
+    for name, tier in tiers.items():
+        await kube.client.patch(f"/api/v1/nodes/{name}-{namespace}", {"metadata": {"labels": {"tier": tier}}})
+
+
+async def found(kube: Kube, namespace: str) -> dict[str, str]:
+    """The node of each pod, as the test calls it."""
+    known = await places(kube, namespace)
+    return {name: node.removesuffix(f"-{namespace}") for name, node in known.items()}
+
+
+async def stand(kube: Kube, namespace: str, expected: dict[str, str]) -> None:
+    """Wait until the pods are where they should be, and run."""
+
+    async def do() -> bool:
+        return await found(kube, namespace) == expected
+
+    await wait_until(do, what=f"the pods are at {expected}")
+    await all_run(kube, namespace, *(name for name, node in expected.items() if node))
+
+
+def moves(daemon: Running) -> list[MoveDecision]:
+    """All that were decided."""
+    return [one for one in read(daemon.folder / "state") if isinstance(one, MoveDecision)]
+
+
+async def test_t5_pods_are_where_the_thesis_has_them_after_the_labels_changed(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    policies = {"bound": POLICY.format(namespace=namespace)}
+    nodes = thesis(namespace, node1="frontend", node2="backend", node3="frontend")
+    async with (
+        kube.nodes.having(*nodes),
+        running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies) as daemon,
+    ):
+        await create(kube, namespace, *five())
+        await decided(daemon, "pod5", "wait")
+        others = {"pod1": "node1", "pod4": "node3", "pod5": ""}
+        await stand(kube, namespace, {**others, "pod2": "node3", "pod3": "node1"})
+        before = await uids(kube, namespace)
+
+        await relabel(kube, namespace, node1="backend", node2="frontend", node3="backend")
+        await stand(kube, namespace, {**others, "pod2": "node3", "pod3": "node2"})
+        after = await uids(kube, namespace)
+        assert {name for name in before if before[name] != after[name]} == {"pod3"}
+        done = [one for one in moves(daemon) if one.verdict == "move"]
+        assert [(one.pod.name, one.reason, one.target) for one in done] == [
+            ("pod3", "NodeLabelChange", f"node2-{namespace}")
+        ]
+
+
+def deployment(replicas: int, **spec: Any) -> JSON:
+    """A Deployment of pods for elasticd."""
+    pod = manifest("none", **spec)["spec"]
+    labels = {"app": "web"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+async def test_pods_of_a_deployment_follow_their_node_selector_and_others_end_or_stay_as_they_ask(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    policies = {"bound": POLICY.format(namespace=namespace)}
+    async with (
+        kube.nodes.having(*thesis(namespace, node1="frontend", node2="backend")),
+        running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies),
+    ):
+        await create(
+            kube,
+            namespace,
+            bound("ends", FRONT, nodeLabelChange="kill"),
+            bound("stays", FRONT, nodeLabelChange="still"),
+        )
+        await kube.client.apply(deployment(2, nodeSelector={"tier": "frontend"}), namespace)
+        await counted(kube, namespace, {"node1": 4})
+        before = await uids(kube, namespace)
+
+        await relabel(kube, namespace, node2="frontend", node1="backend")
+        await counted(kube, namespace, {"node1": 1, "node2": 2})
+        after = await uids(kube, namespace)
+        assert "ends" not in after
+        assert set(before.values()) & set(after.values()) == {before["stays"]}
+
+
+async def counted(kube: Kube, namespace: str, expected: dict[str, int]) -> None:
+    """Wait until so many pods are on each node, and all run."""
+
+    async def do() -> bool:
+        return Counter((await found(kube, namespace)).values()) == expected
+
+    await wait_until(do, what=f"there are {expected}")
+    await all_run(kube, namespace, *await found(kube, namespace))
+
+
+# A drain within a budget.
+
+
+class _BeforeBudgetsAreKnown:
+    """What a daemon sees that has not heard of a budget yet."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._snapshot, name)
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        return ()
+
+
+class _Heard:
+    """Keeps what became of evictions."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[PodOutcome] = []
+
+    def moving(self, decision: MoveDecision) -> None:
+        """Nothing."""
+
+    def placed(self, outcome: PodOutcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def _as_it_is(snapshot: Snapshot) -> Snapshot:
+    return snapshot
+
+
+def _unaware(snapshot: Snapshot) -> Snapshot:
+    return cast("Snapshot", _BeforeBudgetsAreKnown(snapshot))
+
+
+@asynccontextmanager
+async def draining(kube: Kube, namespace: str, seen: Callable[[Snapshot], Snapshot]) -> AsyncIterator[_Heard]:
+    """All that a daemon has to place pods and to empty nodes with."""
+    pool = PoolSelect(namespaces=(namespace,), nodes={"for": namespace})
+    table = MovesTable(every=0.5, min_age=0.0, single=True)
+    strategies = (Filters(), Drain())
+    policy = PoolPolicy(name="drain", pool=pool, strategies=strategies, mode="act", interval=0.2, moves=table)
+    lease = LeaseSettings(enabled=False, namespace=namespace)
+    settings = Kubernetes(kubeconfig=str(kube.plane.kubeconfig("admin")), lease=lease)
+    clock, journal, heard = WallClock(), Journal(), _Heard()
+    async with settings.open(clock) as cluster:
+        broker = Broker(cluster, BrokerTable(), clock)
+
+        async def look(now: float) -> Snapshot:
+            kinds: frozenset[Kind] = frozenset()
+            return seen(await broker.observe(now, kinds))
+
+        placer = Placer(broker, look, journal, clock)
+        placer.adopt([policy])
+        mover = Mover(broker, placer, journal, clock, [heard])
+        tasks = [asyncio.create_task(placer.run()), asyncio.create_task(mover.run())]
+        try:
+            yield heard
+        finally:
+            for task in tasks:
+                task.cancel()
+            for done in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(done, asyncio.CancelledError), done
+            await placer.drain(5.0)
+            await mover.drain(5.0)
+
+
+@asynccontextmanager
+async def counting(kube: Kube, namespace: str) -> AsyncIterator[list[int]]:
+    """How many pods were ready and stayed, after each change of one."""
+    counts: list[int] = []
+
+    async def follow() -> None:
+        ready: dict[str, bool] = {}
+        async with aclosing(kube.client.follow(PODS.format(namespace))) as changes:
+            async for kind, pod in changes:
+                metadata = pod["metadata"]
+                conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+                stays = kind != "DELETED" and "deletionTimestamp" not in metadata
+                ready[metadata["uid"]] = stays and conditions.get("Ready") == "True"
+                counts.append(sum(ready.values()))
+
+    task = asyncio.create_task(follow())
+    try:
+        yield counts
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def evictions(kube: Kube, namespace: str) -> Counter[int]:
+    """The answers of the API server to evictions, by their status, as its own log has them."""
+    return Counter(
+        entry["responseStatus"]["code"]
+        for entry in kube.plane.audit()
+        if entry.get("objectRef", {}).get("namespace") == namespace
+        and entry["objectRef"].get("subresource") == "eviction"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "refused"),
+    [
+        pytest.param(_as_it_is, False, id="a budget that is known"),
+        pytest.param(_unaware, True, id="a budget of which only the API server knows"),
+    ],
+)
+async def test_a_drained_node_is_left_one_by_one_as_replacements_become_ready(
+    kube: Kube,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: Callable[[Snapshot], Snapshot],
+    refused: bool,
+) -> None:
+    monkeypatch.setattr(kube.nodes, "startup", lambda _: 1.0)
+    leaving, staying = (NodeSpec(f"{name}-{namespace}", labels={"for": namespace}) for name in ("leaving", "staying"))
+    async with kube.nodes.having(leaving), draining(kube, namespace, seen) as heard:
+        await kube.client.apply(deployment(4), namespace)
+        await counted(kube, namespace, {"leaving": 4})
+        await create_budget(kube, namespace, least=3)
+        async with kube.nodes.having(staying), counting(kube, namespace) as ready:
+            await wait_until(lambda: ready and ready[-1] == 4, what="the test sees all pods")
+            begun = len(ready)
+            await kube.client.patch(f"/api/v1/nodes/{leaving.name}", {"spec": {"unschedulable": True}})
+            await counted(kube, namespace, {"staying": 4})
+            await wait_until(lambda: ready[-1] == 4, what="all replacements are ready")
+            assert min(ready[begun:]) == 3
+            made = evictions(kube, namespace)
+            assert made[201] == 4
+            assert made[429] or not refused
+            came = Counter((one.result, one.code, one.reason) for one in heard.outcomes)
+            assert came == +Counter({("done", 201, ""): 4, ("refused", 429, "Budget"): made[429]})
+            await empty(kube, namespace)
+
+
+async def create_budget(kube: Kube, namespace: str, least: int) -> None:
+    """A PodDisruptionBudget of the Deployment, of which the controller has counted the pods."""
+    path = f"/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets"
+    spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}
+    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
+    await kube.client.create(path, budget)
+
+    async def has_been_counted() -> bool:
+        (one,) = await kube.client.list(path)
+        return bool(one.get("status", {}).get("disruptionsAllowed") == 1)
+
+    await wait_until(has_been_counted, what="the disruption controller has counted the pods")
+
+
+async def empty(kube: Kube, namespace: str) -> None:
+    """Take the Deployment away while its nodes are there to end its pods."""
+    await kube.client.patch(f"/apis/apps/v1/namespaces/{namespace}/deployments/web", {"spec": {"replicas": 0}})
+
+    async def gone() -> Sequence[JSON]:
+        return [] if await kube.client.list(PODS.format(namespace)) else [{}]
+
+    await wait_until(gone, what="the pods are gone")
