@@ -64,8 +64,8 @@ class _Draft:
         self._relieved: dict[tuple[str, str], Sequence[float]] = {}
 
     def movable(self, pod: Pod) -> bool:
-        """Whether a pod may be moved, as things stand after the moves before, wherever it would go."""
-        return self._bound(pod) is None
+        """Whether a pod may be moved though it need not, as things stand after the moves before, wherever it goes."""
+        return self._case.policy.pool.has(pod) and self._bound(pod) is None
 
     def needed(self, strategy: str, move: Move) -> bool:
         """Whether those that go leave a node with anything to give up."""
@@ -113,8 +113,11 @@ class _Draft:
         """Why a pod is left where it is."""
         if why := self._bound(move.pod, move.how):
             return why
-        if (move.benefit or move.disruption) and move.benefit < self._case.policy.moves.worth * move.disruption:
-            return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
+        if move.benefit or move.disruption:
+            if not self._case.policy.pool.has(move.pod):
+                return "Foreign", "it need not go, and who places it, which is not this policy, could put it back"
+            if move.benefit < self._case.policy.moves.worth * move.disruption:
+                return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._enough if self._left <= 0 else None
 
     def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
@@ -122,8 +125,6 @@ class _Draft:
         policy = self._case.policy
         if why := rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
             return why
-        if not policy.pool.has(pod):
-            return "Foreign", "it is not one of the pool's pods: who places it could put it back"
         uid = pod.owner[2]
         surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
         if uid and not policy.moves.single and not surge and self._draft.columns.siblings(uid) - self._gone[uid] < 2:

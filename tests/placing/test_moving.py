@@ -112,7 +112,6 @@ def test_where_it_fits_nowhere_else_it_stays() -> None:
         pytest.param({"started": NOW - 10}, "Young", id="young"),
         pytest.param({"started": None}, "Young", id="age unknown"),
         pytest.param({"unsupported": ("pod anti-affinity",)}, "NoOtherNode", id="unsupported"),
-        pytest.param({"scheduler": "default-scheduler"}, "Foreign", id="another scheduler's"),
     ],
 )
 def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal: str) -> None:
@@ -155,6 +154,13 @@ def test_a_move_must_be_worth_it(benefit: float, expected: str) -> None:
     view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
     leave = Leave(node="a", benefit=benefit, disruption=2.0)
     assert told(moves(view, Fits(), leave, worth=1.5)) == [("p0", expected)]
+
+
+def test_a_pod_that_another_places_goes_only_where_it_must() -> None:
+    view = columns([node("a"), node("b")], [running("p0", scheduler="default-scheduler"), running("x", on="b")])
+    assert told(moves(view, Fits(), Leave(node="a", benefit=9.0, disruption=1.0))) == [("p0", "Foreign")]
+    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b")]
+    assert moves(view, Fits(), Wanting(names=("p0",), asks=True)) == ()
 
 
 def test_disruption_budgets_hold_within_one_plan() -> None:
