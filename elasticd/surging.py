@@ -15,6 +15,7 @@ from elasticd.model import Pod, Ref, Workload
 from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
 from elasticd.surge import SURGE, Note, Step, begin, next_step, noted
+from elasticd.vetoes import FREEZE
 from elasticd.words import raised
 
 DEPLOYMENT = ("apps/v1", "Deployment")
@@ -68,6 +69,8 @@ class Surging:
         workload = _workload_of(snapshot, pod)
         if workload is None:
             return Answer("refused", message="no Deployment is seen that it belongs to", reason="NoDeployment")
+        if FREEZE in workload.annotations:
+            return Answer("refused", message=f"{workload.ref} is annotated {FREEZE}", reason="Frozen")
         until, pause = self._pauses.get(workload.uid, (0.0, 0.0))
         if now < until:
             told = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"

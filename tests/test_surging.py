@@ -16,6 +16,7 @@ from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
 from elasticd.surge import SURGE
 from elasticd.surging import Surging
+from elasticd.vetoes import FREEZE
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, pod
 from tests.surges import OLD, REF, World
@@ -197,6 +198,14 @@ async def test_where_another_scales_it_is_refused() -> None:
     answer = await bench.begin()
     assert answer is not None
     assert (answer.result, answer.reason) == ("refused", "ForeignOwner")
+
+
+async def test_where_a_person_has_frozen_the_count_it_is_refused() -> None:
+    bench = Bench()
+    bench.site.world.workload = replace(bench.site.world.workload, annotations={FREEZE: "down"})
+    answer = await bench.begin()
+    assert answer is not None
+    assert (answer.result, answer.reason, bench.site.acts) == ("refused", "Frozen", [])
 
 
 async def test_what_is_in_flight_is_shown_whoever_began_it() -> None:
