@@ -75,7 +75,7 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
     await door.look()
     assert (await door.broker.act(first)).result == "done"
     refused = await door.broker.act(second)
-    assert (refused.result, refused.reason) == ("refused", "BudgetSpent")
+    assert (refused.result, refused.reason) == ("refused", "Disturbed")
     assert words in refused.message
     await door.wait(60)
     assert (await door.broker.act(second)).result == "done"

@@ -123,7 +123,7 @@ class _Draft:
     def _bound(self, pod: Pod) -> Why | None:
         """Why a pod may not be moved, whatever it would bring."""
         policy = self._case.policy
-        if why := rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
+        if why := self._draft.stale() or rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
             return why
         uid = pod.owner[2]
         if uid and not policy.moves.single and self._draft.columns.siblings(uid) - self._gone[uid] < 2:

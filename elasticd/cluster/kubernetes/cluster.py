@@ -87,6 +87,11 @@ class LiveSnapshot:
         """When the server last proved current the pods that it shows."""
         return self._cluster.confirmed
 
+    @property
+    def nodes_confirmed(self) -> float:
+        """When the server last proved current the nodes that it shows."""
+        return self._cluster.nodes_confirmed
+
     def confirmed_for(self, ref: Ref) -> float:
         """When the server last proved current what it shows of a workload: its kind and the pods of its namespace."""
         return self._cluster.confirmed_for(ref)
@@ -223,6 +228,11 @@ class KubernetesCluster:
         """When the server last proved current the pods that it shows us; 0: never."""
         return self._always[_POD].confirmed()
 
+    @property
+    def nodes_confirmed(self) -> float:
+        """When the server last proved current the nodes that it shows us; 0: never."""
+        return self._always[_NODE].confirmed()
+
     def confirmed_for(self, ref: Ref) -> float:
         """When it last proved current what it shows of a workload. Nodes and other kinds have no part in that."""
         followed = self._kinds.get((ref.api_version, ref.kind))
@@ -310,6 +320,10 @@ class KubernetesCluster:
         if isinstance(action, Scale):
             return await self._scaler.scale(action, lambda: self.leading)
         return await self._jobs.create(action, lambda: self.leading)
+
+    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
+        """None: what it refuses is known only then."""
+        return None
 
     async def act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
         """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""
