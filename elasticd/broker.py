@@ -11,11 +11,13 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from elasticd.actions import Action, Answer, Evict, Remove, Scale
+from elasticd.actions import Action, Answer, Evict, Mark, Remove, Scale
 from elasticd.calendars import Hours, standing
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Readings, Workload
+from elasticd.moves import Underway
+from elasticd.surge import SURGE, noted
 
 MEMORY = 600.0
 """Seconds within which half of something must have gone for it to have gone at once."""
@@ -28,9 +30,6 @@ FEWEST = 4
 
 SETTLING = 60.0
 """Seconds after it was scaled, or lost a pod to a move, for which a workload may still be busy with that."""
-
-SURGE = "elasticd.io/surge"
-"""Annotation of a workload of which a pod is being moved by making another first."""
 
 Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
 
@@ -84,6 +83,15 @@ class Broker:
     def describe(self) -> object:
         """The cluster's."""
         return self._inner.describe()
+
+    @property
+    def heeds_costs(self) -> bool:
+        """The cluster's."""
+        return self._inner.heeds_costs
+
+    def restoring(self) -> Sequence[Underway]:
+        """The cluster's."""
+        return self._inner.restoring()
 
     def heed(self, stir: Callable[[], None]) -> None:
         """As the cluster tells."""
@@ -149,19 +157,20 @@ class Broker:
         if isinstance(action, Scale):
             self._scaled = {uid: at for uid, at in self._scaled.items() if now - at < SETTLING}
             self._scaled[action.uid] = now
-        if not isinstance(action, Evict):
-            return None
-        entry = _Disturbed(now, action.node, action.owner, action.workload.namespace, action.uid)
-        self._gone.append(entry)
+        entry = _disturbed(action, now)
+        if entry is not None:
+            self._gone.append(entry)
         return entry
 
     def _why_not(self, action: Action, now: float) -> tuple[str, str] | None:
         """Why an action is not let through: one word, and a sentence."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
-        if (isinstance(action, Evict) or shrinks) and (found := self._broken(now)):
+        entry = _disturbed(action, now)
+        if (isinstance(action, Evict) or entry is not None or shrinks) and (found := self._broken(now)):
             return "Breaker", found
-        if isinstance(action, Evict):
-            return self._closed(now) or self._spent(action, now) or self._busy(action, now)
+        if entry is not None:
+            busy = self._busy(action, now) if isinstance(action, Evict) else None
+            return self._closed(now) or self._spent(entry, now) or busy
         if isinstance(action, Scale):
             return self._moving(action, now)
         return None
@@ -170,17 +179,16 @@ class Broker:
         inside = [one for one in standing(self._table.blackout, now).value if one.span.inside]
         return ("Blackout", f"no pod is moved: {inside[0].told}") if inside else None
 
-    def _spent(self, action: Evict, now: float) -> tuple[str, str] | None:
+    def _spent(self, one: _Disturbed, now: float) -> tuple[str, str] | None:
         """Which budget has nothing left."""
         table = self._table
         while self._gone and self._gone[0].at <= now - max(table.within, SETTLING):
             self._gone.popleft()
         late = [one for one in self._gone if one.at > now - table.within]
-        namespace = action.workload.namespace
         counts: Sequence[tuple[str, int, int]] = (
-            (f"node {action.node}", sum(one.node == action.node for one in late), table.per_node),
-            ("its controller", _of_controller(late, action.owner), table.per_controller),
-            (f"namespace {namespace}", sum(one.namespace == namespace for one in late), table.per_namespace),
+            (f"node {one.node}", sum(gone.node == one.node for gone in late), table.per_node),
+            ("its controller", _of_controller(late, one.controller), table.per_controller),
+            (f"namespace {one.namespace}", sum(gone.namespace == one.namespace for gone in late), table.per_namespace),
             ("the cluster", len(late), table.total),
         )
         for what, count, most in counts:
@@ -193,6 +201,8 @@ class Broker:
         found = self._workload_of(action)
         if found is None:
             return None
+        if SURGE in found.annotations:
+            return "BeingMoved", f"a pod of {found.ref} is being moved: {found.annotations[SURGE]}"
         if found.rollout:
             return "RollingOut", f"{found.ref} is being rolled out: {found.rollout}"
         scaled = now - self._scaled.get(found.uid, -SETTLING)
@@ -241,6 +251,18 @@ class Broker:
         while len(kept) > 1 and kept[0][0] < now - MEMORY:
             kept.popleft()
         return kept[0][1]
+
+
+def _disturbed(action: Action, now: float) -> _Disturbed | None:
+    """Which pod an action makes go; also one that begins to be moved by making another first."""
+    if isinstance(action, Evict) and action.reason.startswith(SURGE):
+        return None  # it was counted when it began
+    if isinstance(action, Evict):
+        return _Disturbed(now, action.node, action.owner, action.workload.namespace, action.uid)
+    note = noted(action.annotations) if isinstance(action, Mark) else None
+    if note is None or note.phase != "up":
+        return None
+    return _Disturbed(now, note.node, action.uid, action.workload.namespace, note.uid)
 
 
 def _of_controller(gone: Sequence[_Disturbed], controller: str) -> int:

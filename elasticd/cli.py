@@ -1,4 +1,4 @@
-"""The command line: run, check, explain, status, sources, query, nodes, record, plugins.
+"""The command line: run, check, explain, status, sources, query, nodes, moves, rebalance, record, plugins.
 
 Knows arguments, exit codes and the terminal; every command is a few lines on top of the parts it names.
 """
@@ -18,7 +18,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from elasticd import daemon, remote, show, show_pods
+from elasticd import bell, daemon, remote, show, show_pods
 from elasticd.advice import advise, examine
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import load_settings
@@ -88,7 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("--json", action="store_true", help="for a machine")
     nodes = command("nodes", _nodes, "Show the nodes of a running daemon's pools: what is asked of them and used.")
     nodes.add_argument("--json", action="store_true", help="for a machine")
-    for asker in (sources, query, nodes):
+    moves = command("moves", _moves, "Show a running daemon's moves in flight, and how far each is.")
+    moves.add_argument("--json", action="store_true", help="for a machine")
+    rebalance = command("rebalance", _rebalance, "Let a running daemon look at its pools now.")
+    rebalance.add_argument("--now", action="store_true", required=True, help="and not when the next look is due")
+    rebalance.add_argument("--state", type=Path, help="the daemon's state folder, instead of the config's")
+    for asker in (sources, query, nodes, moves, rebalance):
         _takes_config(asker)
     plugins = command("plugins", _plugins, "List what is installed, by whom, with options and defaults.")
     plugins.add_argument("--json", action="store_true", help="for a machine")
@@ -254,6 +259,22 @@ def _nodes(arguments: argparse.Namespace) -> int:
         Terminal().print(show_pods.nodes(found))
     else:
         print("no policy in force has a table [pool]")
+    return 0
+
+
+def _moves(arguments: argparse.Namespace) -> int:
+    found = remote.moves(load_settings(arguments.config, discover()).http)
+    if arguments.json:
+        print(msgspec.json.encode(found).decode())
+    elif found:
+        Terminal().print(show_pods.moves(found, time.time()))
+    else:
+        print("no move is in flight")
+    return 0
+
+
+def _rebalance(arguments: argparse.Namespace) -> int:
+    print(bell.ring(_state(arguments)))
     return 0
 
 

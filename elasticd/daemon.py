@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elasticd import bell
 from elasticd.advice import examine
 from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
@@ -37,6 +38,7 @@ from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
 from elasticd.sources import Source
+from elasticd.surging import DEPLOYMENT
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
@@ -163,7 +165,9 @@ class Daemon:
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
         self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
-        self.placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
+        self.loop.also = frozenset({DEPLOYMENT}) if any(pool.moves.surge for pool in pools) else frozenset()
+        self.placer.adopt(pools)
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -190,6 +194,7 @@ class Daemon:
                 leading=self.cluster.leading,
                 journal_failures=self.journal.failures,
                 sources=self.loop.stock.report(self.clock.now()),
+                moves=self.mover.surging.in_flight(self.loop.snapshot),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -202,6 +207,7 @@ class Daemon:
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
             nodes=self.placer.nodes,
+            moves=self.mover.surging.underway,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -245,7 +251,7 @@ async def assembled(
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
         placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
         placer.furnish(shelves)
-        moving = [one for one in listeners if isinstance(one, MovingListener)]
+        moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
         mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(loop.drain, GRACE)
@@ -314,6 +320,8 @@ async def _work(
                 asyncio.create_task(daemon.loop.run()),
                 asyncio.create_task(daemon.placer.run()),
                 asyncio.create_task(daemon.mover.run()),
+                asyncio.create_task(daemon.mover.surging.run()),
+                asyncio.create_task(bell.heed(settings.state, daemon.mover.hurry)),
                 asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),

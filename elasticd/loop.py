@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out_all
 from elasticd.clock import Clock, pause
-from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
@@ -86,6 +86,8 @@ class Loop:
         self._led = True
         self.snapshot: Snapshot | None = None
         self.last_tick = clock.now()
+        self.also: frozenset[Kind] = frozenset()
+        """Kinds that somebody else looks at, beside those that policies are about."""
 
     def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT) -> None:
         """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
@@ -159,8 +161,8 @@ class Loop:
         self._stirred.set()
 
     async def look(self, now: float) -> Snapshot:
-        """The cluster as it is, with the kinds that policies are about."""
-        return await self._cluster.observe(now, self._roll.kinds)
+        """The cluster as it is, with the kinds that policies are about, and those that somebody else looks at."""
+        return await self._cluster.observe(now, self._roll.kinds | self.also)
 
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""

@@ -22,6 +22,7 @@ from prometheus_client.utils import floatToGoString
 
 from elasticd.metrics_pods import PodMetrics
 from elasticd.model import Ref
+from elasticd.moves import Underway
 from elasticd.records import Decision, Outcome
 from elasticd.shelf import SourceReport
 from elasticd.sources import Counts
@@ -267,9 +268,16 @@ class Metrics:
             one.keep(owners)
         self._failures.keep({(policy,) for policy, _ in keys})
 
-    def render(self, *, leading: bool, journal_failures: int, sources: Sequence[SourceReport] = ()) -> bytes:
+    def render(
+        self,
+        *,
+        leading: bool,
+        journal_failures: int,
+        sources: Sequence[SourceReport] = (),
+        moves: Sequence[Underway] = (),
+    ) -> bytes:
         """The exposition text. Takes milliseconds for thousands of workloads: call it outside the loop."""
-        self._sources.reports = sources
+        self._sources.reports, self.pods.moves = sources, moves
         self._leader.set(leading)
         self._journal.inc(max(0, journal_failures - self._lost))
         self._lost = max(self._lost, journal_failures)

@@ -3,12 +3,14 @@
 Knows prometheus-client and the records of placements. Series are of policies, not of pods: those come and go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter as Counted
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
+from elasticd.moves import MoveDecision, Underway
 from elasticd.placements import PodDecision, PodOutcome
 
 _TIMES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30)
@@ -19,6 +21,8 @@ class PodMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting: dict[str, dict[str, int]] = {}
+        self.moves: Sequence[Underway] = ()
+        """Those in flight."""
         registry.register(self)
         self._decisions = Counter(
             "elasticd_pod_decisions_total",
@@ -26,9 +30,15 @@ class PodMetrics:
             ("policy", "verdict", "reason"),
             registry=registry,
         )
+        self._moves = Counter(
+            "elasticd_move_decisions_total",
+            "Decisions about pods that a strategy wants moved, which differ from the one before.",
+            ("policy", "verdict", "reason"),
+            registry=registry,
+        )
         self._actions = Counter(
             "elasticd_pod_actions_total",
-            "Bindings, evictions and nominations by what came of them.",
+            "Bindings, evictions, nominations and steps of moves by what came of them.",
             ("policy", "action", "result", "reason"),
             registry=registry,
         )
@@ -47,6 +57,18 @@ class PodMetrics:
             for reason, count in counts.items():
                 gauge.add_metric((policy, reason), count)
         yield gauge
+        for name, text, counted in (
+            ("elasticd_moves_in_flight", "Pods that are being moved.", self.moves),
+            ("elasticd_moves_in_trouble", "Those of them that cannot go on.", [one for one in self.moves if one.fault]),
+        ):
+            gauge = GaugeMetricFamily(name, text, labels=("how",))
+            for how, count in Counted(one.how for one in counted).items():
+                gauge.add_metric((how,), count)
+            yield gauge
+
+    def moving(self, decision: MoveDecision) -> None:
+        """Count a decision about a pod that a strategy wants moved."""
+        self._moves.labels(decision.policy, decision.verdict, decision.refusal or decision.reason).inc()
 
     def placing(self, decision: PodDecision) -> None:
         """Count a decision."""
@@ -67,7 +89,7 @@ class PodMetrics:
     def pools(self, names: AbstractSet[str]) -> None:
         """Drop the series of policies that are no longer in force."""
         self._waiting = {name: counts for name, counts in self._waiting.items() if name in names}
-        for metric in (self._decisions, self._actions, self._plans):
+        for metric in (self._decisions, self._moves, self._actions, self._plans):
             for labels in list(metric._metrics):  # noqa: SLF001  # it has no other list of them
                 if labels[0] not in names:
                     metric.remove(*labels)

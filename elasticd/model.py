@@ -196,6 +196,8 @@ class Workload(Struct, frozen=True, gc=False):
     annotations: dict[str, str] = {}
     rollout: str = ""
     """What is left to do of a change of its template, in a few words; empty when nothing is, or it cannot be known."""
+    recreate: bool = False
+    """A Deployment that ends all its pods before it makes others (strategy Recreate)."""
     writer: str = ""
     """Who set spec.replicas last, as the API server notes it; empty when it does not say."""
     jobs: tuple[Job, ...] = ()

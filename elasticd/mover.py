@@ -12,6 +12,7 @@ from math import inf
 
 import numpy as np
 
+from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
@@ -22,7 +23,9 @@ from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
+from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.pool import Pool
+from elasticd.surging import Surging
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
@@ -47,7 +50,7 @@ def moves(pool: Pool) -> bool:
 class _Memory:
     """What is remembered of one pool."""
 
-    def __init__(self, policy: object, begun: float) -> None:
+    def __init__(self, policy: PoolPolicy, begun: float) -> None:
         self.policy, self.due = policy, begun
         self.looks: deque[Look] = deque()
         self.moved: deque[Moved] = deque()
@@ -93,6 +96,7 @@ class Mover:
         listeners: Sequence[MovingListener] = (),
         planner: MovesPlanner = moves_at_once,
     ) -> None:
+        self.surging = Surging(cluster, placer.look, journal, clock, listeners)
         self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
         self._memories: dict[str, _Memory] = {}
@@ -100,11 +104,15 @@ class Mover:
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
 
-    def hurry(self) -> None:
-        """Look at every pool now."""
+    def hurry(self) -> str:
+        """Look at every pool now; what to say to whoever asked for it."""
+        if not self._cluster.leading:
+            return "this elasticd does not lead: another looks at the pools"
         for memory in self._memories.values():
             memory.due = -inf
         self._stirred.set()
+        pools = len(self._memories)
+        return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""
@@ -195,7 +203,8 @@ class Mover:
         if action is None:
             return
         try:
-            outcome = await carry_out(self._clock, decision, action, partial(self._cluster.act, action))
+            begin = partial(self._carry_out, memory.policy.moves, action, decision)
+            outcome = await carry_out(self._clock, decision, action, begin)
         finally:
             del self._acting[decision.uid]
         self._placer.views.evicted(action, outcome)
@@ -207,8 +216,17 @@ class Mover:
         for listener in self._listeners:
             listener.placed(outcome)
 
+    async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
+        """Let the pod go, or make another first where that is wanted."""
+        if moves.surge and decision.how == "reschedule":
+            answer = await self.surging.begin(action, moves.surge_within, decision.id)
+            if answer is not None:
+                return answer
+        return await self._cluster.act(action)
+
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
+        await self.surging.drain(patience)
         tasks = list(self._acting.values())
         if tasks:
             await asyncio.wait(tasks, timeout=patience)

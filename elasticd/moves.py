@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from elasticd.actions import Evict, Mark, Scale
+from elasticd.actions import Evict
 from elasticd.model import Failure, Pod, Ref
 from elasticd.placements import Column, Mask
 
@@ -74,6 +74,19 @@ class PoolPast(Struct, frozen=True, eq=False):
     labelled: Mapping[str, float] = {}
 
 
+class Underway(Struct, frozen=True, gc=False):
+    """A move in flight, as it is found in the cluster: of a pod made anew under its name, or by making another first
+    (surge). `step` is how far it is, `since` when it got there, `fault` what keeps it there."""
+
+    pod: Ref
+    uid: str
+    how: Literal["anew", "surge"]
+    step: str
+    since: float
+    node: str = ""
+    fault: str = ""
+
+
 def whose(pod: Pod) -> str:
     """Whom it is remembered for that a pod was moved: what takes its place is another pod."""
     return pod.owner[2] or f"{pod.namespace}/{pod.name}"
@@ -103,6 +116,4 @@ class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     refusal: str = ""
     """One word for why it is left where it is."""
     action: Evict | None = None
-    surge: tuple[Mark, Scale] | None = None
-    """Where another is made first: the note on its workload, and the count that makes it."""
     failures: tuple[Failure, ...] = ()

@@ -11,6 +11,7 @@ from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import Series
 from elasticd.records import Decision, Outcome
+from elasticd.surge import MOVED
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""
@@ -61,7 +62,7 @@ def remember(past: Past, decision: Decision) -> Past:
         blind_since=since,
         points=points,
         foreign=_others(past, decision),
-        count=decision.current,
+        count=past.count if _moving(decision) else decision.current,
         asked=_asked(decision),
     )
 
@@ -69,12 +70,19 @@ def remember(past: Past, decision: Decision) -> Past:
 def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
     """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
     is none: Jobs end by themselves."""
+    if _moving(decision):
+        return past.foreign
     foreign = past.others(decision.at, decision.current)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()
     if foreign and foreign[0].at < decision.at - HORIZON:
         foreign = tuple(one for one in foreign if one.at >= decision.at - HORIZON)
     return foreign
+
+
+def _moving(decision: Decision) -> bool:
+    """Whether a pod was being moved, and the count therefore for a while not what anybody wants."""
+    return any(limit.reason == MOVED for limit in decision.limits)
 
 
 def _asked(decision: Decision) -> Change | None:

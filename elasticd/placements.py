@@ -210,7 +210,7 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     policy: str
     pod: Ref
     about: Ref
-    action: Literal["bind", "evict", "nominate"]
+    action: Literal["bind", "evict", "nominate", "surge"]
     node: str
     result: Result
     code: int = 0

@@ -265,6 +265,9 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     every: Annotated[float, Meta(ge=1, le=3600, description="seconds between looks")] = 30.0
     per_look: Annotated[int, Meta(ge=1, le=1000, description="pods at most")] = 5
     surge: Annotated[bool, Meta(description="make another pod of a Deployment first, then let the old one go")] = False
+    surge_within: Annotated[
+        float, Meta(gt=0, le=86400, description="seconds that the other may take to be ready, or the old one stays")
+    ] = 300.0
     local_storage: Annotated[bool, Meta(description="also pods with emptyDir or hostPath volumes")] = False
     claims: Annotated[bool, Meta(description="also pods with persistent volume claims")] = False
     single: Annotated[bool, Meta(description="also the only pod of its controller")] = False

@@ -15,6 +15,7 @@ from msgspec import Struct
 from elasticd.config import Http
 from elasticd.errors import UnavailableError
 from elasticd.model import Series
+from elasticd.moves import Underway
 from elasticd.placements import NodeReport
 from elasticd.shelf import SourceReport
 
@@ -46,6 +47,11 @@ def query(http: Http, series: str, workload: str) -> Found:
 def nodes(http: Http) -> list[NodeReport]:
     """The nodes of the daemon's pools. Raises UnavailableError when no daemon answers."""
     return _get(http, "/nodes", {}, list[NodeReport])
+
+
+def moves(http: Http) -> list[Underway]:
+    """The daemon's moves in flight. Raises UnavailableError when no daemon answers."""
+    return _get(http, "/moves", {}, list[Underway])
 
 
 def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:

@@ -9,12 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elasticd.moves import Underway
 from elasticd.placements import NodeReport, NodeScore, PodDecision, PodOutcome
 from elasticd.show import add_row, make_table, seconds
 from elasticd.words import one_line
 
 _COLOURS = {"bind": "bold green", "preempt": "bold green", "wait": "yellow", "leave": "yellow"}
-_DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node"}
+_DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
 
 
 def headline(decision: PodDecision) -> str:
@@ -91,6 +92,16 @@ def nodes(reports: Iterable[NodeReport]) -> Table:
         cells += [_share(one.requested, one.allocatable, "memory"), _share(one.used, one.allocatable, "memory")]
         score = "-" if one.score is None else f"{one.score:+.2f}"
         add_row(table, one.pool, one.node, state, f"{one.pods}/{one.most_pods}", *cells, score)
+    return table
+
+
+def moves(found: Iterable[Underway], now: float) -> Table:
+    """A row for each move in flight: of which pod, how, and how far it is."""
+    table = make_table("pod", "from", "how", "step", "for", "trouble")
+    for one in sorted(found, key=lambda one: one.pod):
+        how = {"anew": "made anew", "surge": "another first"}[one.how]
+        waited = seconds(max(0.0, now - one.since))
+        add_row(table, f"{one.pod.namespace}/{one.pod.name}", one.node, how, one.step, waited, one.fault)
     return table
 
 

@@ -13,6 +13,7 @@ from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past
 from elasticd.model import Limit, Observation, Workload
 from elasticd.policy import Foreign, Policy
+from elasticd.surge import MOVED, SURGE
 from elasticd.words import shown
 
 FREEZE = "elasticd.io/freeze"
@@ -40,6 +41,10 @@ def vetoes(policy: Policy, seen: Observation, past: Past) -> tuple[Veto, ...]:
         found.append(Veto(_frozen(policy.freeze, said, workload.replicas)))
     if FREEZE in workload.annotations:
         found.append(_annotated(workload.annotations, workload.replicas))
+    if SURGE in workload.annotations:
+        said = f"a pod of it is being moved, another being made first ({workload.annotations[SURGE]})"
+        limit = Limit(MOVED, said, workload.replicas, workload.replicas, "AbleToScale", "surge", standstill=True)
+        return (*found, Veto(limit))  # and its count is ours, whoever seems to have set it
     if policy.mode == "act" and (owner := _owner(policy.foreign, seen, past)):
         limit = Limit("ForeignOwner", owner, workload.replicas, workload.replicas, "AbleToScale", "owner")
         found.append(Veto(limit, trouble=True))

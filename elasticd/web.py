@@ -1,4 +1,4 @@
-"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources, /query and /nodes. Read-only, never an action.
+"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources, /query, /nodes and /moves: never an action.
 
 Knows HTTP; knows of the daemon only the questions it is given.
 """
@@ -25,6 +25,7 @@ class Pages(Struct, frozen=True):
     sources: Callable[[], object]
     query: Callable[[str, str], Awaitable[object]]
     nodes: Callable[[], Awaitable[object]]
+    moves: Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager
@@ -48,6 +49,9 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     async def nodes(_: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(await pages.nodes()), content_type="application/json")
 
+    async def moves(_: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(await pages.moves()), content_type="application/json")
+
     app = web.Application(client_max_size=1024)
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", _check(pages.health))
@@ -56,6 +60,7 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     app.router.add_get("/sources", sources)
     app.router.add_get("/query", query)
     app.router.add_get("/nodes", nodes)
+    app.router.add_get("/moves", moves)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

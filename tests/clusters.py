@@ -10,6 +10,7 @@ from math import inf
 from elasticd.actions import Action, Answer, Evict
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 
 
@@ -103,6 +104,10 @@ class Scripted(Unasked):
     """A cluster that answers as told."""
 
     leading = True
+    heeds_costs = True
+
+    def restoring(self) -> Sequence[Underway]:
+        return ()
 
     def __init__(self) -> None:
         self.summaries: list[tuple[str, Part]] = []

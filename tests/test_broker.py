@@ -3,14 +3,16 @@
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Bind, Evict, Scale
-from elasticd.broker import SURGE, Broker, BrokerTable
+from elasticd.actions import Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
 from elasticd.clock import VirtualClock
 from elasticd.model import Node, Ref, Workload
+from elasticd.surge import SURGE, Note, Phase
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, node, pod
 
@@ -182,3 +184,31 @@ async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
     door.broker.series = lambda: now
     await door.wait(10)
     assert (await door.broker.act(evict())).reason == reason
+
+
+def surge(phase: Phase = "up", name: str = "p0") -> Mark:
+    """A note that says how far a move is."""
+    note = Note(name, name, "a", 3, phase, NOW, NOW + 60)
+    return Mark(WEB.ref, WEB.uid, {SURGE: msgspec.json.encode(note).decode()}, reason=SURGE)
+
+
+async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> None:
+    door = Door(per_node=1)
+    assert (await door.broker.act(surge())).result == "done"
+    assert (await door.broker.act(surge("wait"))).result == "done"
+    out = replace(evict(), reason=f"{SURGE} out")
+    assert (await door.broker.act(out)).result == "done"
+    assert (await door.broker.act(surge(name="p1"))).reason == "BudgetSpent"
+
+
+async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
+    door = Door(blackout=(BUSINESS,))
+    assert (await door.broker.act(surge())).reason == "Blackout"
+    assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+
+
+async def test_no_other_pod_of_it_is_evicted_meanwhile() -> None:
+    door = Door(replace(WEB, annotations={SURGE: "p0"}))
+    await door.look()
+    assert (await door.broker.act(evict())).reason == "BeingMoved"
+    assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"

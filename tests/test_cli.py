@@ -18,6 +18,7 @@ from elasticd.journal import Journal
 from elasticd.model import Ref
 from tests import daemons
 from tests.daemons import PATIENCE, called, policy, write
+from tests.kube.processes import free_port
 from tests.test_journal import WEB, decision, outcome
 
 
@@ -358,3 +359,23 @@ def test_output_that_cannot_be_written_is_told_in_one_line(state: Path) -> None:
             daemons.command("status", "--state", state), stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (69, "output: must be writable, is not: No space left on device\n")
+
+
+def test_a_running_daemon_shows_its_moves_and_looks_at_its_pools_on_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    port = free_port()
+    settings = write(tmp_path, web=policy())
+    settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
+    with daemons.daemon(tmp_path):
+        assert called(capsys, "moves", "--config", settings) == (0, "no move is in flight\n", "")
+        assert called(capsys, "moves", "--json", "--config", settings) == (0, "[]\n", "")
+        answer = called(capsys, "rebalance", "--now", "--state", tmp_path / "state", "--config", settings)
+        assert answer == (0, "0 pools are looked at now\n", "")
+
+
+def test_rebalance_asks_for_a_look_now_and_for_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["rebalance"])
+    assert stopped.value.code == 2
+    assert "--now" in capsys.readouterr().err

@@ -30,6 +30,7 @@ from elasticd.journal import Journal, Key, read
 from elasticd.limits import Stabilization
 from elasticd.loop import NUDGE, QUANTUM, REST, Loop
 from elasticd.model import Condition, Readings
+from elasticd.moves import Underway
 from elasticd.past import HORIZON
 from elasticd.policy import Select, Target, Trust
 from elasticd.records import Decision, Outcome
@@ -160,6 +161,11 @@ class Cluster(Unasked):
     def remove(self, ref: Ref) -> None:
         del self.has[ref]
         self.version += 1
+
+    heeds_costs = True
+
+    def restoring(self) -> Sequence[Underway]:
+        return ()
 
     def problems(self) -> dict[Kind, str]:
         return self.trouble

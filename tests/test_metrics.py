@@ -22,7 +22,13 @@ from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 
 UNITS = ("_total", "_seconds", "_replicas", "_pods", "_bytes", "_cores", "_ratio")
-COUNTS = ("elasticd_leader", "elasticd_policies", "elasticd_source_up")
+COUNTS = (
+    "elasticd_leader",
+    "elasticd_policies",
+    "elasticd_source_up",
+    "elasticd_moves_in_flight",
+    "elasticd_moves_in_trouble",
+)
 
 
 def text(metrics: Metrics, **changes: Any) -> str:

@@ -1,9 +1,11 @@
 """What the daemon counts of pods and their places."""
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from elasticd.metrics_pods import PodMetrics
 from elasticd.model import Ref
+from elasticd.moves import MoveDecision, Underway
 from elasticd.placements import PodDecision, PodOutcome
 
 POD = Ref("shop", "Pod", "web", "v1")
@@ -31,3 +33,19 @@ def test_the_series_of_a_policy_go_with_it() -> None:
     metrics, registry = told()
     metrics.pools({"other"})
     assert 'policy="pool"' not in generate_latest(registry).decode()
+
+
+def test_moves_are_counted_by_what_was_decided_and_those_in_flight_by_how() -> None:
+    metrics, registry = told()
+    move = MoveDecision("id", 1.0, "pool", POD, "act", "move", "drain", "Cordoned")
+    metrics.moving(move)
+    metrics.moving(replace(move, verdict="refuse", refusal="Budget"))
+    stuck = Underway(POD, "u", "anew", "gone", 1.0, fault="exceeded quota")
+    metrics.moves = [stuck, replace(stuck, fault=""), replace(stuck, how="surge", fault="")]
+    text = generate_latest(registry).decode()
+    assert 'elasticd_move_decisions_total{policy="pool",reason="Cordoned",verdict="move"} 1.0' in text
+    assert 'elasticd_move_decisions_total{policy="pool",reason="Budget",verdict="refuse"} 1.0' in text
+    assert 'elasticd_moves_in_flight{how="anew"} 2.0' in text
+    assert 'elasticd_moves_in_flight{how="surge"} 1.0' in text
+    assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in text
+    assert 'elasticd_moves_in_trouble{how="surge"}' not in text

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
@@ -152,3 +153,37 @@ async def test_on_command_every_pool_is_looked_at_now() -> None:
         it.mover.hurry()
         await it.until(12)
     assert len(SHOWN) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "evicted"),
+    [
+        pytest.param(Answer("done", 200), 0, id="it has begun"),
+        pytest.param(Answer("refused", reason="Volumes"), 0, id="it is refused"),
+        pytest.param(None, 1, id="no other need be made"),
+    ],
+)
+async def test_another_is_made_first_where_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, answer: Answer | None, evicted: int
+) -> None:
+    asked: list[tuple[str, float]] = []
+
+    async def begin(evict: Evict, within: float, decision: str) -> Answer | None:
+        asked.append((evict.workload.name, within))
+        return answer
+
+    nodes, pods = [node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]
+    async with bench(nodes, pods, surge=True, surge_within=7.0) as it:
+        monkeypatch.setattr(it.mover.surging, "begin", begin)
+        await it.until(5)
+        assert set(asked) == {("p", 7.0)}
+        assert len(it.board.tried(Evict)) == evicted
+        assert it.heard.outcomes[0].result == ("done" if answer is None else answer.result)
+
+
+async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(2)
+        assert it.mover.hurry() == "1 pool is looked at now"
+        it.board.leading = False
+        assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"

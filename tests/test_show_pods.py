@@ -9,6 +9,7 @@ from rich.console import Console
 from elasticd import cli, show_pods
 from elasticd.journal import Journal
 from elasticd.model import Ref
+from elasticd.moves import Underway
 from elasticd.needs import Taint
 from elasticd.node_report import report
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
@@ -119,3 +120,13 @@ def test_nodes_are_scored_by_their_load_beside_the_others() -> None:
     use = {"cpu": {"a": 3.0, "b": 1.0}, "memory": {"a": 6 * GIB, "b": 2 * GIB}}
     busy, idle = report("pool", columns([node("a"), node("b")], use=use))
     assert [busy.score, idle.score] == pytest.approx([-4.0547, 6.9315], abs=1e-4)
+
+
+def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
+    made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
+    surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
+    lines = printed(show_pods.moves([surge, made], 105.0)).splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["shop/batch", "made", "anew"], ["shop/web-1", "a", "another"]]
+    assert "5.0 s" in lines[1]
+    assert "403 Forbidden: quota" in lines[1]
+    assert "wait: 1 of 2 are ready" in lines[2]

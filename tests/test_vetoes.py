@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decide import Case, announcements, decide
 from elasticd.model import Ref
+from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Foreign, Policy
 from elasticd.records import Decision
+from elasticd.surge import SURGE
 from elasticd.vetoes import FREEZE, strikes, vetoes
 from tests.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
 
@@ -251,3 +253,22 @@ def test_jobs_that_end_are_nobodys_doing() -> None:
     rules = Policy(name="p", replicas=Bounds(9), strategies=(), mode="act")
     assert vetoes(rules, jobs, fought(*FIGHT)) == ()
     assert vetoes(rules, seen(5), fought(*FIGHT)) != ()
+
+
+NOTED = {SURGE: '{"pod":"web-1"}'}
+
+
+@pytest.mark.parametrize("wish", [1, 5, 9])
+def test_a_workload_of_which_a_pod_is_being_moved_keeps_its_count_and_that_is_said(wish: int) -> None:
+    found = decided(wish, annotations=NOTED)
+    assert (found.verdict, found.replicas, found.action) == ("keep" if wish == 5 else "hold", 5, None)
+    assert "BeingMoved" in {limit.reason for limit in found.limits}
+    assert "another being made first" in "".join(limit.message for limit in found.limits)
+
+
+def test_a_count_that_a_move_has_changed_is_nobody_elses() -> None:
+    past = remember(begin(NOW - 60, 5), decided(5, 5))
+    during = decided(5, 6, past=past, annotations=NOTED)
+    past = remember(past, during)
+    after = remember(past, decided(5, 5, past=past))
+    assert (past.foreign, past.count, after.foreign) == ((), 5, ())

@@ -25,6 +25,9 @@ class Told:
     async def nodes(self) -> object:
         return [{"node": "a"}]
 
+    async def moves(self) -> object:
+        return [{"step": "gone"}]
+
     def pages(self) -> Pages:
         return Pages(
             metrics=lambda: lambda: b"elasticd_leader 1.0\n",
@@ -34,6 +37,7 @@ class Told:
             sources=lambda: [{"name": "cpu"}],
             query=self.query,
             nodes=self.nodes,
+            moves=self.moves,
         )
 
 

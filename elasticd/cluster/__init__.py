@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from elasticd.actions import Action, Answer, Evict
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 
 Kind = tuple[str, str]
@@ -118,6 +119,13 @@ class Cluster(Protocol):
     def heed(self, stir: Callable[[], None]) -> None:
         """From now on call this, at once, whenever something changes that may matter to a pending pod: one came, a node
         came or changed, a pod left. One that moves only when it is looked at need not."""
+
+    @property
+    def heeds_costs(self) -> bool:
+        """Whether its controllers look at the deletion costs of pods."""
+
+    def restoring(self) -> Sequence[Underway]:
+        """The pods without a controller that have been evicted and are being made anew."""
 
     def problems(self) -> Mapping[Kind, str]:
         """The kinds it is kept from watching or holding, and why, in a line each; empty when all is well."""

@@ -21,6 +21,7 @@ from elasticd.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.cluster.pretended import Kept, Pretence, PretendedPods
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 
 MESSAGE = "dry run: not sent"
@@ -133,6 +134,15 @@ class DryRun:
     def heed(self, stir: Callable[[], None]) -> None:
         """As the real cluster tells."""
         self._inner.heed(stir)
+
+    @property
+    def heeds_costs(self) -> bool:
+        """As the real cluster does."""
+        return self._inner.heeds_costs
+
+    def restoring(self) -> Sequence[Underway]:
+        """None: no pod is evicted."""
+        return ()
 
     def problems(self) -> Mapping[Kind, str]:
         """The real cluster's."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.actions import Evict
 from elasticd.model import Failure, Pod
 from elasticd.movable import rooted
-from elasticd.moves import Move, MoveDecision
+from elasticd.moves import How, Move, MoveDecision
 from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import look, rank
@@ -111,7 +111,7 @@ class _Draft:
 
     def _stays(self, move: Move) -> Why | None:
         """Why a pod is left where it is."""
-        if why := self._bound(move.pod):
+        if why := self._bound(move.pod, move.how):
             return why
         if move.benefit or move.disruption:
             if not self._case.policy.pool.has(move.pod):
@@ -120,13 +120,14 @@ class _Draft:
                 return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._enough if self._left <= 0 else None
 
-    def _bound(self, pod: Pod) -> Why | None:
+    def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
         """Why a pod may not be moved, whatever it would bring."""
         policy = self._case.policy
         if why := self._draft.stale() or rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
             return why
         uid = pod.owner[2]
-        if uid and not policy.moves.single and self._draft.columns.siblings(uid) - self._gone[uid] < 2:
+        surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
+        if uid and not policy.moves.single and not surge and self._draft.columns.siblings(uid) - self._gone[uid] < 2:
             return "Single", "it is the only one of its controller"
         if self._draft.budgets.bear([pod]):
             return None

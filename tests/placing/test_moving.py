@@ -336,3 +336,19 @@ def test_nobody_is_moved_on_what_is_known_too_late() -> None:
 
     assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 120)) == [("p0", "b")]
     assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 121)) == [("p0", "StaleView")]
+
+
+@pytest.mark.parametrize(
+    ("owner", "how", "verdict"),
+    [
+        pytest.param(OWNED, "reschedule", "b", id="of a ReplicaSet"),
+        pytest.param(OWNED, "kill", "Single", id="that is to end"),
+        pytest.param(("StatefulSet", "db", "ss-1"), "reschedule", "Single", id="of a StatefulSet"),
+    ],
+)
+def test_the_only_pod_may_be_moved_where_another_is_made_first(
+    owner: tuple[str, str, str], how: str, verdict: str
+) -> None:
+    for surge, answer in ((True, verdict), (False, "Single")):
+        view = columns([node("a"), node("b")], [running("p", cpu=0.4, owner=owner)])
+        assert told(moves(view, Leave(node="a", how=how), surge=surge)) == [("p", answer)]

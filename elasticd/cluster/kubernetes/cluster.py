@@ -18,7 +18,9 @@ from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
 from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.discovery import heeds_costs
 from elasticd.cluster.kubernetes.disruption import BudgetStore
 from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.evict import Evictor
@@ -51,6 +53,7 @@ from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
 
 _POD: Kind = ("v1", "Pod")
@@ -181,7 +184,9 @@ class KubernetesCluster:
         self._resizer = Resizer(session, means.discovery, parts.budget)
         once, discovery = Once(session, parts.budget), means.discovery
         evictor = Evictor(session, discovery, once, clock)
-        self._restorer = Restorer(session, parts.budget, clock, evictor, Records(session, parts.home))
+        records, patience = Records(session, parts.home), 3 * parts.patience
+        shop = Workshop(session, parts.budget, clock, records, lambda: self.leading, parts.identity, patience)
+        self._restorer = Restorer(shop, evictor)
         self._pod_actions = PodActions(
             (self.pods, self.nodes),
             Binder(session, once, clock),
@@ -224,6 +229,15 @@ class KubernetesCluster:
         return self._parts.elector is None or self._parts.elector.leading
 
     @property
+    def heeds_costs(self) -> bool:
+        """Whether the server's own controllers look at deletion costs: those of Kubernetes 1.22 and later do."""
+        return heeds_costs(self._parts.version)
+
+    def restoring(self) -> list[Underway]:
+        """The pods that are being made anew."""
+        return self._restorer.underway
+
+    @property
     def confirmed(self) -> float:
         """When the server last proved current the pods that it shows us; 0: never."""
         return self._always[_POD].confirmed()
@@ -249,7 +263,7 @@ class KubernetesCluster:
         """The pods that wait for a node. Who asks places them, and takes up what was left when others stopped."""
         if self._parts.acts and not self._restoring:
             self._restoring = True
-            self._tasks.append(self._group.create_task(self._restorer.run(lambda: self.leading)))
+            self._tasks.append(self._group.create_task(self._restorer.run()))
         return self.pods.places().pending()
 
     def disruptions(self) -> tuple[DisruptionBudget, ...] | None:

@@ -167,6 +167,7 @@ def to_workload(api_version: str, kind: str, found: WireWorkload) -> model.Workl
         labels=_labels(found.metadata.labels),
         annotations=_annotations(found.metadata.annotations),
         rollout=rollout(kind, found),
+        recreate=found.spec.strategy is not None and found.spec.strategy.type == "Recreate",
         writer=_writer(found.metadata.managed_fields),
     )
 

@@ -3,6 +3,8 @@
 Knows how to find a resource by its kind; knows nothing of what is done with it.
 """
 
+import re
+
 import msgspec
 from msgspec import Struct
 
@@ -31,6 +33,13 @@ class Resource(Struct, frozen=True):
         parts.append(self.plural)
         parts += [part for part in (name, subresource) if part]
         return "/".join(parts)
+
+
+def heeds_costs(version: str) -> bool:
+    """Whether controllers of a server of this version (as v1.22.3) look at the deletion costs of pods: since 1.22. Of
+    one that does not say it, they are taken not to."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) >= (1, 22)
 
 
 PODS = Resource("/api/v1", "pods")

@@ -1,21 +1,25 @@
 """Evicts pods through the eviction API, which keeps their disruption budgets; never by deleting them.
 
-Knows how the API says no, in the version of policy that the server serves; knows nothing of who shall go or why.
+A pod is read first and evicted as it was read, so that of two daemons only one does it: who comes second finds it being
+deleted. Knows how the API says no, in the version of policy that the server serves; knows nothing of who shall go.
 """
 
 from functools import partial
 
 from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock
-from elasticd.cluster.kubernetes.answers import failed, refused_by
+from elasticd.cluster.kubernetes.answers import conflict, failed, refused_by
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.once import Allowed, Once, plainly
-from elasticd.cluster.kubernetes.pod_state import read_back
+from elasticd.cluster.kubernetes.pod_state import PodState, read_back, read_pod
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 
 _SEVERAL = "more than one PodDisruptionBudget"
 _BUDGET = "DisruptionBudget"
 GONE = Answer("done", 404, "it was gone already", "NotFound")
+TERMINATING = Answer("done", 0, "it is being deleted already", "Terminating")
+TRIES = 4
+"""Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
 
 
 class Evictor:
@@ -32,7 +36,19 @@ class Evictor:
             return refused_by(error)
         if version is None:
             return failed(404, "the API server has no pods/eviction")
-        return await self._once.send(_eviction(action, version), allowed, partial(self._look, action), _refused)
+        answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
+        for _ in range(TRIES):
+            try:
+                found = await read_pod(self._session, action.workload)
+            except ApiError as error:
+                return refused_by(error)
+            if stop := _unfit(action, found):
+                return stop
+            request = _eviction(action, found.version if found else "", version)
+            answer = await self._once.send(request, allowed, partial(self._look, action), _refused)
+            if (answer.result, answer.code) != ("conflict", 409):
+                break
+        return answer
 
     async def _look(self, action: Evict, lost: ApiError) -> Answer | None:
         try:
@@ -44,13 +60,22 @@ class Evictor:
         return None
 
 
-def _eviction(action: Evict, version: str) -> Request:
+def _unfit(action: Evict, found: PodState | None) -> Answer | None:
+    """Why there is nothing to evict."""
+    if found is None:
+        return GONE
+    if found.uid != action.uid:
+        return conflict(404, "it is gone: another pod has its name")
+    return TERMINATING if found.deleted else None
+
+
+def _eviction(action: Evict, seen: str, version: str) -> Request:
     ref = action.workload
     body = {
         "apiVersion": version,
         "kind": "Eviction",
         "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "deleteOptions": {"preconditions": {"uid": action.uid}},
+        "deleteOptions": {"preconditions": {"uid": action.uid, "resourceVersion": seen}},
     }
     path = PODS.path(ref.namespace, ref.name, "eviction")
     return Request(verb="create", path=path, resource="pods/eviction", body=encode(body))

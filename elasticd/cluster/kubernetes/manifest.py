@@ -27,6 +27,16 @@ def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _without_tokens(spec)}
 
 
+def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
+    """Whether a pod runs what the manifest would, under the same labels: somebody else has made it anew."""
+
+    def what(one: dict[str, Any]) -> object:
+        containers = [(each["name"], each.get("image")) for each in one["spec"].get("containers") or ()]
+        return one["metadata"].get("labels") or {}, containers
+
+    return what(manifest) == what(pod)
+
+
 def tried(manifest: dict[str, Any]) -> dict[str, Any]:
     """The same under a name that is free, to see whether it would be created."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "name"}

@@ -45,7 +45,7 @@ class Once:
                 failed, lost = answer.result == "failed", lost or error.lost
                 self._budget.pause(error.quiet if failed else 0.0)
                 # Of two that were sent, the first may have been carried out late, and stand in the way of the second.
-                if (failed and error.lost) or (lost and error.code == 409):
+                if (failed and error.lost) or (lost and error.code in (404, 409)):
                     if found := await look(error):
                         return found
                 elif not failed or not 0 < error.quiet <= self.patience:

@@ -10,6 +10,7 @@ from typing import Protocol
 from elasticd.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict
 from elasticd.cluster.kubernetes.bind import Binder
+from elasticd.cluster.kubernetes.evict import TERMINATING
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
 from elasticd.columns import needed, whole
@@ -18,7 +19,6 @@ from elasticd.needs import Taint
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
-TERMINATING = Answer("done", 0, "it is being deleted already", "Terminating")
 
 
 class Evicts(Protocol):

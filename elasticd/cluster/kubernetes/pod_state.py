@@ -22,8 +22,10 @@ class PodState(Struct, frozen=True):
     """What of a pod counts, and its whole text."""
 
     uid: str
+    version: str
     node: str
     deleted: bool
+    phase: str
     annotations: dict[str, str]
     body: bytes
 
@@ -41,7 +43,8 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
         raise ApiError(500, "Unreadable", f"the server's answer is no Pod: {error}") from error
     meta = found.metadata
     deleted = meta.deletion_timestamp is not None
-    return PodState(meta.uid, found.spec.node_name, deleted, meta.annotations or {}, body)
+    noted = meta.annotations or {}
+    return PodState(meta.uid, meta.resource_version, found.spec.node_name, deleted, found.status.phase, noted, body)
 
 
 async def read_back(session: Session, clock: Clock, ref: Ref) -> PodState | None:

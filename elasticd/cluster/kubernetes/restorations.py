@@ -1,6 +1,7 @@
 """What must be made anew, written into the cluster before anything is taken away: one ConfigMap for each pod.
 
-Knows how such a record is written, found and removed; knows nothing of when.
+Its name follows from the pod's UID, so that only one daemon can be the one that wrote it: the record is also the claim
+to the pod. Knows how such a record is written, found and removed; knows nothing of when.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.cluster.kubernetes.discovery import CONFIG_MAPS
-from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import ObjectMeta
 from elasticd.cluster.kubernetes.wire_template import Wire
 from elasticd.model import Ref
@@ -18,11 +19,16 @@ LABEL = "elasticd.io/restore"
 
 
 class Restoration(Struct, frozen=True):
-    """A pod that has been evicted, or is about to be, and from what it is made anew."""
+    """A pod that has been evicted, or is about to be, and from what it is made anew. `by` is which daemon wrote it,
+    `made` the UID of the pod that took its place, empty before there is one."""
 
     pod: Ref
     uid: str
     manifest: str
+    by: str = ""
+    made: str = ""
+    record: str = ""
+    """The UID of its ConfigMap; empty: it is not known."""
 
     @property
     def name(self) -> str:
@@ -48,11 +54,18 @@ class Records:
     def __init__(self, session: Session, home: str) -> None:
         self._session, self.home = session, home
 
+    async def claim(self, one: Restoration) -> Restoration | None:
+        """Let there be a record of ours, and give it; None: another daemon was first. Raises ApiError, and then there
+        may be one."""
+        await self.write(one)
+        found = await self.read(one)
+        return found if found is not None and found.by == one.by else None
+
     async def write(self, one: Restoration) -> None:
         """Let there be a record; one that is there stays. Raises ApiError."""
         meta = {"name": one.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-        body["data"] = {"uid": one.uid, "pod": one.manifest}
+        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by}
         path = CONFIG_MAPS.path(self.home)
         try:
             await self._session.send(Request(verb="create", path=path, resource="configmaps", body=encode(body)))
@@ -60,33 +73,52 @@ class Records:
             if error.reason != "AlreadyExists":
                 raise
 
-    async def has(self, one: Restoration) -> bool:
-        """Whether there still is one. Raises ApiError."""
+    async def read(self, one: Restoration) -> Restoration | None:
+        """The record as it is now; None: there is none any more. Raises ApiError."""
         try:
-            await self._session.send(Request(verb="get", path=self._path(one), resource="configmaps"))
+            body = await self._session.send(Request(verb="get", path=self._path(one), resource="configmaps"))
+            found = _restoration(msgspec.json.decode(body, type=_WireRecord))
         except ApiError as error:
             if error.code == 404:
-                return False
+                return None
             raise
-        return True
+        except (msgspec.DecodeError, ValueError):
+            found = None
+        if found is None:
+            raise ApiError(500, "Unreadable", f"ConfigMap {self.home}/{one.name} is no record of a pod any more")
+        return found
+
+    async def note(self, one: Restoration, made: str) -> None:
+        """Note which pod took its place. Raises ApiError."""
+        await self._session.send(
+            Request(
+                verb="patch",
+                path=self._path(one),
+                resource="configmaps",
+                body=encode({"data": {"made": made}}),
+                content_type=MERGE_PATCH,
+            )
+        )
 
     async def remove(self, one: Restoration) -> None:
-        """Let there be none. Raises ApiError."""
+        """Let this record be gone; one of the same pod that was written since stays. Raises ApiError."""
+        body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": one.record}})
         try:
-            await self._session.send(Request(verb="delete", path=self._path(one), resource="configmaps"))
+            await self._session.send(Request(verb="delete", path=self._path(one), resource="configmaps", body=body))
         except ApiError as error:
-            if error.code != 404:
+            if error.code not in (404, 409):
                 raise
 
-    async def all(self) -> list[Restoration]:
-        """All that there are. One that cannot be read is left alone. Raises ApiError."""
+    async def all(self) -> tuple[list[Restoration], list[str]]:
+        """All that there are, and the names of those that cannot be read, which are left alone. Raises ApiError."""
         path, only = CONFIG_MAPS.path(self.home), {"labelSelector": LABEL}
         body = await self._session.send(Request(verb="list", path=path, resource="configmaps", params=only))
         try:
             found = msgspec.json.decode(body, type=_WireRecords).items or []
         except (msgspec.DecodeError, ValueError) as error:
             raise ApiError(500, "Unreadable", f"the server's answer is no list of ConfigMaps: {error}") from error
-        return [one for one in map(_restoration, found) if one is not None]
+        read = [(one.metadata.name, _restoration(one)) for one in found]
+        return [one for _, one in read if one is not None], [name for name, one in read if one is None]
 
     def _path(self, one: Restoration) -> str:
         return CONFIG_MAPS.path(self.home, one.name)
@@ -99,5 +131,6 @@ def _restoration(found: _WireRecord) -> Restoration | None:
         meta = msgspec.json.decode(manifest, type=_Manifest).metadata
     except (msgspec.DecodeError, ValueError):
         return None
-    made = Restoration(Ref(meta.namespace, "Pod", meta.name, "v1"), uid, manifest)
+    pod = Ref(meta.namespace, "Pod", meta.name, "v1")
+    made = Restoration(pod, uid, manifest, data.get("by", ""), data.get("made", ""), found.metadata.uid)
     return made if made.name == found.metadata.name else None

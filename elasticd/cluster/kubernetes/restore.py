@@ -1,29 +1,31 @@
 """Evicts pods that have no controller, and makes each anew under its own name: none is lost, whatever ends when.
 
-What a pod is made from is written into the cluster first; what is then to be done follows from what is found, see
-course. Knows what must hold before a pod is evicted, and who goes on after that; knows nothing of who shall go.
+What a pod is made from is written into the cluster first, which also claims it: another daemon that wants the same pod
+finds the record. What is then to be done follows from what is found, see course. Knows what must hold before a pod is
+evicted, and who goes on after that; knows nothing of who shall go.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from elasticd.actions import Answer, Evict
-from elasticd.clock import Clock
 from elasticd.cluster.kubernetes.answers import conflict, refused_by, spent
-from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.convert import MIRROR
-from elasticd.cluster.kubernetes.course import Course, creation
+from elasticd.cluster.kubernetes.course import Course, Workshop, creation
 from elasticd.cluster.kubernetes.evict import Evictor
 from elasticd.cluster.kubernetes.manifest import remade, tried
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.pod_state import PodState, read_pod
-from elasticd.cluster.kubernetes.restorations import Records, Restoration
-from elasticd.cluster.kubernetes.session import ApiError, Session, encode
+from elasticd.cluster.kubernetes.restorations import Restoration
+from elasticd.cluster.kubernetes.session import ApiError, encode
+from elasticd.moves import Underway
+
+T = TypeVar("T")
 
 AGAIN = 30.0
 """Seconds between two looks for records that others have left."""
@@ -32,9 +34,8 @@ AGAIN = 30.0
 class Restorer:
     """Evicts and makes anew. What follows an eviction goes on in the background, and `run` takes up what is left."""
 
-    def __init__(self, session: Session, budget: Budget, clock: Clock, evictor: Evictor, records: Records) -> None:
-        self._session, self._budget, self._clock = session, budget, clock
-        self._evictor, self._records = evictor, records
+    def __init__(self, shop: Workshop, evictor: Evictor) -> None:
+        self._shop, self._evictor, self._records = shop, evictor, shop.records
         self._courses: dict[str, Course] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
@@ -45,6 +46,11 @@ class Restorer:
     def fault(self) -> str:
         """What is wrong, in a line for each pod; empty when nothing is."""
         return "; ".join(filter(None, [self._fault, *[one.fault for one in self._courses.values()]]))
+
+    @property
+    def underway(self) -> list[Underway]:
+        """The pods that are being made anew."""
+        return [one.underway for one in self._courses.values()]
 
     async def close(self) -> None:
         """Stop; what is not finished is written down."""
@@ -64,8 +70,7 @@ class Restorer:
                 return found
             answer = await self._evictor.evict(action, allowed)
             evicted = answer.result == "done" and not answer.reason
-            unsure = answer.result == "failed" and (answer.code == 0 or answer.code >= 500)
-            if evicted or unsure:
+            if evicted or (answer.result == "failed" and (answer.code == 0 or answer.code >= 500)):
                 self._begin(found, evicted=evicted)
             else:
                 with contextlib.suppress(ApiError):  # a record that stays is found later, and nothing has been done
@@ -77,52 +82,52 @@ class Restorer:
     async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
         """Write down what the pod is made from, once the server has said that it would create it."""
         try:
-            found = await read_pod(self._session, action.workload)
+            found = await read_pod(self._shop.session, action.workload)
         except ApiError as error:
             return refused_by(error)
         pod: Any = None if found is None else msgspec.json.decode(found.body)
         if stop := _unfit(action, found, pod):
             return stop
-        manifest = remade(pod, self._clock.now())
-        one = Restoration(action.workload, action.uid, encode(manifest).decode())
+        manifest = remade(pod, self._shop.clock.now())
+        one = Restoration(action.workload, action.uid, encode(manifest).decode(), self._shop.identity)
         trial = creation(one.pod, encode(tried(manifest)), dryRun="All")
-        for write in (partial(self._session.send, trial), partial(self._records.write, one)):
-            if stop := await self._written(write, allowed):
-                return stop
-        return one
+        tried_out = await self._written(partial(self._shop.session.send, trial), allowed)
+        if isinstance(tried_out, Answer):
+            return tried_out
+        claimed = await self._written(partial(self._records.claim, one), allowed)
+        return claimed or Answer("refused", 409, "another elasticd makes it anew", "UnderWay")
 
-    async def _written(self, write: Callable[[], Awaitable[object]], allowed: Allowed) -> Answer | None:
-        if not await self._budget.take(self.patience):
+    async def _written(self, write: Callable[[], Awaitable[T]], allowed: Allowed) -> T | Answer:
+        if not await self._shop.budget.take(self.patience):
             return spent(f"the write budget is spent for the next {self.patience:g} s")
         if stop := allowed():
             return stop
         try:
-            await write()
+            return await write()
         except ApiError as error:
-            self._budget.pause(error.quiet)
+            self._shop.budget.pause(error.quiet)
             return Answer("refused", error.code, f"it might not come back: {error}", "NotRestorable")
-        return None
 
-    async def run(self, leading: Callable[[], bool]) -> None:
+    async def run(self) -> None:
         """Take up, for ever, what was begun and not finished, by whomever; while this daemon leads."""
         while True:
-            if leading():
+            if self._shop.leading():
                 await self._look()
-            await self._clock.sleep_until(self._clock.now() + (AGAIN if leading() else 1.0))
+            await self._shop.clock.sleep_until(self._shop.clock.now() + (AGAIN if self._shop.leading() else 1.0))
 
     async def _look(self) -> None:
         try:
-            found = await self._records.all()
+            found, odd = await self._records.all()
         except ApiError as error:
             self._fault = f"what has yet to be made anew cannot be looked for: {error}"
             return
-        self._fault = ""
+        self._fault = f"no records of pods to be made anew, left alone: {', '.join(odd)}" if odd else ""
         for one in found:
             if one.uid not in self._courses and one.uid not in self._preparing:
                 self._begin(one, evicted=False)
 
     def _begin(self, one: Restoration, *, evicted: bool) -> None:
-        course = Course(one, self._session, self._budget, self._clock, self._records, evicted=evicted)
+        course = Course(one, self._shop, evicted=evicted)
         self._courses[one.uid] = course
         task = asyncio.create_task(self._follow(course), name=one.name)
         self._tasks.add(task)

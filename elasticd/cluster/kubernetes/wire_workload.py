@@ -64,12 +64,19 @@ class UpdateStrategy(Wire, frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
+class Strategy(Wire, frozen=True):
+    """How a Deployment replaces its pods."""
+
+    type: str = "RollingUpdate"
+
+
 class WorkloadSpec(Wire, frozen=True):
     """Of a Deployment, StatefulSet or ReplicaSet."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
+    strategy: Strategy | None = None
 
 
 class WorkloadCondition(Wire, frozen=True):

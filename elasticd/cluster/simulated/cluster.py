@@ -21,6 +21,7 @@ from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
 from elasticd.cluster.simulated.world import World
 from elasticd.model import Readings
+from elasticd.moves import Underway
 from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
@@ -54,6 +55,15 @@ class SimulatedCluster:
     def next(self) -> float:
         """When something happens in it next of itself; infinity: never."""
         return self._world.next
+
+    @property
+    def heeds_costs(self) -> bool:
+        """It does."""
+        return True
+
+    def restoring(self) -> Sequence[Underway]:
+        """None: they come back at once."""
+        return ()
 
     def problems(self) -> Mapping[Kind, str]:
         """None: it watches all there is."""

@@ -13,6 +13,7 @@ from elasticd.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.clock import WallClock
 from elasticd.cluster import Cluster, Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
+from elasticd.cluster.kubernetes.discovery import heeds_costs
 from elasticd.errors import ConfigError, UnavailableError
 from elasticd.model import Ref
 from tests.cluster.kubernetes.fake import (
@@ -564,3 +565,18 @@ async def test_who_only_looks_takes_up_nothing(api: FakeApi, tmp_path: Path) -> 
         (await cluster.observe(0.0, frozenset())).pending()
         await asyncio.sleep(0)
     assert not [seen for seen in api.seen if "configmaps" in seen.path]
+
+
+@pytest.mark.parametrize(
+    ("version", "heeds"),
+    [
+        ("v1.20.2", False),
+        ("v1.21.9", False),
+        ("v1.22.0", True),
+        ("v1.34.1-gke.7", True),
+        ("v2.0.0", True),
+        ("unknown", False),
+    ],
+)
+def test_controllers_heed_deletion_costs_since_1_22(version: str, heeds: bool) -> None:
+    assert heeds_costs(version) == heeds

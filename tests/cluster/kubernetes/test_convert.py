@@ -340,3 +340,12 @@ def test_a_rollout_shows_in_the_workload() -> None:
     wire = {"metadata": {"name": "web"}, "status": {"replicas": 3, "updatedReplicas": 1}}
     found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
     assert to_workload("apps/v1", "Deployment", found).rollout == "1 of 3 pods are of the newest template"
+
+
+@pytest.mark.parametrize(("strategy", "recreate"), [({"type": "Recreate"}, True), ({"type": "RollingUpdate"}, False)])
+def test_a_deployment_that_ends_its_pods_before_it_makes_others_is_known(
+    strategy: dict[str, str], recreate: bool
+) -> None:
+    wire = {"metadata": {"name": "web"}, "spec": {"strategy": strategy}}
+    found = msgspec.json.decode(msgspec.json.encode(wire), type=WireWorkload)
+    assert to_workload("apps/v1", "Deployment", found).recreate == recreate

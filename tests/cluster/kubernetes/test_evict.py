@@ -8,7 +8,7 @@ from elasticd.actions import Answer, Evict
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.evict import Evictor
+from elasticd.cluster.kubernetes.evict import TERMINATING, TRIES, Evictor
 from elasticd.cluster.kubernetes.once import Once
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.model import Ref
@@ -29,8 +29,9 @@ def served(version: str) -> dict[str, Any]:
 
 
 def found(uid: str = "u", **meta: Any) -> dict[str, Any]:
-    """The pod as it is read back."""
-    return {"metadata": {"name": "web", "namespace": "shop", "uid": uid, **meta}, "spec": {"nodeName": "n1"}}
+    """The pod as it is read."""
+    named = {"name": "web", "namespace": "shop", "uid": uid, "resourceVersion": "7"}
+    return {"metadata": {**named, **meta}, "spec": {"nodeName": "n1"}}
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def budget(clock: HurriedClock) -> Budget:
 @pytest.fixture
 def evictor(api: FakeApi, session: Session, clock: HurriedClock, budget: Budget) -> Evictor:
     api.on("GET", "/api/v1", served("v1"))
+    api.on("GET", POD, found())
     return Evictor(session, Discovery(session), Once(session, budget), clock)
 
 
@@ -60,7 +62,7 @@ async def test_an_eviction_is_written_in_the_served_version_with_the_uid_as_prec
         "apiVersion": f"policy/{version}",
         "kind": "Eviction",
         "metadata": {"name": "web", "namespace": "shop"},
-        "deleteOptions": {"preconditions": {"uid": "u"}},
+        "deleteOptions": {"preconditions": {"uid": "u", "resourceVersion": "7"}},
     }
 
 
@@ -110,7 +112,8 @@ async def test_what_the_server_says_is_told_and_nothing_is_deleted_instead(
 ) -> None:
     api.on("POST", EVICTION, reply)
     assert await evictor.evict(ACTION, granted) == answer
-    assert [(seen.method, seen.path) for seen in api.seen] == [("GET", "/api/v1"), ("POST", EVICTION)]
+    asked = [(seen.method, seen.path) for seen in api.seen]
+    assert asked == [("GET", "/api/v1"), ("GET", POD), ("POST", EVICTION)]
     assert budget.spare(), "other writes do not wait because a budget said no"
 
 
@@ -125,9 +128,58 @@ async def test_what_the_server_says_is_told_and_nothing_is_deleted_instead(
 )
 async def test_a_lost_reply_is_read_back(api: FakeApi, evictor: Evictor, lost: Reply, now: Reply) -> None:
     api.on("POST", EVICTION, lost)
-    api.on("GET", POD, now)
+    api.on("GET", POD, found(), now)
     assert (await evictor.evict(ACTION, granted)).result == "done"
     assert len(api.asked("POST", EVICTION)) == 1
+
+
+async def test_of_two_that_were_sent_the_first_may_have_been_carried_out_late(api: FakeApi, evictor: Evictor) -> None:
+    """And have ended the pod before the second came."""
+    api.on("POST", EVICTION, LOST, status(404, "NotFound", "none"))
+    api.on("GET", POD, found(), found(), status(404, "NotFound"))
+    answer = await evictor.evict(ACTION, granted)
+    assert (answer.result, answer.reason) == ("done", "")
+
+
+CHANGED = status(409, "Conflict", "the ResourceVersion in the precondition (7) does not match that in the record (8)")
+
+
+async def test_a_pod_that_changed_in_the_last_moment_is_looked_at_again(api: FakeApi, evictor: Evictor) -> None:
+    api.on("POST", EVICTION, CHANGED, DONE)
+    api.on("GET", POD, found(), found(resourceVersion="8"))
+    assert await evictor.evict(ACTION, granted) == Answer("done", 201)
+    said = [seen.body["deleteOptions"]["preconditions"]["resourceVersion"] for seen in api.asked("POST", EVICTION)]
+    assert said == ["7", "8"]
+
+
+async def test_a_pod_that_another_has_evicted_meanwhile_is_not_evicted_again(api: FakeApi, evictor: Evictor) -> None:
+    api.on("POST", EVICTION, CHANGED)
+    api.on("GET", POD, found(), found(deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert (await evictor.evict(ACTION, granted)) == TERMINATING
+    assert len(api.asked("POST", EVICTION)) == 1
+
+
+async def test_a_pod_that_never_stops_changing_is_left_for_now(api: FakeApi, evictor: Evictor) -> None:
+    api.on("POST", EVICTION, CHANGED)
+    assert (await evictor.evict(ACTION, granted)).result == "conflict"
+    assert len(api.asked("POST", EVICTION)) == TRIES
+
+
+@pytest.mark.parametrize(
+    ("now", "answer"),
+    [
+        pytest.param(status(404, "NotFound"), ("done", "NotFound"), id="gone"),
+        pytest.param(found("v"), ("conflict", "NotFound"), id="another of that name"),
+        pytest.param(found(deletionTimestamp="2026-01-01T00:00:00Z"), ("done", "Terminating"), id="being deleted"),
+        pytest.param(status(403, "Forbidden", "may not"), ("failed", "Forbidden"), id="not to be read"),
+    ],
+)
+async def test_what_is_not_there_to_be_evicted_is_left_alone(
+    api: FakeApi, evictor: Evictor, now: Reply, answer: tuple[str, str]
+) -> None:
+    api.on("GET", POD, now)
+    said = await evictor.evict(ACTION, granted)
+    assert ((said.result, said.reason), api.asked("POST", EVICTION)) == (answer, [])
 
 
 async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, evictor: Evictor) -> None:
@@ -138,7 +190,7 @@ async def test_an_eviction_that_was_not_carried_out_is_sent_again(api: FakeApi, 
 
 async def test_an_eviction_that_cannot_be_read_back_is_not_sent_again(api: FakeApi, evictor: Evictor) -> None:
     api.on("POST", EVICTION, LOST)
-    api.on("GET", POD, status(403, "Forbidden", "may not"))
+    api.on("GET", POD, found(), status(403, "Forbidden", "may not"))
     answer = await evictor.evict(ACTION, granted)
     assert (answer.result, len(api.asked("POST", EVICTION))) == ("failed", 1)
 

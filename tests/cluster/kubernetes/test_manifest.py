@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.kubernetes.manifest import remade, tried
+from elasticd.cluster.kubernetes.manifest import alike, remade, tried
 
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -100,3 +100,18 @@ def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
     trial = tried(manifest)
     assert trial["metadata"].pop("generateName") == "batch-"
     assert {**trial, "metadata": {**trial["metadata"], "name": "batch"}} == manifest
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        pytest.param({}, True, id="the same"),
+        pytest.param({"metadata": {"name": "batch", "labels": {"app": "other"}}}, False, id="other labels"),
+        pytest.param({"spec": {"containers": [{"name": "main", "image": "i:2"}]}}, False, id="another image"),
+        pytest.param({"spec": {"containers": [{"name": "main", "image": "i:1"}], "nodeName": "a"}}, True, id="a node"),
+    ],
+)
+def test_a_pod_is_alike_that_runs_the_same_under_the_same_labels(change: dict[str, Any], same: bool) -> None:
+    meta = {"name": "batch", "labels": {"app": "batch"}}
+    manifest = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "i:1"}]}}
+    assert alike(manifest, {**manifest, **change}) == same

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from elasticd.actions import Answer, Evict
-from elasticd.cluster.kubernetes import course
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
+from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.evict import Evictor
 from elasticd.cluster.kubernetes.once import Once
@@ -41,7 +41,7 @@ def running(uid: str = "u", **meta: Any) -> dict[str, Any]:
 class Server:
     """A scripted server that keeps the pod and its record. Each write and read is a step; a fault may be set for one.
 
-    An evicted pod ends after it was read twice.
+    An evicted pod ends after it was read twice, and one that was made anew runs after it was read twice.
     """
 
     def __init__(self, api: FakeApi) -> None:
@@ -50,11 +50,11 @@ class Server:
         self.records: dict[str, Any] = {}
         self.steps: list[str] = []
         self.created: list[dict[str, Any]] = []
-        self.evictions = 0
+        self.evictions = self.written = 0
         self.fault: Callable[[int, str], str] = lambda step, what: ""
         """For each step: empty, or lost, undone, killed before or killed after it was carried out."""
         self.killed = asyncio.Event()
-        self._reads_left = 2
+        self._reads_left = self._waits = 2
         api.on("GET", "/api/v1", served("v1"))
         for method, path, do in (
             ("GET", POD, self._read),
@@ -63,6 +63,7 @@ class Server:
             ("POST", RECORDS, self._write),
             ("GET", RECORDS, lambda: {"items": list(self.records.values())}),
             ("GET", RECORD, lambda: self.records.get("elasticd-restore-u") or NONE),
+            ("PATCH", RECORD, self._note),
             ("DELETE", RECORD, self._forget),
         ):
             api.on(method, path, self._step(do))
@@ -90,6 +91,10 @@ class Server:
             self._reads_left -= 1
             if self._reads_left < 0:
                 self.pod = None
+        if self.pod is not None and self.pod["metadata"]["uid"].startswith("new"):
+            self._waits -= 1
+            if self._waits < 0:
+                self.pod["status"] = {"phase": "Running"}
         return self.pod or NONE
 
     def _create(self) -> Any:
@@ -113,18 +118,34 @@ class Server:
         body = self.api.seen[-1].body
         if body["metadata"]["name"] in self.records:
             return TAKEN
-        self.records[body["metadata"]["name"]] = body
+        name = body["metadata"]["name"]
+        self.written += 1
+        self.records[name] = {**body, "metadata": {**body["metadata"], "uid": f"record-{self.written}"}}
         return body
 
+    def _note(self) -> Any:
+        if "elasticd-restore-u" not in self.records:
+            return NONE
+        self.records["elasticd-restore-u"]["data"] |= self.api.seen[-1].body["data"]
+        return {}
+
     def _forget(self) -> Any:
-        return {} if self.records.pop("elasticd-restore-u", None) else NONE
+        found = self.records.get("elasticd-restore-u")
+        if found is None:
+            return NONE
+        if self.api.seen[-1].body["preconditions"]["uid"] != found["metadata"]["uid"]:
+            return status(409, "Conflict", "UID in precondition")
+        return self.records.pop("elasticd-restore-u")
 
     def made_anew(self) -> bool:
         """The pod was made anew, as it was, and nothing is left to do."""
         if self.pod is None or self.records or self.pod["metadata"]["uid"] != "new-1":
             return False
         noted = self.pod["metadata"]["annotations"]
-        return self.pod["spec"] == SPEC and noted["elasticd.io/restored-from"] == "u" and len(self.created) == 1
+        runs = self.pod.get("status", {}).get("phase") == "Running"
+        return (
+            runs and self.pod["spec"] == SPEC and noted["elasticd.io/restored-from"] == "u" and len(self.created) == 1
+        )
 
     def untouched(self) -> bool:
         """The pod is as it was, and nothing is left to do."""
@@ -136,18 +157,21 @@ def server(api: FakeApi) -> Server:
     return Server(api)
 
 
-@pytest.fixture(autouse=True)
-def _short_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(course, "QUIET", 4.0)
-
-
 @asynccontextmanager
-async def daemon(session: Session, clock: HurriedClock, *, resumes: bool = False) -> AsyncIterator[Restorer]:
+async def daemon(
+    session: Session,
+    clock: HurriedClock,
+    *,
+    resumes: bool = False,
+    identity: str = "one",
+    leads: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[Restorer]:
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
     evictor = Evictor(session, Discovery(session), Once(session, budget), clock)
-    restorer = Restorer(session, budget, clock, evictor, Records(session, "home"))
-    task = asyncio.create_task(restorer.run(lambda: True)) if resumes else None
+    shop = Workshop(session, budget, clock, Records(session, "home"), leads, identity, quiet=4.0)
+    restorer = Restorer(shop, evictor)
+    task = asyncio.create_task(restorer.run()) if resumes else None
     try:
         yield restorer
     finally:
@@ -167,10 +191,13 @@ async def test_a_pod_is_tried_written_down_evicted_waited_for_and_created(
     async with daemon(session, clock) as one:
         assert await one.evict(ACTION, granted) == Answer("done", 201)
         await until(server.made_anew)
-    assert server.steps[:4] == ["GET batch", "POST pods dry", "POST configmaps", "POST eviction"]
-    assert [step for step in server.steps[4:] if not step.startswith("GET")] == [
+    assert [step for step in server.steps if not step.startswith("GET")] == [
+        "POST pods dry",
+        "POST configmaps",
+        "POST eviction",
         "POST configmaps",  # once more, in case it was thought to be of no use
         "POST pods",
+        "PATCH elasticd-restore-u",
         "DELETE elasticd-restore-u",
     ]
     trial = next(seen.body for seen in server.api.asked("POST", PODS) if seen.query)
@@ -178,7 +205,7 @@ async def test_a_pod_is_tried_written_down_evicted_waited_for_and_created(
     assert server.created[0]["metadata"]["labels"] == {"app": "batch"}
 
 
-STEPS = 11
+STEPS = 21
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -224,6 +251,24 @@ async def test_two_daemons_that_both_go_on_make_one_pod(server: Server, session:
         await until(server.made_anew)
         await asyncio.sleep(0.1)
     assert server.made_anew()
+
+
+async def test_who_finds_it_made_anew_already_leaves_no_record_behind(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """It stood still after the eviction, and another daemon has done the rest."""
+
+    def overtaken(step: int, what: str) -> str:
+        if what == "GET batch" and server.evictions:
+            server.records.clear()
+            server.pod = running("new-1", annotations={"elasticd.io/restored-from": "u"})
+        return ""
+
+    server.fault = overtaken
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).result == "done"
+        await until(lambda: not one.underway)
+    assert (server.steps.count("POST configmaps"), server.records, server.created) == (1, {}, [])
 
 
 async def test_a_record_that_was_removed_before_the_eviction_came_is_written_again(
@@ -325,15 +370,101 @@ async def test_a_pod_that_cannot_be_created_is_tried_until_it_can_and_told_meanw
         await until(lambda: not one.fault)
 
 
-async def test_a_name_that_another_pod_has_taken_is_left_to_it(
-    server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
+async def test_while_another_pod_has_its_name_it_waits_and_that_is_told(
+    server: Server, session: Session, clock: HurriedClock
 ) -> None:
     async with daemon(session, clock) as one:
         await one.evict(ACTION, granted)
-        server.pod = running("stranger")
+        server.pod = running("stranger", labels={"app": "other"})
+        await until(lambda: one.fault)
+        assert one.fault == (
+            "shop/Pod/batch has yet to be made anew, from ConfigMap home/elasticd-restore-u: "
+            "409 AlreadyExists: another pod has its name"
+        )
+        assert [(step.pod.name, step.how, step.step) for step in one.underway] == [
+            ("batch", "anew", "its name is taken")
+        ]
+        server.pod = None
+        await until(server.made_anew)
+        await until(lambda: not one.underway)
+
+
+async def test_a_pod_that_somebody_else_has_made_anew_is_left_to_him(
+    server: Server, session: Session, clock: HurriedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        async with daemon(session, clock) as one:
+            await one.evict(ACTION, granted)
+            server.pod = running("applied")
+            await until(lambda: not server.records)
+    assert server.pod == running("applied")
+    assert "shop/Pod/batch was made anew by somebody else" in caplog.text
+
+
+async def test_a_pod_that_was_made_anew_and_taken_away_before_it_ran_is_not_made_again(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        server._waits = 1000
+        await one.evict(ACTION, granted)
+        await until(lambda: server.records and server.records["elasticd-restore-u"]["data"].get("made"))
+        server.pod = None
         await until(lambda: not server.records)
-    assert server.pod == running("stranger")
-    assert "shop/Pod/batch is not made anew: another pod has its name" in caplog.text
+    assert (server.pod, len(server.created)) == (None, 1)
+
+
+async def test_a_pod_that_waits_long_to_run_again_keeps_its_record_and_is_told(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        server._waits = 1000
+        await one.evict(ACTION, granted)
+        await until(lambda: "made anew, on no node for" in one.fault)
+        assert server.records
+        server._waits = 0
+        await until(server.made_anew)
+
+
+async def test_of_two_daemons_only_the_one_whose_record_it_is_evicts(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one, daemon(session, clock, identity="two") as other:
+        found = await asyncio.gather(one.evict(ACTION, granted), other.evict(ACTION, granted))
+        assert sorted(answer.reason for answer in found) == ["", "UnderWay"]
+        await until(server.made_anew)
+    assert server.evictions == 1
+
+
+async def test_who_does_not_lead_any_more_writes_nothing_but_the_record(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    leads = True
+    async with daemon(session, clock, leads=lambda: leads) as one:
+        server.fault = lambda number, what: "lost" if what == "POST eviction" else ""
+        task = asyncio.create_task(one.evict(ACTION, granted))
+        await until(lambda: server.evictions)
+        leads = False
+        await task
+        await until(lambda: len([step for step in server.steps if step == "GET elasticd-restore-u"]) > 3)
+        assert (server.created, list(server.records)) == ([], ["elasticd-restore-u"])
+        server.steps.clear()
+        server.records.clear()
+        await until(lambda: not one.underway)
+
+
+async def test_a_record_that_another_daemon_has_written_since_stays(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    """This one claimed the pod, stood still, and found on waking that it leads no more."""
+
+    def stood_still() -> Answer:
+        (record,) = server.records.values()
+        record["metadata"]["uid"], record["data"]["by"] = "record-of-two", "two"
+        return NOT_LEADING
+
+    async with daemon(session, clock) as one:
+        assert await one.evict(ACTION, lambda: stood_still() if server.records else None) == NOT_LEADING
+    assert list(server.records) == ["elasticd-restore-u"]
 
 
 async def test_records_that_cannot_be_looked_for_are_told_and_odd_ones_left_alone(
@@ -345,6 +476,7 @@ async def test_records_that_cannot_be_looked_for_are_told_and_odd_ones_left_alon
     api.on("GET", RECORDS, status(403, "Forbidden", "may not"), b"[]", {"items": [odd, other, empty]})
     async with daemon(session, clock, resumes=True) as one:
         await until(lambda: one.fault == "what has yet to be made anew cannot be looked for: 403 Forbidden: may not")
-        await until(lambda: not one.fault)
+        told = "no records of pods to be made anew, left alone: elasticd-restore-x, mine, elasticd-restore-y"
+        await until(lambda: one.fault == told)
     assert len(api.asked("GET", RECORDS)) == 3
     assert server.untouched()

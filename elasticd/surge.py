@@ -1,0 +1,216 @@
+"""Moving a pod of a Deployment by making another first: what is found, and the one thing to do next.
+
+Pure. How far it is stands in the cluster, as an annotation of the workload (and the deletion cost of the pod), so that
+any daemon goes on where another has stopped:
+
+    up      one replica more is asked for
+    wait    one more is there: wait until as many as before are ready without the pod that is to go
+    down    that pod is marked as the one to be spared best, and one replica fewer is asked for
+    out     where no controller heeds such marks: that pod is evicted, and then one replica fewer is asked for; what its
+            controller makes in between is not ready, and goes first
+    back    it took too long, or turned out badly: one replica fewer, and the pod stays
+
+Knows these steps and when they are refused; knows nothing of why a pod is moved, and nothing of how things are done.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.actions import Evict, Mark, Scale
+from elasticd.model import COST, Pod, Workload
+
+SURGE = "elasticd.io/surge"
+"""Annotation of a workload of which a pod is being moved by making another first; also how the reasons of actions begin
+that belong to such a move."""
+
+MOVED = "BeingMoved"
+"""The reason of what holds the count of such a workload."""
+
+LEAST = "-2147483648"
+"""The deletion cost of the pod that is to go: less than any other can be."""
+
+Phase = Literal["up", "wait", "down", "out", "back"]
+
+
+class Note(Struct, frozen=True):
+    """What the annotation says: the pod that is to go, by name and UID, and its node; the count before; how far it is,
+    since when, and until when another may take to be ready (seconds since the epoch); the deletion cost that the pod
+    had; and the decision."""
+
+    pod: str
+    uid: str
+    node: str
+    count: int
+    phase: Phase
+    at: float
+    until: float
+    cost: str | None = None
+    decision: str = ""
+
+
+class Step(Struct, frozen=True):
+    """What is next: an action, or to wait for what the words say. `word` is one for counting; `last`: with this it is
+    over, and `done` says whether the pod has been moved."""
+
+    word: str
+    message: str
+    action: Mark | Scale | Evict | None = None
+    last: bool = False
+    done: bool = False
+
+
+def noted(annotations: Mapping[str, str | None]) -> Note | None:
+    """What is noted of a move; None: nothing, or nothing that can be read."""
+    try:
+        return msgspec.json.decode(annotations.get(SURGE) or "", type=Note)
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def begin(
+    workload: Workload, pod: Pod, autoscaler: str, now: float, within: float, decision: str
+) -> Mark | tuple[str, str]:
+    """The note with which a move begins; or why there is none: one word, and a sentence. `within`: seconds that another
+    pod may take to be ready."""
+    refusals = (
+        (SURGE in workload.annotations, "UnderWay", f"another pod of {workload.ref} is being moved"),
+        (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),
+        (workload.recreate, "Recreate", f"{workload.ref} has the strategy Recreate: no pod beside another"),
+        (bool(workload.rollout), "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"),
+        (bool(autoscaler), "ForeignOwner", f"{autoscaler} scales {workload.ref}, and would undo it"),
+        (workload.replicas != workload.status_replicas, "Scaling", f"{workload.ref} is being scaled"),
+        (workload.replicas < 1, "Scaling", f"{workload.ref} is to have no pod"),
+    )
+    for holds, word, why in refusals:
+        if holds:
+            return word, why
+    cost = pod.annotations.get(COST)
+    note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, now + within, cost, decision)
+    return _note(workload, note)
+
+
+def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, heeds: bool) -> Step:
+    """What to do next about a workload that has the annotation; `pods` are all of it. `heeds`: controllers look at
+    deletion costs."""
+    note = noted(workload.annotations)
+    if note is None:
+        return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear(workload), last=True)
+    seen = _Seen(workload, pods, note, now)
+    if workload.replicas not in (note.count, note.count + 1):
+        return seen.leave("Overtaken", f"the count was set to {workload.replicas}")
+    if note.phase == "wait":
+        return seen.wait(heeds=heeds)
+    return {"up": seen.up, "down": seen.down, "out": seen.out, "back": seen.back}[note.phase]()
+
+
+class _Seen:
+    """What is found of a move."""
+
+    def __init__(self, workload: Workload, pods: Sequence[Pod], note: Note, now: float) -> None:
+        self._workload, self._note, self._now = workload, note, now
+        self._more = workload.replicas > note.count
+        self._old = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
+        self._others = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
+        self._ready = [pod for pod in self._others if pod.ready]
+
+    def up(self) -> Step:
+        """One replica more."""
+        if self._more:
+            return self._turn("wait", "Raised", "one more is asked for")
+        if self._old is None:
+            return self.leave("WentByItself", f"{self._note.pod} is gone already")
+        return self._scale(self._note.count + 1, "Raise", "one more is made first")
+
+    def wait(self, *, heeds: bool) -> Step:
+        """As many as before are ready without it, and the new one not beside it."""
+        note = self._note
+        if not self._more:
+            return self.leave("Overtaken", "somebody else has taken the additional replica away")
+        if self._old is None:
+            return self._turn("back", "WentByItself", f"{note.pod} is gone already")
+        if trouble := self._trouble():
+            return self._turn("back", *trouble)
+        if len(self._ready) < note.count:
+            return Step("Waiting", f"{len(self._ready)} of {note.count} are ready without {note.pod}")
+        if not heeds or self._old.annotations.get(COST) == LEAST:
+            return self._turn("down" if heeds else "out", "Ready", f"as many are ready without {note.pod}")
+        return Step("Mark", f"{note.pod} is the one to go", self._cost(self._old, LEAST))
+
+    def _trouble(self) -> tuple[str, str] | None:
+        """Why it is given up: the pod that was made has come to the same node, or is not ready in time."""
+        note = self._note
+        newest = max(self._others, key=lambda pod: (pod.created, pod.name), default=None)
+        if len(self._others) >= note.count and newest is not None and newest.node == note.node:
+            return "PutBack", f"{newest.name} was put on {note.node} too"
+        if len(self._ready) < note.count and self._now >= note.until:
+            return "TooLate", f"no other pod was ready within {note.until - note.at:.0f} s"
+        return None
+
+    def down(self) -> Step:
+        """One replica fewer, as long as that is the marked one: its controller takes what is not ready first."""
+        note = self._note
+        if self._more:
+            if self._old is not None and len(self._ready) < len(self._others):
+                return self._patience(f"{len(self._others) - len(self._ready)} others are not ready")
+            return self._scale(note.count, "Lower", f"{note.pod} goes")
+        if self._old is None:
+            return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)
+        if len(self._others) >= note.count:
+            return Step("Leaving", f"{note.pod} has yet to go")
+        return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
+
+    def out(self) -> Step:
+        """It is evicted, within disruption budgets, and then one fewer is asked for."""
+        note, old = self._note, self._old
+        if old is None and not self._more:
+            return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)
+        if old is None:
+            return self._scale(note.count, "Lower", f"{note.pod} has gone")
+        if not self._more:
+            return self.leave("Overtaken", "somebody else has taken the additional replica away")
+        if len(self._ready) < note.count or self._now >= note.until:
+            return self._patience(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
+        evict = Evict(old.ref, old.uid, old.node, f"{SURGE} {note.phase}", owner=old.owner[2])
+        return Step("Evict", f"{note.pod} goes", evict)
+
+    def _patience(self, message: str) -> Step:
+        if self._now < self._note.until:
+            return Step("Waiting", message)
+        return self._turn("back", "TooLate", message)
+
+    def back(self) -> Step:
+        """As it was before. The mark goes first: without it what is not ready goes."""
+        if self._old is not None and self._old.annotations.get(COST) == LEAST:
+            return Step("Unmark", f"{self._note.pod} stays", self._cost(self._old, self._note.cost))
+        if self._more:
+            return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
+        return Step("TakenBack", "it is as it was before", _clear(self._workload), last=True)
+
+    def leave(self, word: str, message: str) -> Step:
+        """Take the marks away, and leave the count to whoever has set it."""
+        if self._old is not None and self._old.annotations.get(COST) == LEAST:
+            return Step(word, message, self._cost(self._old, self._note.cost))
+        return Step(word, message, _clear(self._workload), last=True)
+
+    def _turn(self, phase: Phase, word: str, message: str) -> Step:
+        return Step(word, message, _note(self._workload, replace(self._note, phase=phase)))
+
+    def _scale(self, after: int, word: str, message: str) -> Step:
+        one, reason = self._workload, f"{SURGE} {self._note.phase}"
+        return Step(word, message, Scale(one.ref, one.uid, one.version, one.replicas, after, reason))
+
+    def _cost(self, pod: Pod, cost: str | None) -> Mark:
+        return Mark(self._workload.ref, pod.uid, {COST: cost}, pod.name, SURGE)
+
+
+def _note(workload: Workload, note: Note) -> Mark:
+    text = msgspec.json.encode(note).decode()
+    return Mark(workload.ref, workload.uid, {SURGE: text}, reason=SURGE, version=workload.version)
+
+
+def _clear(workload: Workload) -> Mark:
+    return Mark(workload.ref, workload.uid, {SURGE: None}, reason=SURGE, version=workload.version)

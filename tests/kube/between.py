@@ -1,0 +1,189 @@
+"""A proxy between one daemon and the API server, which knows what each request is for, and can cut in on one of them.
+
+Knows HTTP, and the requests of a move by their names; knows nothing of what is tested with it.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from tests.kube.control_plane import ControlPlane
+
+Moment = Literal["before", "after", "lost", "undone"]
+"""When a process is killed: before or after the request was carried out; or no process is: the answer to a request that
+was carried out is cut off (lost), or the request itself is (undone)."""
+
+SURGE = "elasticd.io/surge"
+COST = "controller.kubernetes.io/pod-deletion-cost"
+RESTORED = "elasticd.io/restored-from"
+
+
+# Which request is which step: method, the end of its path, and its name.
+_WRITES = (
+    ("POST", r"/pods", "create"),
+    ("POST", r"/configmaps", "record"),
+    ("POST", r"/pods/[^/]+/eviction", "evict"),
+    ("POST", r"/pods/[^/]+/binding", "bind"),
+    ("PATCH", r"/configmaps/elasticd-restore-[^/]+", "note"),
+    ("PATCH", r"/deployments/[^/]+/scale", "scale"),
+    ("DELETE", r"/configmaps/elasticd-restore-[^/]+", "clear"),
+)
+_NAMESPACE = r"/api(?:/v1|s/apps/v1)/namespaces/[^/]+"
+
+
+def step_of_write(method: str, path: str, query: Mapping[str, str], sent: Any) -> str:
+    """What a request is for, in a word or two; empty: it is no step of a move."""
+    for known, end, name in _WRITES:
+        if method == known and re.fullmatch(_NAMESPACE + end, path):
+            return "try" if name == "create" and query.get("dryRun") else name
+    noted = ((sent or {}).get("metadata") or {}).get("annotations") or {}
+    if method != "PATCH" or not noted.keys() & {SURGE, COST}:
+        return ""
+    if COST in noted:
+        return "mark" if noted[COST] else "unmark"
+    return f"claim {json.loads(noted[SURGE])['phase']}" if noted[SURGE] else "clear"
+
+
+def step_of_read(path: str, code: int, found: Any) -> str:
+    """The same of a read, which is told by its answer."""
+    if not re.fullmatch(_NAMESPACE + r"/pods/[^/]+", path):
+        return ""
+    if code == 404:
+        return "see it gone"
+    runs = found.get("status", {}).get("phase") == "Running"
+    return "see it run" if runs and RESTORED in found["metadata"].get("annotations", {}) else ""
+
+
+class Between:
+    """The proxy, for as long as its `async with` lasts."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self.passed: list[str] = []
+        """The steps that the server has seen, in order."""
+        self._at, self._moment = "", "before"
+        self._kill: Callable[[], Awaitable[None]] | None = None
+        self._left = 0
+        self.fired = asyncio.Event()
+        self.denied = ""
+        """The step that is refused, as an admission webhook or a quota refuses it."""
+        self.alone = False
+        """Whether the daemon is told that it keeps its lease, whoever has it."""
+        self._lease: Any = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            self._plane.server,
+            connector=aiohttp.TCPConnector(ssl=self._plane.client()._tls, limit=0),
+            auto_decompress=False,
+        )
+        app = web.Application(client_max_size=1 << 26)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.05, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+        await self._session.close()
+
+    def kubeconfig(self, user: str, folder: Path) -> Path:
+        """A kubeconfig by which a user comes this way."""
+        config = yaml.safe_load(self._plane.kubeconfig(user).read_text())
+        config["clusters"][0]["cluster"] = {"server": self.url}
+        path = folder / f"{self.url.rpartition(':')[2]}.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def cut(self, step: str, moment: Moment, kill: Callable[[], Awaitable[None]] | None = None, nth: int = 1) -> None:
+        """Cut in on the nth step of this name from now on, once."""
+        self._at, self._moment, self._kill, self._left = step, moment, kill, nth
+        self.fired.clear()
+        self.passed.clear()
+
+    def _cuts(self, step: str) -> bool:
+        if not step or step != self._at:
+            return False
+        self._left -= 1
+        if self._left:
+            return False
+        self._at = ""
+        return True
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self.alone and "/leases" in request.path:
+            return await self._pretend(request)
+        if request.query.get("watch"):
+            return await self._stream(request)
+        body = await request.read()
+        sent = json.loads(body) if body else None
+        query = dict(request.query)
+        early = step_of_write(request.method, request.path, query, sent)
+        if early and early == self.denied:
+            told = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": f"may not {early}"}
+            return web.json_response(told, status=403)
+        cuts = self._cuts(early)
+        if cuts and self._moment in ("before", "undone"):
+            return await self._break(request)
+        code, reply, headers = await self._ask(request, body)
+        if request.method == "GET" and request.path.count("/") == 6:
+            cuts = self._cuts(step_of_read(request.path, code, json.loads(reply)))
+        elif early:
+            self.passed.append(early)
+        if cuts:
+            return await self._break(request)
+        return web.Response(status=code, body=reply, headers=headers)
+
+    async def _ask(self, request: web.Request, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        async with self._session.request(
+            request.method, request.path, params=request.query, data=body or None, headers=_headers(request)
+        ) as answer:
+            kept = {key: answer.headers[key] for key in ("Content-Type", "Retry-After") if key in answer.headers}
+            return answer.status, await answer.read(), kept
+
+    async def _break(self, request: web.Request) -> web.StreamResponse:
+        self._dying = asyncio.create_task(self._die())
+        await asyncio.shield(self._dying)  # the connection, and with it this handler, ends with the process
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async def _die(self) -> None:
+        if self._kill is not None:
+            await self._kill()
+        self.fired.set()
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        forever = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(
+            request.path, params=request.query, headers=_headers(request), timeout=forever
+        ) as answer:
+            response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            return response
+
+    async def _pretend(self, request: web.Request) -> web.StreamResponse:
+        """A lease that is the daemon's own for as long as it likes."""
+        if request.method != "GET":
+            self._lease = await request.json()
+        if self._lease is None:
+            return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
+        return web.json_response(self._lease)
+
+
+def _headers(request: web.Request) -> dict[str, str]:
+    return {key: request.headers[key] for key in ("Authorization", "Accept", "Content-Type") if key in request.headers}

@@ -1,0 +1,245 @@
+"""Pods of a Deployment are moved by making another first, on a genuine API server, by daemons that are killed at every
+step and whose answers are cut off: never fewer are ready than before, and in the end there are as many, elsewhere.
+
+The controllers here are of 1.20, which heed no deletion costs, so that the pod is evicted when as many as before are
+ready without it. A policy scales the same Deployment all the while. `pytest -m e2e -s tests/kube/test_moves_surge.py`
+prints the table of docs/moves.md.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.kube.between import COST, SURGE, Moment
+from tests.kube.client import JSON, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.moving import Daemon, Stage, stage, table
+
+STEPS: Mapping[str, tuple[str, int]] = {
+    "claim": ("claim up", 1),
+    "one more": ("scale", 1),
+    "wait": ("claim wait", 1),
+    "turn": ("claim out", 1),
+    "evict": ("evict", 1),
+    "one fewer": ("scale", 2),
+    "clear": ("clear", 1),
+}
+COUNT = 2
+SCALER = """
+mode = "act"
+interval = 1
+[select]
+namespaces = ["{namespace}"]
+[replicas]
+min = 1
+max = 9
+[[strategy]]
+type = "schedule"
+default = 2
+[[strategy.windows]]
+name = "never"
+start = "0 0 29 2 1"
+duration = 60
+replicas = 2
+"""
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def scene(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The pool of all tests."""
+    async with stage(kube, tmp_path_factory.mktemp("surge")) as made:
+        yield made
+        print("\n" + table(made.rows))
+
+
+def scaler(scene: Stage) -> str:
+    """The policy that wants two replicas, and nothing else."""
+    return SCALER.format(namespace=scene.namespace)
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def first(scene: Stage) -> AsyncIterator[Daemon]:
+    """A daemon."""
+    async with scene.daemon("one", scaler=scaler(scene)) as one:
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def pair(scene: Stage, first: Daemon) -> AsyncIterator[tuple[Daemon, Daemon]]:
+    """It, and another that waits to lead."""
+    async with scene.daemon("two", scaler=scaler(scene)) as other:
+        yield first, other
+
+
+class Web:
+    """A Deployment whose pods are to leave a node."""
+
+    def __init__(self, scene: Stage, name: str) -> None:
+        self.scene, self.name, self.path = scene, name, f"{scene.deployments}/{name}"
+        self.least = COUNT
+        self.before: set[str] = set()
+        self.node = ""
+
+    async def pods(self) -> list[JSON]:
+        """Those that are not going."""
+        return [one for one in await self.scene.copies(self.name) if "deletionTimestamp" not in one["metadata"]]
+
+    async def ready(self) -> list[JSON]:
+        """Those that are ready."""
+        return [one for one in await self.pods() if _ready(one)]
+
+    async def all_ready(self) -> list[JSON]:
+        """All of them, if they are; with one on each node."""
+        found = await self.ready()
+        nodes = {one["spec"]["nodeName"] for one in found}
+        return found if len(found) == COUNT and nodes == {*self.scene.nodes} else []
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Note how few were ready."""
+
+        async def look() -> None:
+            while True:
+                self.least = min(self.least, len(await self.ready()))
+                await asyncio.sleep(0.05)
+
+        task = asyncio.create_task(look())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def moved(self) -> int:
+        """Wait until none is on the node and nothing is left behind; gives how many there are then."""
+
+        async def done() -> bool:
+            deployment, pods = await self.scene.kube.client.get(self.path), await self.ready()
+            clear = SURGE not in deployment["metadata"].get("annotations", {})
+            as_before = deployment["spec"]["replicas"] == deployment["status"].get("replicas") == len(pods) == COUNT
+            return clear and as_before and self.node not in {one["spec"]["nodeName"] for one in pods}
+
+        await wait_until(done, within=90, what=f"no pod of {self.name} is on {self.node}")
+        pods = await self.pods()
+        assert not any(COST in one["metadata"].get("annotations", {}) for one in pods)
+        stayed = self.before & {one["metadata"]["uid"] for one in pods}
+        assert len(stayed) == COUNT - 1, "only the one that was to go has gone"
+        return len(pods)
+
+    def counts(self) -> int:
+        """How often its count was set by a daemon."""
+        return self.scene.written("deployments", "scale", "patch").count(self.name)
+
+
+def _ready(pod: JSON) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
+
+
+@asynccontextmanager
+async def deployed(scene: Stage) -> AsyncIterator[Web]:
+    """Two pods, one on each node; watched from then on."""
+    await scene.cordon()
+    web = Web(scene, scene.name("web"))
+    meta = {"name": web.name, "labels": {"app": web.name}}
+    labels = {"app": web.name}
+    template = {"metadata": {"labels": labels}, "spec": scene.spec()}
+    spec = {"replicas": COUNT, "selector": {"matchLabels": labels}, "template": template}
+    await scene.kube.client.create(scene.deployments, {"metadata": meta, "spec": spec})
+    pods = await wait_until(web.all_ready, what=f"{web.name} is ready, on both nodes")
+    web.before, web.node = {one["metadata"]["uid"] for one in pods}, scene.nodes[0]
+    async with web.watched():
+        yield web
+    await scene.kube.client.delete(web.path)
+    await wait_until(lambda: _none(web), what="its pods are gone")
+
+
+async def _none(web: Web) -> bool:
+    return not await web.scene.copies(web.name)
+
+
+async def test_a_move_that_nobody_disturbs_takes_these_steps(scene: Stage, first: Daemon) -> None:
+    async with deployed(scene) as web:
+        first.proxy.passed.clear()
+        began = time.monotonic()
+        await scene.cordon(web.node)
+        copies = await web.moved()
+        scene.note("make before break", "-", "undisturbed", copies, web.counts(), began)
+        steps = [name for name, _ in STEPS.values()] + ["bind"]
+        assert sorted(set(first.proxy.passed)) == sorted(set(steps))
+        assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
+        assert len(scene.written("pods", "eviction")) == 1
+
+
+def cuts(*moments: Moment) -> list[Any]:
+    """Every step, at these moments."""
+    return [pytest.param(step, moment, id=f"{moment} {step}") for step in STEPS for moment in moments]
+
+
+@pytest.mark.parametrize(("step", "moment"), cuts("before", "after"))
+async def test_killed_at_any_step_and_restarted_it_leaves_as_many_as_before(
+    scene: Stage, first: Daemon, step: str, moment: Moment
+) -> None:
+    async with deployed(scene) as web:
+        await wait_until(first.leads, what="it leads")
+        name, nth = STEPS[step]
+        began = await scene.killed(first.kill, first, (name, moment, nth), web.node)
+        first.start()
+        copies = await web.moved()
+        scene.note("make before break", f"{moment} {step}", "killed, restart", copies, web.counts(), began)
+        assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
+
+
+@pytest.mark.parametrize(("step", "moment"), cuts("lost", "undone"))
+async def test_an_answer_that_is_lost_is_looked_for_and_nothing_is_done_twice(
+    scene: Stage, first: Daemon, step: str, moment: Moment
+) -> None:
+    async with deployed(scene) as web:
+        await wait_until(first.leads, what="it leads")
+        name, nth = STEPS[step]
+        first.proxy.cut(name, moment, nth=nth)
+        began = time.monotonic()
+        await scene.cordon(web.node)
+        copies = await web.moved()
+        assert first.proxy.fired.is_set()
+        said = "answer lost" if moment == "lost" else "request lost"
+        scene.note("make before break", step, said, copies, web.counts(), began)
+        assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
+
+
+@pytest.mark.parametrize(("step", "moment"), cuts("before", "after"))
+async def test_killed_at_any_step_another_daemon_takes_over_and_as_many_are_left_as_before(
+    scene: Stage, pair: tuple[Daemon, Daemon], step: str, moment: Moment
+) -> None:
+    victim = await scene.leader(*pair)
+    async with deployed(scene) as web:
+        name, nth = STEPS[step]
+        began = await scene.killed(victim.kill, victim, (name, moment, nth), web.node)
+        copies = await web.moved()
+        victim.start()
+        scene.note("make before break", f"{moment} {step}", "killed, take-over", copies, web.counts(), began)
+        assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
+
+
+async def test_two_daemons_that_both_believe_they_lead_set_no_count_twice(scene: Stage) -> None:
+    """Each is told that it has the lease."""
+    async with AsyncExitStack() as stack:
+        both = [await stack.enter_async_context(scene.daemon(name, scaler=scaler(scene))) for name in ("left", "right")]
+        for one in both:
+            one.proxy.alone = True
+        for one in both:
+            await wait_until(one.leads, what="it believes to lead")
+        for _ in range(3):
+            async with deployed(scene) as web:
+                began = time.monotonic()
+                await scene.cordon(web.node)
+                copies = await web.moved()
+                assert all([await one.leads() for one in both])
+                scene.note("make before break", "-", "two that lead", copies, web.counts(), began)
+                assert (copies, web.least, web.counts()) == (COUNT, COUNT, 2)
