@@ -198,7 +198,7 @@ async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> N
     assert (await door.broker.act(surge("wait"))).result == "done"
     out = replace(evict(), reason=f"{SURGE} out")
     assert (await door.broker.act(out)).result == "done"
-    assert (await door.broker.act(surge(name="p1"))).reason == "BudgetSpent"
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
 
 
 async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:

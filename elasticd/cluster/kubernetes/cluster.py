@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.description import Description
 from elasticd.cluster.kubernetes.discovery import heeds_costs
 from elasticd.cluster.kubernetes.disruption import BudgetStore
 from elasticd.cluster.kubernetes.events import Events
@@ -63,20 +64,6 @@ _AUTOSCALER: Kind = ("autoscaling", "HorizontalPodAutoscaler")
 _BUDGET: Kind = ("policy", "PodDisruptionBudget")
 _RECORD: Kind = ("v1", "ConfigMap")
 _FAREWELL = 3.0
-
-
-class Description(Struct, frozen=True):
-    """What a status page shows of a cluster."""
-
-    server: str
-    version: str
-    identity: str
-    leading: bool
-    leader: str
-    confirmed: float
-    problems: dict[str, str]
-    skipped: int
-    events_dropped: int
 
 
 class LiveSnapshot:
