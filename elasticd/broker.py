@@ -6,7 +6,7 @@ answered with a reason, so that it stands in the journal as what came of the dec
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
@@ -125,6 +125,20 @@ class Broker:
         """The cluster's."""
         return self._inner.pulls(take)
 
+    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
+        """Why not all of these would be let through now; each counts for those after it."""
+        now, entered = self._clock.now(), list[_Disturbed]()
+        try:
+            for eviction in evictions:
+                if why := self._why_not(eviction, now):
+                    return why
+                if entry := self._enter(eviction, now):
+                    entered.append(entry)
+            return self._inner.refusal(evictions)
+        finally:
+            for entry in entered:
+                self._gone.remove(entry)
+
     async def act(self, action: Action) -> Answer:
         """Let an action through, or say why not."""
         now = self._clock.now()
@@ -134,7 +148,8 @@ class Broker:
         entry = self._enter(action, now)
         answer = await self._inner.act(action)
         if answer.result in ("refused", "conflict") and entry is not None:
-            self._gone.remove(entry)  # it was not done; what failed may have been
+            with suppress(ValueError):  # it lasted longer than it is remembered
+                self._gone.remove(entry)  # it was not done; what failed may have been
         return answer
 
     def _enter(self, action: Action, now: float) -> _Disturbed | None:
@@ -178,7 +193,7 @@ class Broker:
         )
         for what, count, most in counts:
             if count >= most:
-                return "BudgetSpent", f"{count} pods of {what} went within {table.within:g} s, and {most} may"
+                return "Disturbed", f"{count} pods of {what} went within {table.within:g} s, and {most} may"
         return None
 
     def _busy(self, action: Evict, now: float) -> tuple[str, str] | None:

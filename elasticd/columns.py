@@ -6,7 +6,7 @@ change from one plan to the next is not counted again.
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import ceil, isfinite, nan
+from math import ceil, nan
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from elasticd.derived import Derived
 from elasticd.model import Node, Pod
 from elasticd.needs import Repel
-from elasticd.placements import Column, Mask, NodeReport, Whole
+from elasticd.placements import Column, Mask, Whole
 from elasticd.units import milli
 
 ESTIMATE: Mapping[str, float] = {"cpu": 0.85, "memory": 0.70}
@@ -304,32 +304,6 @@ class Columns:
                 self._repels.update(_rules(pod))
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
-
-
-def report(pool: str, columns: Columns) -> list[NodeReport]:
-    """Each node, as a person looks at it."""
-    found = []
-    for index, node in enumerate(columns.nodes):
-        state = "not ready" if not node.ready else "cordoned" if node.unschedulable else "ready"
-        tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
-        requested = {
-            "cpu": int(columns.requested("cpu")[index]) / 1000,
-            "memory": float(columns.requested("memory")[index]),
-        }
-        used = {series: float(columns.use(series)[index]) for series in ("cpu", "memory")}
-        found.append(
-            NodeReport(
-                pool,
-                node.name,
-                state + tainted,
-                int(columns.requested(PODS)[index]),
-                int(columns.allocatable(PODS)[index]),
-                {name: amount for name, amount in node.allocatable.items() if name in requested},
-                requested,
-                {series: value for series, value in used.items() if isfinite(value)},
-            )
-        )
-    return found
 
 
 _KEPT = 4096

@@ -28,10 +28,11 @@ from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
-from elasticd.mover import Mover, MovingListener
+from elasticd.mover import Mover
 from elasticd.outlet import Teller
-from elasticd.placer import Placer, PlacingListener
+from elasticd.placer import Placer
 from elasticd.plugins import Registry, discover
+from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES

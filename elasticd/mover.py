@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from math import inf
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,11 +18,11 @@ from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Node
 from elasticd.moves import Look, Moved, MoveDecision, PoolPast
-from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.pod_acting import carry_out
+from elasticd.pod_listeners import MovingListener
 from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.pool import Pool
 from elasticd.surging import Surging
@@ -41,17 +40,6 @@ MovesPlanner = Callable[[Sequence[PoolCase]], Awaitable[list[MovesPlan | str]]]
 async def moves_at_once(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
     """Plan here and now."""
     return [plan_moves(case) for case in cases]
-
-
-@runtime_checkable
-class MovingListener(Protocol):
-    """Someone who is told what has been written to the journal. Must not block or raise."""
-
-    def moving(self, decision: MoveDecision) -> None:
-        """It was decided that a pod is moved, or otherwise than before that it is not."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        """Something was done for it, or not."""
 
 
 def moves(pool: Pool) -> bool:
@@ -187,6 +175,8 @@ class Mover:
             while len(memory.looks) > looks_back:
                 memory.looks.popleft()
         (found,) = await self._planner([_with(case, memory.past(now))])
+        if pool not in self._placer.pools:
+            return  # what other policies say is not done
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
             return
@@ -217,6 +207,7 @@ class Mover:
             outcome = await carry_out(self._clock, decision, action, begin)
         finally:
             del self._acting[decision.uid]
+        self._placer.views.evicted(action, outcome)
         if outcome.result == "done":
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             memory.moved.append(Moved(outcome.at, key, decision.node))

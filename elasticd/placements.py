@@ -221,7 +221,8 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
 
 class NodeReport(Struct, frozen=True, gc=False):
     """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
-    not known is left out. `score` is that of the pool's strategies, where they give one whatever the pod."""
+    not known is left out. `score` is how it stands beside the others by what is used (thesis, 5-16, cpu and memory
+    alike): > 0 less loaded than the pool's mean, < 0 more."""
 
     pool: str
     node: str

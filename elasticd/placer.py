@@ -6,12 +6,11 @@ Loop, whose workloads it has nothing to do with; the two share cluster, journal 
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import islice
 from math import inf
-from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -19,14 +18,16 @@ from elasticd.acting import STOPPED, announce
 from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
-from elasticd.columns import Columns, report
+from elasticd.columns import Columns
 from elasticd.journal import Journal
 from elasticd.model import Pod
+from elasticd.node_report import report
 from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
 from elasticd.pod_acting import PodAction, carry_out
+from elasticd.pod_listeners import PlacingListener
 from elasticd.policy import PoolPolicy
 from elasticd.pool import Pool
 from elasticd.shelf import Shelf
@@ -68,26 +69,6 @@ Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] 
 async def at_once(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
     """Plan here and now: for virtual time, where nothing else waits."""
     return [plan(case) for case in cases]
-
-
-@runtime_checkable
-class PlacingListener(Protocol):
-    """Someone who is told what has been written to the journal. Must not block or raise."""
-
-    def placing(self, decision: PodDecision) -> None:
-        """A decision about a pod was made, and is not the one that was made before."""
-
-    def placed(self, outcome: PodOutcome) -> None:
-        """Something was done for it, or not."""
-
-    def planned(self, policy: str, seconds: float) -> None:
-        """A plan was made, in this time."""
-
-    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
-        """So many pods of the pool wait now, by reason."""
-
-    def pools(self, names: AbstractSet[str]) -> None:
-        """From now on these policies are in force, and no others."""
 
 
 class _Rest(Struct):
@@ -196,9 +177,12 @@ class Placer:
         pending = [self.views.noted(pod) for pod in snapshot.pending() if pod.uid not in self._acting]
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
+        alive |= self._acting.keys()
         self._told = {uid: one for uid, one in self._told.items() if uid in alive}
-        self.views.forget(alive | self._acting.keys(), now)
+        self.views.forget(alive, now)
         for pool in self.pools:
+            if pool not in self.pools:
+                return  # others are in force by now
             mine = [pod for pod in pending if pool.policy.pool.has(pod)]
             pending = [pod for pod in pending if not pool.policy.pool.has(pod)]
             rested = [pod for pod in mine if self._has_rested(pod, now)]
@@ -249,7 +233,7 @@ class Placer:
             use=known.pods,
             budgets=(*(budgets or ()), *self.views.spared()),
             budgets_known=budgets is not None,
-            confirmed=snapshot.confirmed,
+            confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
         )
@@ -257,13 +241,15 @@ class Placer:
 
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
         if len(pods) > MOST:
-            pods = sorted(pods, key=lambda pod: (-pod.needs.priority, pod.created, pod.namespace, pod.name))[:MOST]
+            pods = list(in_order(pods, pool.policy.pool.order, self.views.moved(pods))[:MOST])
             self._stirred.set()
         case = await self.case(pool, snapshot, pods, now)
         if case is None:
             return
         begun = self._clock.now()
         decisions = await self._plan(pool, case)
+        if pool not in self.pools:
+            return  # what other policies say is not done
         seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
         pool.strike([failure for decision in decisions for failure in decision.failures])
@@ -285,8 +271,9 @@ class Placer:
         """Count those that are on their way to a node and are not seen there yet; those for whom room was made and who
         are not asked about now, or another takes it, even the one that gave way; and those that have been told to leave
         their node."""
-        for pod in snapshot.pending():
-            index = columns.index(pod.nominated) if pod.nominated else None
+        for pod in map(self.views.noted, snapshot.pending()):
+            node = self.views.doubtful(pod) or pod.nominated
+            index = columns.index(node) if node else None
             if index is not None and pod.uid not in asked and pod.uid not in self._acting:
                 columns.take(index, pod)
         leaving = self.views.leaving()
@@ -333,8 +320,9 @@ class Placer:
         """Carry out what was decided, in order, until one thing cannot be done."""
         failed = True
         try:
+            evictions = [action for action in decision.actions if isinstance(action, Evict)]
             for action in decision.actions:
-                outcome = await self._do(decision, pod, action)
+                outcome = await self._do(decision, pod, action, evictions if action is decision.actions[0] else ())
                 if outcome.result != "done":
                     if isinstance(action, Evict) and outcome.reason not in _ENDED:  # no room is made, so none is kept
                         await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
@@ -343,23 +331,31 @@ class Placer:
                 failed = False
         finally:
             pause = self._acting.pop(pod.uid).pause
-            if decision.verdict != "bind" or self._told.get(pod.uid) is decision:
+            if failed:
+                self._told.pop(pod.uid, None)  # the next attempt has outcomes of its own
+            if failed or decision.verdict != "bind":
                 pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
                 self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
             self._stirred.set()  # and the next look writes the journal, once for all that ended meanwhile
 
-    async def _do(self, decision: PodDecision, pod: Pod, action: PodAction) -> PodOutcome:
-        """Do one thing, and write down what came of it."""
+    async def _do(
+        self, decision: PodDecision, pod: Pod, action: PodAction, evictions: Sequence[Evict] = ()
+    ) -> PodOutcome:
+        """Do one thing, and write down what came of it; nothing, where all evictions that are to make room would not be
+        let through: then none would have been of use."""
         async with self._slots:
-            outcome = await carry_out(self._clock, decision, action, partial(self._ask_for, action, pod))
+            work = partial(self._ask_for, action, pod, evictions)
+            outcome = await carry_out(self._clock, decision, action, work)
         self._journal.append(outcome)
         for listener in self._listeners:
             listener.placed(outcome)
         self.views.did(pod, action, outcome)
         return outcome
 
-    async def _ask_for(self, action: PodAction, pod: Pod) -> Answer:
+    async def _ask_for(self, action: PodAction, pod: Pod, evictions: Sequence[Evict]) -> Answer:
         """Let it be done; but nobody is evicted for a pod that waits no longer."""
+        if evictions and (why := self._cluster.refusal(evictions)):
+            return Answer("refused", message=why[1], reason=why[0])
         if isinstance(action, Evict):
             snapshot = await self.look(self._clock.now())
             if all(one.uid != pod.uid for one in snapshot.pending()):

@@ -19,10 +19,11 @@ from elasticd.journal import Journal
 from elasticd.loop import Listener, Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
-from elasticd.mover import Mover, MovingListener, moves
+from elasticd.mover import Mover, moves
 from elasticd.past import begin
-from elasticd.placer import Placer, PlacingListener
+from elasticd.placer import Placer
 from elasticd.plugins import Hooks, Registry, implemented
+from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.quality import failed, grade
 from elasticd.records import Decision

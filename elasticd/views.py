@@ -64,6 +64,7 @@ class Views:
         self._leaving: dict[str, tuple[str, float]] = {}
         self._nominated: dict[str, tuple[str, float]] = {}
         self._spared: dict[str, tuple[Ref, float]] = {}
+        self._doubtful: dict[str, tuple[str, float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
 
     def look(self, policy: PoolPolicy, wants: Wants, readings: Sequence[Readings], now: float) -> Known:
@@ -109,21 +110,33 @@ class Views:
 
     def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
         """Something was done for a pending pod, or was not."""
-        if outcome.result == "refused" and isinstance(action, Evict):
-            self._spared[action.uid] = action.workload, outcome.at
-        if outcome.result != "done":
-            return
+        done = outcome.result == "done"
         match action:
-            case Bind():
+            case Bind() if done:
                 self._bound[pod.uid] = pod, action.node, outcome.at
                 self.gave_way.pop(pod.uid, None)
+            case Bind() if outcome.result == "failed" and (outcome.code == 0 or outcome.code >= 500):
+                self._doubtful[pod.uid] = action.node, outcome.at
             case Evict():
-                self.gave_way[pod.uid] = self.gave_way.get(pod.uid, 0) + 1
-                self._leaving[action.uid] = action.node, outcome.at
-                if action.owner:
-                    self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(outcome.at)
-            case Nominate():
+                if self.evicted(action, outcome):
+                    self.gave_way[pod.uid] = self.gave_way.get(pod.uid, 0) + 1
+            case Nominate() if done:
                 self._nominated[pod.uid] = action.node, outcome.at
+
+    def evicted(self, action: Evict, outcome: PodOutcome) -> bool:
+        """A pod was evicted, or was not; whether it was, and by us: one may have left by itself."""
+        if outcome.result == "refused":
+            self._spared[action.uid] = action.workload, outcome.at
+        if outcome.result != "done":
+            return False
+        self._leaving[action.uid] = action.node, outcome.at
+        if action.owner and not outcome.reason:
+            self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(outcome.at)
+        return not outcome.reason
+
+    def doubtful(self, pod: Pod) -> str:
+        """The node to which a pending pod may have been bound, though it was not heard whether; empty: none."""
+        return self._doubtful.get(pod.uid, ("", 0.0))[0]
 
     def forget(self, alive: Collection[str], now: float) -> None:
         """Let go of what is known of pods that wait no longer (`alive`: those that do, by UID), and of what is old."""
@@ -131,6 +144,7 @@ class Views:
         self._stand_for = {uid: at for uid, at in self._stand_for.items() if uid in alive}
         self._nominated = {uid: one for uid, one in self._nominated.items() if uid in alive and now - one[1] <= SHOWN}
         self._leaving = {uid: one for uid, one in self._leaving.items() if now - one[1] <= SHOWN}
+        self._doubtful = {uid: one for uid, one in self._doubtful.items() if uid in alive and now - one[1] <= SHOWN}
         self._spared = {uid: one for uid, one in self._spared.items() if now - one[1] <= SPARED}
         self._evicted = {owner: times for owner, times in self._evicted.items() if now - times[-1] <= HOUR}
 

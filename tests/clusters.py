@@ -5,8 +5,9 @@ Knows the Cluster protocol; knows nothing of who asks.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from math import inf
 
-from elasticd.actions import Action, Answer
+from elasticd.actions import Action, Answer, Evict
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 from elasticd.moves import Underway
@@ -37,6 +38,9 @@ class Unasked:
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
         return nullcontext(Following())
 
+    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
+        return None
+
     def heed(self, stir: Callable[[], None]) -> None:
         """Nothing happens here unseen."""
 
@@ -46,6 +50,8 @@ class Alone:
 
     def rooms(self) -> tuple[Room, ...]:
         return ()
+
+    nodes_confirmed = inf
 
     def autoscaler(self, ref: Ref) -> str:
         return ""

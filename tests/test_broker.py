@@ -77,7 +77,7 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
     await door.look()
     assert (await door.broker.act(first)).result == "done"
     refused = await door.broker.act(second)
-    assert (refused.result, refused.reason) == ("refused", "BudgetSpent")
+    assert (refused.result, refused.reason) == ("refused", "Disturbed")
     assert words in refused.message
     await door.wait(60)
     assert (await door.broker.act(second)).result == "done"
@@ -198,7 +198,7 @@ async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> N
     assert (await door.broker.act(surge("wait"))).result == "done"
     out = replace(evict(), reason=f"{SURGE} out")
     assert (await door.broker.act(out)).result == "done"
-    assert (await door.broker.act(surge(name="p1"))).reason == "BudgetSpent"
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
 
 
 async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:

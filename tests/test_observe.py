@@ -50,6 +50,8 @@ class View(Struct):
     def autoscaler(self, ref: Ref) -> str:
         return self.other
 
+    nodes_confirmed: float = NOW
+
     def pending(self) -> tuple[Pod, ...]:
         return ()
 

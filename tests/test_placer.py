@@ -129,7 +129,7 @@ async def test_one_on_its_way_takes_its_room_before_it_is_seen_there() -> None:
     "answer",
     [
         pytest.param(Answer("conflict", 409, "it is bound already", "Conflict"), id="another bound it"),
-        pytest.param(Answer("failed", 0, "connection reset", "Lost"), id="no answer"),
+        pytest.param(Answer("failed", 403, "no right to bind", "Forbidden"), id="no right"),
         pytest.param(Answer("refused", 0, "the write budget is spent", "Budget"), id="no budget"),
     ],
 )

@@ -7,11 +7,11 @@ import pytest
 from rich.console import Console
 
 from elasticd import cli, show_pods
-from elasticd.columns import report
 from elasticd.journal import Journal
 from elasticd.model import Ref
 from elasticd.moves import Underway
 from elasticd.needs import Taint
+from elasticd.node_report import report
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
 from tests.pools import GIB, NOW, columns, node, pod
 
@@ -114,6 +114,12 @@ def test_nodes_are_shown_with_what_is_asked_and_used_and_what_is_unknown_is_no_z
     assert rows[0] == ["pool", "a", "ready", "1/110", "25", "%", "75", "%", "25", "%", "unknown", "-"]
     assert rows[1][:6] == ["pool", "b", "cordoned,", "1", "taint", "0/110"]
     assert rows[1][-4:] == ["%", "12", "%", "-"]
+
+
+def test_nodes_are_scored_by_their_load_beside_the_others() -> None:
+    use = {"cpu": {"a": 3.0, "b": 1.0}, "memory": {"a": 6 * GIB, "b": 2 * GIB}}
+    busy, idle = report("pool", columns([node("a"), node("b")], use=use))
+    assert [busy.score, idle.score] == pytest.approx([-4.0547, 6.9315], abs=1e-4)
 
 
 def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:

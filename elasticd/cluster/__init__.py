@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from elasticd.actions import Action, Answer
+from elasticd.actions import Action, Answer, Evict
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 from elasticd.moves import Underway
 from elasticd.placements import DisruptionBudget
@@ -65,6 +65,10 @@ class Snapshot(Protocol):
     @property
     def confirmed(self) -> float:
         """When the cluster last proved current the pods that it shows (seconds since the epoch)."""
+
+    @property
+    def nodes_confirmed(self) -> float:
+        """When the cluster last proved current the nodes that it shows (seconds since the epoch)."""
 
     def confirmed_for(self, ref: Ref) -> float:
         """When the cluster last proved current what it shows of this workload: its kind and the pods."""
@@ -157,6 +161,9 @@ class Cluster(Protocol):
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
         """Tell of every image that nodes pull, and of those of late, for as long as the context lasts."""
+
+    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
+        """Why not all of these would be let through now, one word and a sentence, as far as it is known."""
 
     async def act(self, action: Action) -> Answer:
         """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""

@@ -48,6 +48,11 @@ class DryRunSnapshot:
         """When the cluster last proved current the pods that it shows."""
         return self.real.confirmed
 
+    @property
+    def nodes_confirmed(self) -> float:
+        """When the cluster last proved current the nodes that it shows."""
+        return self.real.nodes_confirmed
+
     def confirmed_for(self, ref: Ref) -> float:
         """When the cluster last proved current what it shows of this workload."""
         return self.real.confirmed_for(ref)
@@ -176,6 +181,10 @@ class DryRun:
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
         """The real cluster's pulls."""
         return self._inner.pulls(take)
+
+    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
+        """As the real cluster says."""
+        return self._inner.refusal(evictions)
 
     async def act(self, action: Action) -> Answer:
         """Remember a count, a mark of a workload or a place of a pod as done, if it still fits what was last seen and

@@ -123,7 +123,7 @@ class _Draft:
     def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
         """Why a pod may not be moved, whatever it would bring."""
         policy = self._case.policy
-        if why := rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
+        if why := self._draft.stale() or rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
             return why
         uid = pod.owner[2]
         surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first

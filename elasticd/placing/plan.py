@@ -15,7 +15,7 @@ from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
 from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.order import in_order
-from elasticd.placing.room import Budgets, Room, make_room
+from elasticd.placing.room import Budgets, Room, make_room, suffices
 
 QUESTIONS = 100_000
 """Nodes about which is asked, for all pods of one plan together, who could give way there: under a second of work."""
@@ -70,6 +70,8 @@ class Draft:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
         if found.bound is not None and found.bound.fault:
             return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found)
+        if why := self.stale():
+            return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", found)
         ranked = rank(self._case, pod)
         if ranked.failures:
             return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
@@ -105,11 +107,16 @@ class Draft:
             return self._waits(pod, "NoNodeMatches", found, ranked)
         places, forced = found.places()
         node = columns.index(pod.nominated) if pod.nominated else None
-        if node is not None and places is not None and places[node] and any(one.deleted for one in columns.pods(node)):
+        if node is not None and places is not None and places[node] and self._empties(pod, node):
             return self._leaving(pod, found, ranked, node)
         if places is None or not places.any() or not pod.needs.preempts or not self._case.hooks.heeds("select_victims"):
             return self._waits(pod, "Unschedulable", found, ranked)
         return self._by_force(pod, places, found, ranked, forced=forced)
+
+    def _empties(self, pod: Pod, node: int) -> bool:
+        """Whether a node will have room for a pod when those that are leaving it have left."""
+        leaving = any(one.deleted for one in self.columns.pods(node))
+        return leaving and suffices(self._case, pod, Room(node, ()))
 
     def _by_force(self, pod: Pod, places: Mask, found: Found, ranked: Ranked, *, forced: bool) -> PodDecision:
         """Others give way, if anybody can."""
@@ -127,11 +134,14 @@ class Draft:
     def _blind(self) -> tuple[str, str] | None:
         """Why nobody may be made to give way on what is known, one word and a sentence; None: somebody may."""
         seen = self._case.observation
-        if not seen.budgets_known:
-            return "BudgetsUnknown", "PodDisruptionBudgets are not known"
-        if seen.at - seen.confirmed > self._case.policy.max_age:
-            return "StaleView", "what is known of the pods is older than max_age"
-        return None
+        return None if seen.budgets_known else ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+
+    def stale(self) -> tuple[str, str] | None:
+        """Why nothing may be done on what is known of pods and nodes, one word and a sentence; None: it may."""
+        seen = self._case.observation
+        if seen.at - seen.confirmed <= self._case.policy.max_age:
+            return None
+        return "StaleView", "what is known of the pods and nodes is older than max_age"
 
     def _room(self, pod: Pod, places: Mask, ranked: Ranked, *, forced: bool) -> tuple[Room | None, tuple[Failure, ...]]:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""

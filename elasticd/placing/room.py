@@ -102,12 +102,12 @@ def make_room(
                 continue
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
-            elif _suffices(case, pod, room):
+            elif suffices(case, pod, room):
                 return room, ()
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
-    return next((room for _, room in offers if _suffices(case, pod, room)), None), ()
+    return next((room for _, room in offers if suffices(case, pod, room)), None), ()
 
 
 def _wrong(said: Iterable[tuple[str, Victims]], there: Sequence[Pod]) -> tuple[Failure, ...]:
@@ -122,7 +122,7 @@ def _wrong(said: Iterable[tuple[str, Victims]], there: Sequence[Pod]) -> tuple[F
     return tuple(found)
 
 
-def _suffices(case: PoolCase, pod: Pod, room: Room) -> bool:
+def suffices(case: PoolCase, pod: Pod, room: Room) -> bool:
     """Whether no filter refuses the node once all who go have gone."""
     going = [one for one in case.columns.pods(room.node) if one.deleted]
     with case.columns.without(room.node, (*room.victims, *going)):

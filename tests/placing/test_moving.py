@@ -63,10 +63,12 @@ def moves(
     view: Columns,
     *strategies: Strategy,
     budgets: tuple[DisruptionBudget, ...] = (),
+    confirmed: float = NOW,
     **table: Any,
 ) -> tuple[MoveDecision, ...]:
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=MovesTable(**table))
-    return plan_moves(PoolCase(policy, PoolObservation(NOW, budgets=budgets), view, Hooks(strategies)))
+    observation = PoolObservation(NOW, budgets=budgets, confirmed=confirmed)
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies)))
 
 
 def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
@@ -173,7 +175,7 @@ def test_disruption_budgets_hold_within_one_plan() -> None:
 def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
     view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
-    unknown = PoolObservation(NOW, budgets_known=False)
+    unknown = PoolObservation(NOW, budgets_known=False, confirmed=NOW)
     found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies)))
     assert told(found) == [("p0", "BudgetsUnknown"), ("p1", "BudgetsUnknown")]
 
@@ -326,6 +328,14 @@ def test_ready_pods_of_a_controller_are_counted_as_they_come_and_go() -> None:
     on["a"] = on["b"] = ()
     assert ledger.columns(nodes, on).siblings("rs-1") == 0
     assert view.siblings("rs-1") == 3
+
+
+def test_nobody_is_moved_on_what_is_known_too_late() -> None:
+    def view() -> Columns:
+        return columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
+
+    assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 120)) == [("p0", "b")]
+    assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 121)) == [("p0", "StaleView")]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from elasticd.actions import Bind, Evict, Nominate
 from elasticd.api import Nodes, Refusal, Scores, Selection, Strategy, Victims, hookimpl
 from elasticd.model import Pod
 from elasticd.placements import Candidate, Placement
-from tests.pools import columns, node, planned, pod
+from tests.pools import NOW, columns, node, planned, pod
 
 
 class Fits(Strategy, tag="fits", frozen=True):
@@ -159,3 +159,9 @@ def test_a_plugin_cannot_change_the_columns() -> None:
     for array in (view.requested("cpu"), view.allocatable("cpu"), view.use("cpu"), view.matching("x", lambda _: True)):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+
+
+@pytest.mark.parametrize(("age", "verdict"), [(120, "bind"), (121, "wait"), (NOW, "wait")], ids=["new", "old", "never"])
+def test_nothing_is_placed_on_what_is_known_too_late(age: float, verdict: str) -> None:
+    (decision,) = planned([Fits()], columns([node("a")]), [pod("p")], confirmed=NOW - age)
+    assert (decision.verdict, decision.reason) == (verdict, "Placed" if verdict == "bind" else "StaleView")

@@ -18,7 +18,8 @@ from msgspec import Meta, Struct
 
 from elasticd.clock import Clock
 from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.cluster import Description, KubernetesCluster, Parts
+from elasticd.cluster.kubernetes.cluster import KubernetesCluster, Parts
+from elasticd.cluster.kubernetes.description import Description
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.follow import Means
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings

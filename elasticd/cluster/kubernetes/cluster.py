@@ -20,6 +20,7 @@ from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.description import Description
 from elasticd.cluster.kubernetes.discovery import heeds_costs
 from elasticd.cluster.kubernetes.disruption import BudgetStore
 from elasticd.cluster.kubernetes.events import Events
@@ -65,20 +66,6 @@ _RECORD: Kind = ("v1", "ConfigMap")
 _FAREWELL = 3.0
 
 
-class Description(Struct, frozen=True):
-    """What a status page shows of a cluster."""
-
-    server: str
-    version: str
-    identity: str
-    leading: bool
-    leader: str
-    confirmed: float
-    problems: dict[str, str]
-    skipped: int
-    events_dropped: int
-
-
 class LiveSnapshot:
     """The stores, read-only. It is live: what it says is as of the time of asking, and each record is immutable."""
 
@@ -89,6 +76,11 @@ class LiveSnapshot:
     def confirmed(self) -> float:
         """When the server last proved current the pods that it shows."""
         return self._cluster.confirmed
+
+    @property
+    def nodes_confirmed(self) -> float:
+        """When the server last proved current the nodes that it shows."""
+        return self._cluster.nodes_confirmed
 
     def confirmed_for(self, ref: Ref) -> float:
         """When the server last proved current what it shows of a workload: its kind and the pods of its namespace."""
@@ -237,6 +229,11 @@ class KubernetesCluster:
         """When the server last proved current the pods that it shows us; 0: never."""
         return self._always[_POD].confirmed()
 
+    @property
+    def nodes_confirmed(self) -> float:
+        """When the server last proved current the nodes that it shows us; 0: never."""
+        return self._always[_NODE].confirmed()
+
     def confirmed_for(self, ref: Ref) -> float:
         """When it last proved current what it shows of a workload. Nodes and other kinds have no part in that."""
         followed = self._kinds.get((ref.api_version, ref.kind))
@@ -324,6 +321,10 @@ class KubernetesCluster:
         if isinstance(action, Scale):
             return await self._scaler.scale(action, lambda: self.leading)
         return await self._jobs.create(action, lambda: self.leading)
+
+    def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
+        """None: what it refuses is known only then."""
+        return None
 
     async def act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
         """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""

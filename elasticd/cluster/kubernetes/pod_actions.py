@@ -3,6 +3,7 @@
 Knows what must still hold of a node when a pod's turn has come, and what follows from an answer; knows no wire format.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.evict import TERMINATING
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
+from elasticd.columns import needed, whole
+from elasticd.model import Node, Pod
 from elasticd.needs import Taint
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
@@ -63,21 +66,36 @@ class PodActions:
         return answer
 
     def _unfit(self, action: Bind) -> Answer | None:
-        """A node may vanish, fail or be cordoned while a pod waits for its turn to be bound to it. And a pod may be
-        replaced by another of its name: Kubernetes 1.20 ignores the UID of a binding."""
+        """What a pod has waited through for its turn may have changed its node, and it may be another of its name by
+        now: Kubernetes 1.20 ignores the UID of a binding."""
         node, pod = self._nodes.get(action.node), self._pods.get(action.workload.namespace, action.workload.name)
         if pod is None or pod.uid != action.uid:
             return conflict(404, "it is gone")
         if pod.node not in ("", action.node):
             return conflict(0, f"it is on {pod.node} already")
-        if node is None:
-            return conflict(0, f"{action.node} is gone")
-        taints = [CORDONED] if node.unschedulable else []
-        if not node.ready:
-            taints.append(NOT_READY)
-        if not pod.needs.tolerates(taints):
-            return None
-        return conflict(0, f"{action.node} is {'not ready' if not node.ready else 'cordoned'}")
+        why = f"{action.node} is gone" if node is None else self._closed(pod, node)
+        return conflict(0, why) if why else None
+
+    def _closed(self, pod: Pod, node: Node) -> str:
+        """Why a node that is there does not take a pod any more; empty: it does."""
+        if not node.ready and pod.needs.tolerates((NOT_READY,)):
+            return f"{node.name} is not ready"
+        if node.unschedulable and pod.needs.tolerates((CORDONED,)):
+            return f"{node.name} is cordoned"
+        if kept_off := pod.needs.tolerates(node.taints):
+            return f"{node.name} has a taint by now that it does not tolerate, {kept_off}"
+        lack = self._lack(pod, node)
+        return f"{node.name} is full by now: too little {lack} is left" if lack else ""
+
+    def _lack(self, pod: Pod, node: Node) -> str:
+        """What a node has too little of for a pod, as its kubelet will count; empty: nothing."""
+        taken: Counter[str] = Counter()
+        for one in self._pods.places().on_nodes().get(node.name, ()):
+            taken.update(needed(one) if one.uid != pod.uid else {})
+        for resource, amount in needed(pod).items():
+            if resource in node.allocatable and taken[resource] + amount > whole(resource, node.allocatable[resource]):
+                return resource
+        return ""
 
     async def _evict(self, action: Evict) -> Answer:
         known = self._pods.get(action.workload.namespace, action.workload.name)

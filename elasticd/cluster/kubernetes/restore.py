@@ -146,6 +146,8 @@ def _unfit(action: Evict, found: PodState | None, pod: Any) -> Answer | None:
         return conflict(404, "it is gone")
     if found.deleted:
         return conflict(409, "it is being deleted")
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return conflict(409, "it has ended, and would run a second time")
     if any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ()):
         return conflict(409, "it has a controller, which makes another")
     if MIRROR in found.annotations:

@@ -116,6 +116,11 @@ class SimulatedSnapshot:
         self.kinds, self._sight = kinds, sight
         self._workloads: tuple[Workload, ...] | None = None
 
+    @property
+    def nodes_confirmed(self) -> float:
+        """When it was looked at: all of it was."""
+        return self.confirmed
+
     def confirmed_for(self, ref: Ref) -> float:
         """When it was looked at: all of it was."""
         return self.confirmed

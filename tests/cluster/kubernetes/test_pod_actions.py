@@ -11,7 +11,7 @@ from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.pod_actions import NOT_READY, PodActions
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
 from elasticd.model import Node, Pod
-from elasticd.needs import Toleration
+from elasticd.needs import Taint, Toleration
 from tests.pools import node, pod
 
 POD, RUNS = pod("p"), pod("r", on="n")
@@ -90,6 +90,14 @@ TOLERATES = pod("p", tolerations=(Toleration(operator="Exists"),))
         pytest.param(POD, (replace(node("n"), ready=False),), "n is not ready", id="the node failed"),
         pytest.param(POD, (CORDONED,), "n is cordoned", id="the node was cordoned"),
         pytest.param(TOLERATES, (CORDONED,), "", id="it tolerates that"),
+        pytest.param(
+            POD,
+            (node("n", taints=(Taint("full", "NoSchedule", "yes"),)),),
+            "n has a taint by now that it does not tolerate, full: yes",
+            id="the node got a taint",
+        ),
+        pytest.param(POD, (node("n", cpu=0.05),), "n is full by now: too little cpu is left", id="it was filled"),
+        pytest.param(POD, (node("n", pods=0),), "n is full by now: too little pods is left", id="no more pods"),
         pytest.param(TOLERATES, (replace(node("n"), ready=False),), "", id="it tolerates a node that failed"),
         pytest.param(replace(POD, uid="other"), (node("n"),), "it is gone", id="another pod has its name"),
         pytest.param(pod("q"), (node("n"),), "it is gone", id="it was deleted"),

@@ -299,6 +299,8 @@ async def test_a_record_that_was_removed_before_the_eviction_came_is_written_aga
             id="a controller makes another",
         ),
         pytest.param(running(annotations={"kubernetes.io/config.mirror": "h"}), "Conflict", id="of a kubelet's file"),
+        pytest.param({**running(), "status": {"phase": "Succeeded"}}, "Conflict", id="it has done its work"),
+        pytest.param({**running(), "status": {"phase": "Failed"}}, "Conflict", id="it has failed"),
     ],
 )
 async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
