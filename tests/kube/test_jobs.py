@@ -169,8 +169,11 @@ async def test_seven_messages_are_seven_jobs_of_which_history_keeps_three(
             f"/api/v1/namespaces/{namespace}/events", fieldSelector="reason=SuccessfulRescale"
         )
         assert {one["involvedObject"]["name"] for one in events} == {"transcode"}
-        told = daemon.elasticd("explain", f"{namespace}/Job/transcode")
-        assert "QueueEmpty" in told
+
+        def empty() -> bool:
+            return "QueueEmpty" in daemon.elasticd("explain", f"{namespace}/Job/transcode")
+
+        await wait_until(empty, what="it says that the queue is empty")
         pods = await kube.client.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=SET)
         assert {pod["metadata"]["labels"][SET] for pod in pods} == {"transcode"}
 
