@@ -207,8 +207,8 @@ class Mover:
             outcome = await carry_out(self._clock, decision, action, begin)
         finally:
             del self._acting[decision.uid]
-        self._placer.views.evicted(action, outcome)
         if outcome.result == "done":
+            self._placer.views.evicted(action, outcome)
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             memory.moved.append(Moved(outcome.at, key, decision.node))
         self._journal.append(outcome)

@@ -147,7 +147,7 @@ GIVEN = {
     ("get", "pods"),
     ("create", "pods"),
     *((verb, "poddisruptionbudgets") for verb in ("list", "watch")),
-    *((verb, "configmaps") for verb in ("get", "list", "create", "delete")),
+    *((verb, "configmaps") for verb in ("get", "list", "create", "patch", "delete")),
 }
 RIGHTS = ("placing-rbac.yaml", "restore-rbac.yaml")
 
@@ -333,9 +333,10 @@ async def test_a_pod_without_a_controller_comes_back_under_its_own_name_and_noth
     assert again["metadata"]["annotations"]["elasticd.io/restored-from"] == before.uid
     assert again["metadata"]["labels"] == first["metadata"]["labels"]
     assert {key: value for key, value in first["spec"].items() if key != "nodeName"} == again["spec"]
-    await wait_until(lambda: _none(scene), what="its record is removed")
+    assert await scene.records() != [], "until it runs"
     async with scene.placing():
         await scene.runs("batch")
+        await wait_until(lambda: _none(scene), what="its record is removed")
     assert scene.cluster.problems() == {}
 
 
@@ -358,7 +359,8 @@ async def test_a_record_that_a_daemon_left_is_taken_up_by_the_next(kube: Kube, s
     await kube.client.create(f"/api/v1/namespaces/{scene.namespace}/configmaps", record)
     await kube.client.delete(f"{scene.pods}/batch")
     scene.snapshot.pending()  # whoever places pods looks for what was left
-    await wait_until(lambda: _none(scene), what="the record is done with")
+    async with scene.placing():
+        await wait_until(lambda: _none(scene), what="the record is done with")
     assert (await scene.read("batch"))["metadata"]["annotations"] == noted
 
 
@@ -397,14 +399,19 @@ async def test_a_pod_of_higher_priority_has_its_room_made_and_who_gave_way_waits
             urgent = await scene.runs("urgent")
             gone = [name for name in ("low-0", "low-1") if await _waits(scene, name)]
             assert len(gone) == 1
-            await wait_until(lambda: _none(scene), what="its record is removed")
-            assert scene.known(gone[0]).annotations["elasticd.io/resumed"]  # type: ignore[union-attr]
+            await wait_until(lambda: _anew(scene, gone[0]), what="it is made anew")
             await client.delete(f"{scene.pods}/urgent")
             await scene.runs(gone[0], urgent["spec"]["nodeName"])
+            await wait_until(lambda: _none(scene), what="its record is removed")
         assert scene.writes("eviction") == gone
         assert {call[:2] for call in scene.calls} >= GIVEN, "every right that is given is one that is used"
     finally:
         await client.delete(f"{classes}/{high}")
+
+
+def _anew(scene: Scene, name: str) -> bool:
+    found = scene.known(name)
+    return found is not None and "elasticd.io/resumed" in found.annotations
 
 
 async def _waits(scene: Scene, name: str) -> bool:
