@@ -27,6 +27,7 @@ type = "balanced-allocation"
 """
 REASONS = (
     "node(s) were unschedulable",
+    "node(s) were not ready",
     "node(s) had untolerated taint",
     "node(s) didn't match Pod's node affinity/selector",
     "node(s) didn't have free ports",
@@ -34,6 +35,8 @@ REASONS = (
     "Insufficient memory",
     "Insufficient elasticd.test/widget",
     "Too many pods",
+    "node(s) had no available disk",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
 )
 
 
@@ -88,6 +91,25 @@ def pod(number: int, chance: random.Random) -> JSON:
     return made
 
 
+def special(node: NodeSpec) -> list[JSON]:
+    """Pods that ask for what is rarer: a node by its name, a disk that another has, and a place away from a pod that
+    wants none of them near. The first two are there already."""
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [by_name]}}}
+    disk = [{"name": "d", "gcePersistentDisk": {"pdName": "one"}}]
+    rule = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "loud"}}}
+    alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+    loud = manifest("loud")
+    loud["metadata"]["labels"] = {"app": "loud"}
+    return [
+        manifest("has-disk", volumes=disk, nodeName=node.name),
+        manifest("quiet", affinity=alone, nodeName=node.name),
+        manifest("by-name", affinity=affinity),
+        manifest("wants-disk", volumes=disk),
+        loud,
+    ]
+
+
 TOO_MUCH = {
     "cpu": manifest("too-much-cpu", "9", "64Mi"),
     "memory": manifest("too-much-memory", "100m", "17Gi"),
@@ -103,12 +125,16 @@ async def test_200_pods_are_bound_with_every_filter_and_the_commands_say_why(
     async with kube.nodes.having(*specs):
         await kube.client.patch(f"/api/v1/nodes/{specs[0].name}", {"spec": {"unschedulable": True}})
         await kube.nodes.set_ready(specs[1].name, False)
+        # As in the moment before the taint of a node that is not ready has come.
+        await kube.client.patch(f"/api/v1/nodes/{specs[1].name}", {"spec": {"taints": None}})
+        more = special(specs[7])
+        await create(kube, namespace, *more)
         async with running(tmp_path / "daemon", kube.plane.kubeconfig("admin"), namespace, policies) as daemon:
             await create(kube, namespace, *[pod(number, chance) for number in range(PENDING)])
 
             async def all_bound() -> list[JSON]:
                 found = await kube.client.list(PODS.format(namespace), fieldSelector="spec.nodeName!=")
-                return found if len(found) == PENDING else []
+                return found if len(found) == PENDING + len(more) else []
 
             bound = await wait_until(all_bound, what="200 pods are bound", within=90, every=0.5)
             await create(kube, namespace, *TOO_MUCH.values())
@@ -116,12 +142,16 @@ async def test_200_pods_are_bound_with_every_filter_and_the_commands_say_why(
 
             async def all_told() -> bool:
                 refusals.clear()
-                for name in (*[f"p{number:03d}" for number in range(PENDING)], "too-much-cpu", "too-much-memory"):
+                names = [f"p{number:03d}" for number in range(PENDING)]
+                for name in (*names, "too-much-cpu", "too-much-memory", "wants-disk", "loud", "by-name"):
                     refusals.update(told(daemon.folder / "state", namespace, name))
                 return all(any(said.startswith(reason) for said in refusals) for reason in REASONS)
 
             await wait_until(all_told, what=f"each filter has refused a node; {refusals}", within=30, every=1)
-            check(bound, specs)
+            check([one for one in bound if one["metadata"]["name"].startswith("p")], specs)
+            places = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in bound}
+            assert places["by-name"] == specs[7].name
+            assert specs[7].name not in (places["wants-disk"], places["loud"])
             waits = daemon.elasticd("explain", "pod", f"{namespace}/too-much-cpu")
             assert "0/12 nodes are available" in waits
             assert "Insufficient cpu" in waits
@@ -134,7 +164,7 @@ async def test_200_pods_are_bound_with_every_filter_and_the_commands_say_why(
             assert "not ready" in shown
             metrics = (await daemon.page("/metrics"))[1]
             assert (
-                f'elasticd_pod_actions_total{{action="bind",policy="batch",reason="",result="done"}} {PENDING}.0'
+                f'elasticd_pod_actions_total{{action="bind",policy="batch",reason="",result="done"}} {PENDING + 3}.0'
                 in metrics
             )
 
