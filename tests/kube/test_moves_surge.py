@@ -95,10 +95,18 @@ class Web:
         return [one for one in await self.pods() if _ready(one)]
 
     async def all_ready(self) -> list[JSON]:
-        """All of them, if they are; with one on each node."""
+        """All of them, if they are; with one on each node.
+
+        Two daemons that both lead, of which one saw a pod earlier than the other, may each bind one to the same node:
+        then one is made again, which all of them place on the node that is left.
+        """
         found = await self.ready()
-        nodes = {one["spec"]["nodeName"] for one in found}
-        return found if len(found) == COUNT and nodes == {*self.scene.nodes} else []
+        if len(found) < COUNT:
+            return []
+        if {one["spec"]["nodeName"] for one in found} == {*self.scene.nodes}:
+            return found
+        await self.scene.kube.client.delete(f"{self.scene.pods}/{found[0]['metadata']['name']}", grace=0)
+        return []
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
