@@ -18,6 +18,7 @@ from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, S
 from elasticd.model import Readings, Workload
 from elasticd.moves import Underway
 from elasticd.surge import SURGE, noted
+from elasticd.words import counted
 
 MEMORY = 600.0
 """Seconds within which half of something must have gone for it to have gone at once."""
@@ -193,7 +194,7 @@ class Broker:
         )
         for what, count, most in counts:
             if count >= most:
-                return "Disturbed", f"{count} pods of {what} went within {table.within:g} s, and {most} may"
+                return "Disturbed", f"{counted(count, 'pod')} of {what} went within {table.within:g} s, and {most} may"
         return None
 
     def _busy(self, action: Evict, now: float) -> tuple[str, str] | None:

@@ -83,7 +83,7 @@ class Refusal(Struct, frozen=True, eq=False):
     curable: bool = False
     yields: bool = False
     mend: str = ""
-    """What would have to be otherwise, in a clause; empty where that is too many pods."""
+    """What would have to be otherwise, in a clause; empty where only pods are in the way."""
 
 
 class Selection(Struct, frozen=True, eq=False):

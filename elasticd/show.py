@@ -15,7 +15,7 @@ from elasticd.model import Limit, Measure, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.shelf import SourceReport
 from elasticd.units import format_milli, milli
-from elasticd.words import one_line
+from elasticd.words import counted, one_line
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
 
@@ -50,7 +50,7 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
         (headline(decision), _COLOURS[decision.verdict]),
     )
     parts: list[RenderableType] = [head, Text()]
-    parts += _section("Samples", _samples(decision.series, decision.at), f"{decision.pods} pods")
+    parts += _section("Samples", _samples(decision.series, decision.at), counted(decision.pods, "pod"))
     parts[-1:-1] = _remarks(decision.series, decision.at)
     wish = "" if decision.wish is None else f": {decision.wish} replicas"
     parts += _section(f"Wanted{wish}", _wanted(decision), "no strategy was asked")
@@ -269,10 +269,10 @@ def _action(decision: Decision, outcome: Outcome | None) -> str:
     action = decision.action
     steps = [f"mark {mark.pod or mark.workload} ({mark.reason})" for mark in decision.marks]
     if isinstance(action, Create):
-        steps += [f"create {action.after - action.before} Jobs from {action.names()[0]} on"]
+        steps += [f"create {counted(action.after - action.before, 'Job')} from {action.names()[0]} on"]
     elif action:
         steps += [f"scale {action.before} -> {action.after}"]
-    steps += [f"delete {len(one.jobs)} Jobs ({one.reason})" for one in decision.removals]
+    steps += [f"delete {counted(len(one.jobs), 'Job')} ({one.reason})" for one in decision.removals]
     steps += [resize(one) for one in decision.sizing.resizes]
     if not steps:
         return "none"

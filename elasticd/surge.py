@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Evict, Mark, Scale
 from elasticd.model import COST, Pod, Workload
+from elasticd.words import counted
 
 SURGE = "elasticd.io/surge"
 """Annotation of a workload of which a pod is being moved by making another first; also how the reasons of actions begin
@@ -155,7 +156,7 @@ class _Seen:
         note = self._note
         if self._more:
             if self._old is not None and len(self._ready) < len(self._others):
-                return self._patience(f"{len(self._others) - len(self._ready)} others are not ready")
+                return self._patience(f"{counted(len(self._others) - len(self._ready), 'other')} not ready")
             return self._scale(note.count, "Lower", f"{note.pod} goes")
         if self._old is None:
             return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)

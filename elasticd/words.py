@@ -11,8 +11,22 @@ def one_line(text: str, longest: int = LONGEST) -> str:
     """The text without line breaks, what cannot be printed (or encoded) escaped, and cut to `longest` characters."""
     text = " ".join(text[: 4 * longest].split())
     if not text.isprintable():
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        text = _escaped(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def plain(text: str) -> str:
+    """The same text on its lines, with what cannot be printed (or encoded) escaped."""
+    return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of something: 1 pod, 2 pods."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def raised(error: BaseException) -> str:
@@ -31,7 +45,7 @@ def shown(value: object, longest: int = 60) -> str:
         return str(value).lower()
     if not isinstance(value, str):
         return one_line(_text(value), longest)
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value[:longest])
+    escaped = _escaped(value[:longest])
     return f'"{escaped}"' if len(escaped) <= longest - 2 else f'"{escaped[: longest - 4]}...'
 
 

@@ -118,7 +118,7 @@ class Filters(Strategy, tag="filters", frozen=True):
         hopeless = _any((one.nodes & ~one.curable for stage in stages for one in stage), left)
         for stage in stages:
             for one in stage:
-                refusals += _split(one.reason, one.nodes & left, hopeless)
+                refusals += _split(one, one.nodes & left, hopeless)
             left = left & ~_any((one.nodes for one in stage), left) if stage else left
         return refusals
 
@@ -132,10 +132,17 @@ class Filters(Strategy, tag="filters", frozen=True):
             if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
                 continue
             most = self._most(resource, nodes)
-            short = nodes.requested(resource) + amount > most
-            if short.any():
-                reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-                yield _Lack(reason, short, most >= amount)
+            wanted = nodes.requested(resource) + amount
+            short = wanted > most
+            if not short.any():
+                continue
+            reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+            kept = short & (wanted <= nodes.allocatable(resource))
+            yield _Lack(reason, short & ~kept, most >= amount)
+            if kept.any():
+                amount_kept = self.keep_free[resource]
+                mend = f"keep_free.{resource} of strategy filters is less than {amount_kept}"
+                yield _Lack(f"{reason} (keep_free keeps {amount_kept})", kept, most >= amount, mend)
 
     def _disks(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
         if pod.needs.disks and "disks" not in self.skip:
@@ -160,16 +167,20 @@ class Filters(Strategy, tag="filters", frozen=True):
 
 
 class _Lack(Struct, frozen=True, eq=False):
-    """Nodes that lack something, and all nodes that would have it if they were empty."""
+    """Nodes that lack something, and all nodes that would have it if they were empty; and what else would mend it."""
 
     reason: str
     nodes: Mask
     curable: Mask
+    mend: str = ""
 
 
-def _split(reason: str, nodes: Mask, hopeless: Mask) -> list[Refusal]:
+def _split(lack: _Lack, nodes: Mask, hopeless: Mask) -> list[Refusal]:
     """Those that fewer pods would mend apart from those that they would not."""
-    parts = Refusal(reason, nodes & ~hopeless, curable=True), Refusal(reason, nodes & hopeless)
+    parts = (
+        Refusal(lack.reason, nodes & ~hopeless, curable=True, mend=lack.mend),
+        Refusal(lack.reason, nodes & hopeless, mend=lack.mend),
+    )
     return [part for part in parts if part.nodes.any()]
 
 

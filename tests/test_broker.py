@@ -78,7 +78,7 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
     assert (await door.broker.act(first)).result == "done"
     refused = await door.broker.act(second)
     assert (refused.result, refused.reason) == ("refused", "Disturbed")
-    assert words in refused.message
+    assert refused.message == f"1 pod {words} went within 60 s, and 1 may"
     await door.wait(60)
     assert (await door.broker.act(second)).result == "done"
 

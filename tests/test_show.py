@@ -157,10 +157,10 @@ def test_what_there_is_to_say_of_a_series_has_a_line_of_its_own(series: Series, 
     [
         ({"action": None}, "Action none"),
         ({"action": CREATE}, "Action create 2 Jobs from transcode-0123abcd-8 on: no answer is recorded"),
-        ({"action": None, "removals": (REMOVE,)}, "Action delete 1 Jobs (HistoryLimit): no answer is recorded"),
+        ({"action": None, "removals": (REMOVE,)}, "Action delete 1 Job (HistoryLimit): no answer is recorded"),
         (
             {"action": CREATE, "removals": (REMOVE,)},
-            f"Action create 2 Jobs from {FIRST} on, delete 1 Jobs (HistoryLimit): no answer is recorded",
+            f"Action create 2 Jobs from {FIRST} on, delete 1 Job (HistoryLimit): no answer is recorded",
         ),
         ({}, "Action scale 2 -> 3: no answer is recorded"),
         ({"limits": ()}, "none"),

@@ -20,8 +20,8 @@ def lacking(
     columns: Columns, pod: Pod, curable: Mask, bound: Selection | None, mends: Mapping[str, int] | None = None
 ) -> str:
     """In a sentence, of the node that lacks least. `curable` are the nodes where only what other pods take is in the
-    way; where there is none, what filters say would have to be otherwise (`mends`), on how many nodes. Empty where
-    nothing simple can be said."""
+    way; where there is none, or one of them has room, what filters say would have to be otherwise (`mends`), on how
+    many nodes. Empty where nothing simple can be said."""
     if not columns.names:
         return "a node would have to be in the pool: it has none"
     if bound is not None and not bound.nodes.any():
@@ -40,7 +40,8 @@ def lacking(
     amounts = [f"{_said(name, int(missing[best]))} {name}" for name, missing in short.items() if missing[best] > 0]
     name = columns.names[int(places[best])]
     if not amounts:
-        return f"{name} has room: what else is in the way there would have to leave it"
+        room = f"{name} has room: what else is in the way there would have to leave it"
+        return "; or ".join(filter(None, (_otherwise(mends or {}), room)))
     return f"{name} is nearest: pods there would have to request {' and '.join(amounts)} less"
 
 

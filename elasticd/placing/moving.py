@@ -135,7 +135,8 @@ class _Draft:
 
     @property
     def _enough(self) -> Why:
-        return "Enough", f"{self._case.policy.moves.per_look} are moved at a time"
+        most = self._case.policy.moves.per_look
+        return "Enough", f"{most} {'is' if most == 1 else 'are'} moved at a time"
 
     def _elsewhere(self, move: Move, index: int) -> tuple[int | None, str]:
         """Another node that can take a pod, as things stand without it; None, and why there is none."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Bind, Nominate
 from elasticd.model import Failure, Pod
-from elasticd.placements import Candidate, Mask, Placement, PodDecision, PodVerdict
+from elasticd.placements import Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
 from elasticd.placing.look import Found, Ranked, look, rank
@@ -69,7 +69,8 @@ class Draft:
         if failures:
             return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
         if found.bound is not None and found.bound.fault:
-            return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found)
+            mend = _mended(found.bound)
+            return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found, mend=mend)
         if why := self.stale():
             return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", found)
         ranked = rank(self._case, pod)
@@ -179,7 +180,8 @@ class Draft:
         shown = (ranked.shown(room.node, self.columns),)
         actions = room.actions(pod, name)
         gone = ", ".join(f"{one.namespace}/{one.name}" for one in room.victims)
-        message = f"{gone} give way on {name}" + (f": {room.why}" if room.why else "")
+        gives = "gives" if len(room.victims) == 1 else "give"
+        message = f"{gone} {gives} way on {name}" + (f": {room.why}" if room.why else "")
         return self.decision(
             pod, "preempt", "Preempts", message, found, ranked, node=name, scores=shown, actions=actions
         )
@@ -208,7 +210,7 @@ class Draft:
             uid=pod.uid,
             nodes=len(self.columns.names),
             refusals=found.refusals if found else {},
-            binding=found.bound.why if found and found.bound else "",
+            binding=found.bound.why if found and found.bound and not found.bound.fault else "",
             failures=(found.failures if found else ()) + (ranked.failures if ranked else ()),
         )
         return replace(decision, **more)
@@ -222,6 +224,11 @@ def _left(pod: Pod) -> tuple[str, str] | None:
         asks = ", ".join(pod.needs.unsupported)
         return "Unsupported", f"elasticd does not know {asks}: leave it to kube-scheduler (schedulerName)"
     return None
+
+
+def _mended(bound: Selection) -> str:
+    """What would have to be otherwise about a binding that cannot be read."""
+    return f"{bound.why} would have to be mended, or taken away: {bound.fault.removeprefix(f'{bound.why}: ')}"
 
 
 def _unnoted(pod: Pod) -> tuple[Nominate, ...]:

@@ -46,6 +46,12 @@ def test_a_request_that_no_node_can_meet_is_named() -> None:
     assert found == "it requests 9 cpu, and no node has more than 4"
 
 
+def test_where_a_node_has_room_what_filters_would_have_otherwise_is_told_first() -> None:
+    mends = {"keep_free.cpu of strategy filters is less than 3": 1}
+    found = lacking(columns([BIG]), pod("p", cpu=2), np.array([True]), None, mends)
+    assert found.startswith("keep_free.cpu of strategy filters is less than 3 (1 node); or big has room: ")
+
+
 def test_what_filters_would_have_otherwise_is_told_by_how_many_nodes_it_helps() -> None:
     mends = {"nodes are uncordoned": 1, "it tolerates {x: y}": 2}
     found = lacking(columns([BIG]), pod("p"), np.array([False]), None, mends)

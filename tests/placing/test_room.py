@@ -80,6 +80,11 @@ def test_the_node_is_noted_and_then_they_go_in_order() -> None:
     assert decision.message == "shop/x, shop/y give way on a"
 
 
+def test_one_alone_gives_way_in_the_singular() -> None:
+    (decision,) = preempting([OLD], [URGENT])
+    assert decision.message == "shop/old gives way on a"
+
+
 @pytest.mark.parametrize(
     ("costs", "expected"),
     [

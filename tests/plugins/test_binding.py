@@ -309,6 +309,8 @@ def test_an_annotation_that_cannot_be_read_keeps_the_pod_pending_and_says_why_in
     decision = decide(BindingRules(), pod("p", annotations={BINDING: text}))
     assert (decision.verdict, decision.reason) == ("wait", "InvalidBinding")
     assert decision.message == f"elasticd.io/binding: {fault}"
+    assert decision.mend == f"elasticd.io/binding would have to be mended, or taken away: {fault}"
+    assert decision.binding == ""
 
 
 @given(some.text(max_size=40) | some.recursive(some.none() | some.booleans() | some.text(), some.lists).map(json.dumps))

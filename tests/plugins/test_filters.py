@@ -303,12 +303,27 @@ def test_pods_may_be_kept_free_too() -> None:
     filters = decode(Filters, keep_free={"pods": "10"})
     nodes, on = [node("n", pods=12)], [pod("q", on="n")]
     assert ask(pod("p"), nodes, on, filters) == {}
-    assert ask(pod("p"), nodes, [*on, pod("r", on="n")], filters) == {"Too many pods": ["n"]}
+    assert ask(pod("p"), nodes, [*on, pod("r", on="n")], filters) == {"Too many pods (keep_free keeps 10)": ["n"]}
 
 
 def test_what_could_never_be_free_is_not_curable() -> None:
     (one,) = decode(Filters, keep_free={"cpu": "3500m"}).filter_nodes(pod("p", cpu=1), columns([node("n")]))
-    assert (one.reason, one.curable) == ("Insufficient cpu", False)
+    assert (one.reason, one.curable) == ("Insufficient cpu (keep_free keeps 3500m)", False)
+
+
+def test_only_nodes_that_lack_nothing_but_what_is_kept_free_are_told_of_it() -> None:
+    nodes = [node("full", cpu=2), node("half", cpu=2), node("idle", cpu=2)]
+    on = [pod("q", cpu=2, on="full"), pod("r", cpu=1, on="half")]
+    found = decode(Filters, keep_free={"cpu": "500m"}).filter_nodes(pod("p", cpu=1), columns(nodes, on))
+    assert [(one.reason, one.nodes.tolist(), one.curable, one.mend) for one in found] == [
+        ("Insufficient cpu", [True, False, False], True, ""),
+        (
+            "Insufficient cpu (keep_free keeps 500m)",
+            [False, True, False],
+            True,
+            "keep_free.cpu of strategy filters is less than 500m",
+        ),
+    ]
 
 
 OFF = [
