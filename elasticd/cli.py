@@ -18,21 +18,23 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from elasticd import bell, daemon, remote, show, show_pods
+from elasticd import bell, daemon, remote, show, show_pods, show_story, telling
 from elasticd.advice import advise, examine
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import load_settings
-from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
+from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
 from elasticd.policy import Policy
 from elasticd.printer import Printer
-from elasticd.recent import latest, latest_of_all, latest_of_pod, pods
+from elasticd.recent import latest, latest_of_all
 from elasticd.record import moment, prometheus_of, seconds, write_recording
 from elasticd.secrets import CredentialError
 from elasticd.sources import Source
 from elasticd.sources.prometheus.history import Steps
+from elasticd.telling import is_name
 from elasticd.terminal import Terminal
+from elasticd.words import one_line, plain
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 
@@ -45,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = arguments.command(arguments)
         sys.stdout.flush()
     except ElasticdError as error:
-        print(error, file=sys.stderr)
+        print(plain(str(error)), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -88,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("--json", action="store_true", help="for a machine")
     nodes = command("nodes", _nodes, "Show the nodes of a running daemon's pools: what is asked of them and used.")
     nodes.add_argument("--json", action="store_true", help="for a machine")
-    moves = command("moves", _moves, "Show a running daemon's moves in flight, and how far each is.")
+    moves = command("moves", _moves, "Show a running daemon's moves in flight, and who is held back.")
     moves.add_argument("--json", action="store_true", help="for a machine")
     rebalance = command("rebalance", _rebalance, "Let a running daemon look at its pools now.")
     rebalance.add_argument("--now", action="store_true", required=True, help="and not when the next look is due")
@@ -146,7 +148,8 @@ def _joined(words: Sequence[str]) -> list[str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
-    listeners = [Printer(Terminal())] if arguments.decisions else []
+    told = arguments.decisions
+    listeners = [Printer(Terminal(), dry_run=load_settings(arguments.config, discover()).dry_run)] if told else []
     asyncio.run(daemon.run(arguments.config, listeners))
     return 0
 
@@ -169,7 +172,7 @@ def _check(arguments: argparse.Namespace) -> int:
     errors += [one for one in unfit if not isinstance(one, CredentialError)]
     policies, mistakes = daemon.read_policies(folder, registry, found)
     for problem in (*registry.problems, *errors, *mistakes):
-        print(problem)
+        print(plain(str(problem)))
     if not policies and not errors and not mistakes:
         print(f"{folder}: must hold policies (NAME.toml), has none")
     if registry.problems or errors or mistakes or not policies:
@@ -191,10 +194,10 @@ def _state(arguments: argparse.Namespace) -> Path:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if arguments.workload[0].lower() in ("pod", "pods"):
-        return _explain_pod(arguments)
+    if named := telling.pod_of(arguments.workload):
+        return _explain_pod(arguments, named)
     if len(arguments.workload) > 1:
-        problem = f'must be NAMESPACE/KIND/NAME, or pod NAMESPACE/NAME, is "{" ".join(arguments.workload)}"'
+        problem = f'must be NAMESPACE/KIND/NAME, or pod NAMESPACE/NAME, is "{one_line(" ".join(arguments.workload))}"'
         raise ConfigError("", "WORKLOAD", problem)
     (arguments.workload,) = arguments.workload
     parts = _parts(arguments.workload)
@@ -209,28 +212,23 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _explain_pod(arguments: argparse.Namespace) -> int:
-    named = arguments.workload[1] if len(arguments.workload) == 2 else ""
-    if named.count("/") != 1:
-        raise ConfigError("", "POD", f'must be NAMESPACE/NAME, is "{" ".join(arguments.workload[1:])}"')
-    folder = _state(arguments)
-    decision, outcomes = latest_of_pod(folder, named, arguments.policy)
-    if decision is None:
-        raise UnavailableError(f"{folder}: the journal has no decision about pod {named}{nearest(named, pods(folder))}")
+def _explain_pod(arguments: argparse.Namespace, named: str) -> int:
+    told = telling.told_of(named, _state(arguments), arguments.config, arguments.policy)
     if arguments.json:
-        print(msgspec.json.encode({"decision": decision, "outcomes": outcomes}).decode())
+        print(msgspec.json.encode(told.record()).decode())
     else:
-        Terminal().print(show_pods.explain(decision, outcomes, time.time()))
+        Terminal().print(show_story.explain(named, told.story, told.seen, time.time()))
     return 0
 
 
 def _about(folder: Path, arguments: argparse.Namespace) -> str:
     """Which decision there is none of, and the nearest that there is."""
-    known = latest_of_all(folder)
-    policies = {one.policy for one in known if str(one.workload) == arguments.workload}
+    known, named = latest_of_all(folder), one_line(arguments.workload)
+    policies = sorted({one.policy for one in known if str(one.workload) == arguments.workload})
     if arguments.policy is not None and policies:
-        return f'of policy "{arguments.policy}" about {arguments.workload}{nearest(arguments.policy, policies)}'
-    return f"about {arguments.workload}{nearest(arguments.workload, {str(one.workload) for one in known})}"
+        theirs = nearest(arguments.policy, policies) or f"; there are some of {', '.join(policies)}"
+        return f'of policy "{arguments.policy}" about {named}{theirs}'
+    return f"about {named}{near(arguments.workload, {str(one.workload) for one in known})}"
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -263,13 +261,18 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 
 def _moves(arguments: argparse.Namespace) -> int:
-    found = remote.moves(load_settings(arguments.config, discover()).http)
+    found, now = telling.moves(load_settings(arguments.config, discover())), time.time()
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
-    elif found:
-        Terminal().print(show_pods.moves(found, time.time()))
+        print(msgspec.json.encode({"in_flight": found.in_flight, "held_back": found.held_back}).decode())
+        return 0
+    if found.in_flight:
+        Terminal().print(show_pods.moves(found.in_flight, now))
     else:
         print("no move is in flight")
+    for part in show_story.held(found.held_back, now) if found.held_back else ():
+        Terminal().print(part)
+    if found.note:
+        print(found.note, file=sys.stderr)
     return 0
 
 
@@ -282,8 +285,8 @@ def _query(arguments: argparse.Namespace) -> int:
     _parts(arguments.workload)
     said = remote.query(load_settings(arguments.config, discover()).http, arguments.series, arguments.workload)
     if not said.found:
-        near = nearest(arguments.workload, said.workloads)
-        raise UnavailableError(f"no policy is about {arguments.workload}{near}")
+        told = f"{one_line(arguments.workload)}{near(arguments.workload, said.workloads)}"
+        raise UnavailableError(f"no policy is about {told}")
     if arguments.json:
         print(msgspec.json.encode(said.found).decode())
         return 0
@@ -294,8 +297,8 @@ def _query(arguments: argparse.Namespace) -> int:
 
 def _parts(workload: str) -> list[str]:
     parts = workload.split("/")
-    if len(parts) != 3:
-        raise ConfigError("", "WORKLOAD", f'must be NAMESPACE/KIND/NAME, is "{workload}"')
+    if len(parts) != 3 or not all(map(is_name, parts)):
+        raise ConfigError("", "WORKLOAD", f'must be NAMESPACE/KIND/NAME, is "{one_line(workload)}"')
     return parts
 
 

@@ -7,13 +7,11 @@ import asyncio
 import contextlib
 import gc
 import logging
-import queue
 import signal
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from elasticd import bell
 from elasticd.advice import examine
@@ -26,16 +24,16 @@ from elasticd.config_pools import load_pools
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
+from elasticd.lookout import Lookout, Looks
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
 from elasticd.mover import Mover
 from elasticd.outlet import Teller
 from elasticd.placer import Placer
+from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
-from elasticd.records import Decision, Outcome
-from elasticd.roll import STRIKES
 from elasticd.shelf import opened
 from elasticd.sources import Source
 from elasticd.surging import DEPLOYMENT
@@ -54,9 +52,6 @@ STALLED = 30.0
 
 GRACE = 10.0
 """Seconds that actions under way have to end when the daemon is stopped."""
-
-BACKLOG = 10_000
-"""Records that may wait for plugins' `decided` and `acted`."""
 
 
 def read_policies(
@@ -80,72 +75,6 @@ def read_policies(
         return [], [ConfigError(str(folder), "", f"a plugin must decode its options, raised {raised(error)}")]
 
 
-class _PluginListener:
-    """Hands records to plugins' `decided` and `acted`, in a thread of its own, so that one that blocks keeps nobody
-    waiting. One that raises is named, and after so many failures in a row not called again."""
-
-    def __init__(self, registry: Registry, backlog: int = BACKLOG) -> None:
-        hooks = registry.modules.hook
-        self._told = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
-        self._records: queue.Queue[tuple[str, Decision | Outcome] | None] = queue.Queue(backlog)
-        self._strikes: dict[str, int] = {}
-        self._behind = False
-        self._thread = threading.Thread(target=self._work, name="listeners", daemon=True)
-        if any(self._told.values()):
-            self._thread.start()
-
-    def decided(self, decision: Decision) -> None:
-        """Hand on a decision."""
-        self._put("decided", decision)
-
-    def acted(self, outcome: Outcome) -> None:
-        """Hand on an outcome."""
-        self._put("acted", outcome)
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Plugins are not told."""
-
-    def governed(self, keys: object) -> None:
-        """Plugins are not told."""
-
-    def _put(self, hook: str, record: Decision | Outcome) -> None:
-        if not self._told[hook]:
-            return
-        try:
-            self._records.put_nowait((hook, record))
-        except queue.Full:
-            if not self._behind:
-                log.warning("plugins do not keep up with what they are told: some of it is left out")
-            self._behind = True
-        else:
-            self._behind = False
-
-    def _work(self) -> None:
-        while (entry := self._records.get()) is not None:
-            hook, record = entry
-            for found in self._told[hook]:
-                name = f"{found.plugin_name}: {hook}"
-                if self._strikes.get(name, 0) < STRIKES:
-                    self._call(name, found, record)
-
-    def _call(self, name: str, found: Any, record: Decision | Outcome) -> None:
-        try:
-            found.function(*[record for _ in found.argnames])
-        except BaseException as error:  # sys.exit too is only this plugin's failure
-            strikes = self._strikes[name] = self._strikes.get(name, 0) + 1
-            after = ", and is switched off until restart" if strikes == STRIKES else ""
-            log.warning("plugin %s raised %s%s", name, raised(error), after)
-        else:
-            self._strikes.pop(name, None)
-
-    def close(self) -> None:
-        """Let it finish what it has, if it comes on."""
-        if self._thread.is_alive():
-            with contextlib.suppress(queue.Full):
-                self._records.put_nowait(None)
-            self._thread.join(0.5)
-
-
 class Loops(NamedTuple):
     """What turns: one for workloads, one for pods without a node, one for pods on the wrong node."""
 
@@ -161,6 +90,7 @@ class Daemon:
         (self.loop, self.placer, self.mover), self.cluster = loops, cluster
         self.journal, self.metrics, self.clock = journal, metrics, clock
         self.outlet: Teller | None = None
+        self.looks = Looks()
 
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
@@ -208,6 +138,7 @@ class Daemon:
             query=self._query,
             nodes=self.placer.nodes,
             moves=self.mover.surging.underway,
+            pod=Lookout(self.cluster, self.placer, self.clock, self.looks).find,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -237,7 +168,7 @@ async def assembled(
         if settings.dry_run:
             cluster = DryRun(cluster)
         broker = cluster = Broker(cluster, settings.broker, clock)
-        plugins = _PluginListener(registry)
+        plugins = PluginListener(registry)
         stack.callback(plugins.close)
         told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
         outlet = None
@@ -249,15 +180,16 @@ async def assembled(
         loop.furnish(shelves)
         broker.series = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
-        placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
+        looks = Looks()
+        placer = Placer(cluster, loop.look, journal, clock, placing, looks.placing(ThreadPlanner()))
         placer.furnish(shelves)
         moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
-        mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
+        mover = Mover(cluster, placer, journal, clock, moving, looks.moving(ThreadMovesPlanner()))
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(loop.drain, GRACE)
         stack.push_async_callback(placer.drain, GRACE)
         stack.push_async_callback(mover.drain, GRACE)
-        daemon.outlet = outlet
+        daemon.outlet, daemon.looks = outlet, looks
         yield daemon
 
 

@@ -32,7 +32,27 @@ class UnavailableError(ElasticdError):
     exit_code = EXIT_UNAVAILABLE
 
 
+def near(name: str, known: Iterable[str]) -> str:
+    """As `nearest`, of names such as shop/web: each part must be the other's but for one letter in five, or one."""
+    parts = name.lower().split("/")
+    return nearest(name, [one for one in known if _is_like(parts, one.lower().split("/"))])
+
+
+def _is_like(parts: list[str], others: list[str]) -> bool:
+    return len(parts) == len(others) and all(map(_is_slip, parts, others))
+
+
+def _is_slip(part: str, other: str) -> bool:
+    if part == other:
+        return True
+    size = max(len(part), len(other))
+    enough = max(0.6, (size - max(1, size // 5)) / size - 1e-9)
+    found = difflib.SequenceMatcher(None, part, other)
+    return found.real_quick_ratio() >= enough and found.quick_ratio() >= enough and found.ratio() >= enough
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`, did you mean "x"?` for the known word most like this one, or an empty string."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f', did you mean "{found[0]}"?' if found else ""
+    words = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
+    return f', did you mean "{words[found[0]]}"?' if found else ""

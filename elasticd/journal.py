@@ -25,7 +25,7 @@ from elasticd.records import Decision, Outcome
 
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
-"""A policy's name and one of its workloads."""
+"""A policy's name and one of its workloads, or of the pods that it wants moved."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -42,6 +42,7 @@ class Journal:
         self.folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
         self._pasts: dict[Key, Past] = {}
         self._latest: dict[Key, Decision] = {}
+        self._moves: dict[Key, MoveDecision] = {}
         self._lines: list[bytes] = []
         self._file: io.FileIO | None = None
         self._lock: int | None = None
@@ -77,7 +78,12 @@ class Journal:
         self._take(record)
 
     def _take(self, record: Record) -> None:
-        if isinstance(record, PodDecision | PodOutcome | MoveDecision):  # what is known of pods is seen at the pods
+        if isinstance(record, MoveDecision):
+            self._moves[record.policy, record.pod] = record
+            if record.verdict == "over":
+                del self._moves[record.policy, record.pod]
+            return
+        if isinstance(record, PodDecision | PodOutcome):  # what is known of pods is seen at the pods
             return
         key = (record.policy, record.workload)
         if isinstance(record, Decision):
@@ -104,6 +110,10 @@ class Journal:
     def decisions(self) -> list[Decision]:
         """The last decision about every workload, by policy and workload."""
         return [self._latest[key] for key in sorted(self._latest)]
+
+    def moves(self, policy: str) -> list[MoveDecision]:
+        """What was said last about each pod of which this policy has not said since that it need not go."""
+        return [one for key, one in self._moves.items() if key[0] == policy]
 
     def series(self) -> tuple[int, int]:
         """How many of the series in the last decisions can be trusted, and of how many."""

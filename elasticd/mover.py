@@ -17,10 +17,11 @@ from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Node
-from elasticd.moves import Look, Moved, MoveDecision, PoolPast
+from elasticd.moves import NOT_WANTED, Look, Moved, MoveDecision, PoolPast
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
+from elasticd.placing.over import over
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
 from elasticd.policy import MovesTable, PoolPolicy
@@ -182,6 +183,14 @@ class Mover:
             return
         pool.strike(failure for decision in found for failure in decision.failures)
         self._settle(memory, found, now)
+        self._end(over(self._journal.moves(pool.policy.name), found, case.columns, now))
+
+    def _end(self, decisions: Iterable[MoveDecision]) -> None:
+        """Write down who is wanted moved no longer. That one has left is told already."""
+        for decision in decisions:
+            self._journal.append(decision)
+            for listener in self._listeners if decision.reason == NOT_WANTED else ():
+                listener.moving(decision)
 
     def _settle(self, memory: _Memory, decisions: Iterable[MoveDecision], now: float) -> None:
         """Write down what is news, and begin the moves."""

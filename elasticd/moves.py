@@ -12,6 +12,12 @@ from elasticd.actions import Evict
 from elasticd.model import Failure, Pod, Ref
 from elasticd.placements import Column, Mask
 
+NOT_WANTED, GONE = "NotWanted", "Gone"
+"""Why a move is over: the pod need not go any more, or has left its node."""
+
+LEAVING = "Leaving"
+"""Why a pod is not told to go: it is going."""
+
 How = Literal["reschedule", "kill"]
 
 
@@ -93,7 +99,8 @@ def whose(pod: Pod) -> str:
 
 
 class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
-    """What was decided about a pod that a strategy wants moved: move it, or (refuse) why not.
+    """What was decided about a pod that a strategy wants moved: move it, or (refuse) why not; (over) it is wanted no
+    longer, or the pod has left its node.
 
     `node` is where it is, `target` where it is thought to go; who places it decides that.
     """
@@ -103,7 +110,7 @@ class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     policy: str
     pod: Ref
     mode: Literal["act", "observe"]
-    verdict: Literal["move", "refuse"]
+    verdict: Literal["move", "refuse", "over"]
     strategy: str
     reason: str
     message: str = ""

@@ -9,17 +9,22 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from elasticd import show, show_pods
+from elasticd import show
+from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
+from elasticd.pod_lines import PodLines
+from elasticd.pod_words import mark
 from elasticd.records import Decision, Outcome
+from elasticd.words import one_line
 
 
 class Printer:
     """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate; of pods, each that
-    differs from the one before."""
+    differs from the one before, with how it ended. What is only said and not done has a mark."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, *, dry_run: bool = False) -> None:
+        self._console, self._dry_run = console, dry_run
+        self._pods = PodLines(lambda at, pod, text: self._line(at, pod, f"{'':>11}  {text}"), dry_run=dry_run)
         self._last: dict[tuple[str, object], tuple[object, ...]] = {}
 
     def decided(self, decision: Decision) -> None:
@@ -29,10 +34,12 @@ class Printer:
         news = (reason, decision.interval)
         if decision.verdict == "scale" or self._last.get(key, ("", None)) != news:
             poll = f"every {decision.interval:g} s"
-            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {show.headline(decision)}")
+            told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.headline(decision)}"
+            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {told}")
         self._last[key] = news
         for change in decision.sizing.resizes:
-            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {show.resize(change)}")
+            told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.resize(change)}"
+            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {told}")
 
     def acted(self, outcome: Outcome) -> None:
         """Print what came of it, unless it simply worked."""
@@ -47,12 +54,15 @@ class Printer:
 
     def placing(self, decision: PodDecision) -> None:
         """Print where a pod goes, or why it waits."""
-        self._line(decision.at, f"{decision.pod}", f"{'':>11}  {show_pods.headline(decision)}")
+        self._pods.decided(decision)
+
+    def moving(self, decision: MoveDecision) -> None:
+        """Print that a pod should leave its node, or why it stays."""
+        self._pods.decided(decision)
 
     def placed(self, outcome: PodOutcome) -> None:
         """Print what came of it, unless it simply worked."""
-        if outcome.result != "done":
-            self._line(outcome.at, f"{outcome.about}", f"{'':>11}  {show_pods.answer(outcome)}")
+        self._pods.ended(outcome)
 
     def planned(self, policy: str, seconds: float) -> None:
         """Nothing to print."""
@@ -64,6 +74,7 @@ class Printer:
         """Nothing to print."""
 
     def _line(self, at: float, workload: str, text: str) -> None:
+        workload = one_line(workload)
         clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
         try:
             self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)

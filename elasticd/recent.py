@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from elasticd.journal import read_back
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.placements import PodDecision
 from elasticd.records import Decision, Outcome
 
 
@@ -34,21 +34,6 @@ def latest_of_all(folder: Path) -> list[Decision]:
         if isinstance(record, Decision):
             found.setdefault((record.policy, record.workload), record)
     return [found[key] for key in sorted(found, key=str)]
-
-
-def latest_of_pod(folder: Path, pod: str, policy: str | None) -> tuple[PodDecision | None, tuple[PodOutcome, ...]]:
-    """The newest decision about a pod (NAMESPACE/NAME), and what came of it so far, in order."""
-    outcomes: list[PodOutcome] = []
-    namespace, name = pod.split("/")
-    for record in read_back(folder, containing=msgspec.json.encode(name)):
-        if not isinstance(record, PodDecision | PodOutcome) or policy not in (None, record.policy):
-            continue
-        if (record.pod.namespace, record.pod.name) != (namespace, name):
-            continue
-        if isinstance(record, PodDecision):
-            return record, tuple(one for one in reversed(outcomes) if one.decision == record.id)
-        outcomes.append(record)
-    return None, ()
 
 
 def pods(folder: Path) -> set[str]:

@@ -18,6 +18,7 @@ from elasticd.model import Series
 from elasticd.moves import Underway
 from elasticd.placements import NodeReport
 from elasticd.shelf import SourceReport
+from elasticd.whereabouts import Whereabouts
 
 T = TypeVar("T")
 
@@ -52,6 +53,12 @@ def nodes(http: Http) -> list[NodeReport]:
 def moves(http: Http) -> list[Underway]:
     """The daemon's moves in flight. Raises UnavailableError when no daemon answers."""
     return _get(http, "/moves", {}, list[Underway])
+
+
+def pod(http: Http, named: str) -> Whereabouts:
+    """What the daemon knows of a pod, NAMESPACE/NAME; empty: only which pools it has. Raises UnavailableError when no
+    daemon answers."""
+    return _get(http, "/pod", {"pod": named}, Whereabouts)
 
 
 def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:

@@ -5,34 +5,22 @@ Knows the records and the terminal; knows nothing of where a record came from.
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elasticd.moves import Underway
+from elasticd.moves import MoveDecision, Underway
 from elasticd.placements import NodeReport, NodeScore, PodDecision, PodOutcome
+from elasticd.pod_words import DID
 from elasticd.show import add_row, make_table, seconds
 from elasticd.words import one_line
 
-_COLOURS = {"bind": "bold green", "preempt": "bold green", "wait": "yellow", "leave": "yellow"}
-_DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
 
-
-def headline(decision: PodDecision) -> str:
-    """The answer in one line."""
-    where = {"bind": f"bind to {decision.node}", "preempt": f"make room on {decision.node}"}
-    told = where.get(decision.verdict, decision.verdict)
-    return one_line(f"{told}: {decision.reason}" + (f", {decision.message}" if decision.message else ""))
-
-
-def explain(decision: PodDecision, outcomes: Sequence[PodOutcome], now: float) -> RenderableType:
-    """Everything a decision about a pod was made of, in the order it was made, and what came of it."""
-    ref = decision.pod
-    head = Text.assemble(
-        (one_line(f"{ref.namespace}/{ref.name}"), "bold"),
-        f"  policy {decision.policy} ({decision.mode}), {seconds(max(0.0, now - decision.at))} ago\n",
-        (headline(decision), _COLOURS[decision.verdict]),
-    )
+def placing(
+    decision: PodDecision, outcomes: Sequence[PodOutcome], head: Text, *, current: bool = True
+) -> list[RenderableType]:
+    """Everything a decision about a pod was made of, in the order it was made, and what came of it. What would have to
+    change is told as long as that is `current`."""
     parts: list[RenderableType] = [head, Text()]
     fits = decision.nodes - sum(decision.refusals.values())
     parts.append(Text(f"Nodes: {decision.nodes} in the pool, {max(0, fits)} not refused", style="bold"))
@@ -46,16 +34,9 @@ def explain(decision: PodDecision, outcomes: Sequence[PodOutcome], now: float) -
         parts += [Text(), Text("Scores, the best nodes", style="bold"), _scores(decision.scores)]
     for failure in decision.failures:
         parts.append(Text(one_line(f"plugin {failure.plugin}: {failure.hook} {failure.message}"), style="yellow"))
-    if decision.mend:
+    if decision.mend and current:
         parts += [Text(), Text("What would have to change", style="bold"), Text(f"  {one_line(decision.mend)}")]
-    parts += [Text(), *_done(decision, outcomes)]
-    return Group(*parts)
-
-
-def answer(outcome: PodOutcome) -> str:
-    """What came of an action, in one line."""
-    why = ": ".join(filter(None, (outcome.reason, outcome.message)))
-    return one_line(f"could not {_DID[outcome.action]} {outcome.node} ({outcome.result}): {why}")
+    return [*parts, Text(), *done(decision, outcomes)]
 
 
 def _scores(scores: Iterable[NodeScore]) -> Table:
@@ -71,7 +52,8 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3f}"
 
 
-def _done(decision: PodDecision, outcomes: Sequence[PodOutcome]) -> list[RenderableType]:
+def done(decision: PodDecision | MoveDecision, outcomes: Sequence[PodOutcome]) -> list[RenderableType]:
+    """A row for each thing that was done, or not."""
     if not outcomes:
         untold = {"act": "nothing was done", "observe": "nothing is done: mode = observe"}[decision.mode]
         return [Text(untold, style="dim")]
@@ -79,7 +61,7 @@ def _done(decision: PodDecision, outcomes: Sequence[PodOutcome]) -> list[Rendera
     for one in outcomes:
         answer = " ".join(filter(None, (str(one.code or ""), one.reason, one.message)))
         about = f"{one.about.namespace}/{one.about.name}"
-        add_row(table, _DID[one.action], about, one.node, one.result, answer, seconds(one.seconds))
+        add_row(table, DID[one.action], about, one.node, one.result, answer, seconds(one.seconds))
     return [table]
 
 

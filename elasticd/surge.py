@@ -34,6 +34,9 @@ MOVED = "BeingMoved"
 LEAST = "-2147483648"
 """The deletion cost of the pod that is to go: less than any other can be."""
 
+BEGUN = "another is made first"
+"""The message with which a move begins."""
+
 Phase = Literal["up", "wait", "down", "out", "back"]
 
 

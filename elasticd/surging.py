@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
@@ -14,7 +16,7 @@ from elasticd.journal import Journal
 from elasticd.model import Pod, Ref, Workload
 from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
-from elasticd.surge import SURGE, Note, Step, begin, next_step, noted
+from elasticd.surge import BEGUN, SURGE, Note, Step, begin, next_step, noted
 from elasticd.vetoes import FREEZE
 from elasticd.words import raised
 
@@ -80,7 +82,8 @@ class Surging:
         mark = begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
         if isinstance(mark, tuple):
             return Answer("refused", message=mark[1], reason=mark[0])
-        return await self._cluster.act(mark)
+        answer = await self._cluster.act(mark)
+        return replace(answer, message=BEGUN) if answer.result == "done" else answer
 
     async def underway(self) -> list[Underway]:
         """What is in flight now, by what is found in the cluster."""

@@ -1,4 +1,4 @@
-"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources, /query, /nodes and /moves: never an action.
+"""The daemon's pages: /metrics, /healthz, /readyz, /status, /sources, /query, /nodes, /moves and /pod: never an action.
 
 Knows HTTP; knows of the daemon only the questions it is given.
 """
@@ -26,6 +26,7 @@ class Pages(Struct, frozen=True):
     query: Callable[[str, str], Awaitable[object]]
     nodes: Callable[[], Awaitable[object]]
     moves: Callable[[], Awaitable[object]]
+    pod: Callable[[str], Awaitable[object]]
 
 
 @asynccontextmanager
@@ -52,6 +53,10 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     async def moves(_: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(await pages.moves()), content_type="application/json")
 
+    async def pod(request: web.Request) -> web.Response:
+        found = await pages.pod(request.query.get("pod", ""))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
     app = web.Application(client_max_size=1024)
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", _check(pages.health))
@@ -61,6 +66,7 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
     app.router.add_get("/query", query)
     app.router.add_get("/nodes", nodes)
     app.router.add_get("/moves", moves)
+    app.router.add_get("/pod", pod)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

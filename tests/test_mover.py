@@ -61,7 +61,7 @@ class Bench:
         SHOWN.clear()
         self.clock, self.heard = VirtualClock(NOW), Heard()
         self.board = Board(self.clock, nodes, pods)
-        journal = Journal()
+        journal = self.journal = Journal()
         placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
         placer.adopt([policy])
@@ -145,6 +145,26 @@ async def test_what_stays_is_told_once() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(100)
         assert [one.refusal for one in it.heard.decisions] == ["Single"]
+
+
+async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ever() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(40)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.board.add(node("a"))
+        await it.until(100)
+        assert [(one.verdict, one.reason) for one in it.heard.decisions[1:]] == [("over", "NotWanted")]
+        assert it.journal.moves("pool") == []
+        it.board.add(node("a", labels=LEAVE))
+        await it.until(140)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+
+
+async def test_one_that_has_left_is_wanted_no_longer() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(40)
+        assert [one.verdict for one in it.heard.decisions] == ["move"]
+        assert it.journal.moves("pool") == []
 
 
 async def test_on_command_every_pool_is_looked_at_now() -> None:

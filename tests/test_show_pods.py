@@ -1,13 +1,10 @@
-"""What `explain pod` and `nodes` print."""
+"""What is said of where a pod goes, and what `nodes` and `moves` print."""
 
-from pathlib import Path
-
-import msgspec
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
+from rich.text import Text
 
-from elasticd import cli, show_pods
-from elasticd.journal import Journal
+from elasticd import show_pods
 from elasticd.model import Ref
 from elasticd.moves import Underway
 from elasticd.needs import Taint
@@ -52,9 +49,11 @@ def printed(thing: object) -> str:
     return capture.get()
 
 
+HEAD = Text("shop/web")
+
+
 def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -> None:
-    text = printed(show_pods.explain(WAITS, (), NOW + 30))
-    assert "shop/web  policy pool (act), 30 s ago" in text
+    text = printed(Group(*show_pods.placing(WAITS, (), HEAD)))
     assert "Nodes: 5 in the pool, 0 not refused" in text
     assert "2        Insufficient cpu" in text
     assert "  tier in [front]" in text
@@ -62,48 +61,17 @@ def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -
     assert text.index("were unschedulable", text.index("refused")) < text.index("2        Insufficient")
 
 
+def test_what_would_have_to_change_is_not_told_of_what_is_past() -> None:
+    assert "would have to" not in printed(Group(*show_pods.placing(WAITS, (), HEAD, current=False)))
+
+
 def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
-    text = printed(show_pods.explain(BINDS, (DONE,), NOW + 30))
-    assert "bind to a: Placed" in text
+    text = printed(Group(*show_pods.placing(BINDS, (DONE,), HEAD)))
     assert [line.split() for line in text.splitlines() if line.startswith(("a ", "b "))] == [
         ["a", "12.500", "5.000", "7.500"],
         ["b", "unknown", "unknown", "unknown"],
     ]
     assert "bind to  shop/web  a     done    201     0.0 s" in text
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    journal = Journal(tmp_path / "state")
-    for record in (WAITS, BINDS, DONE):
-        journal.append(record)
-    journal.close()
-    return tmp_path / "state"
-
-
-def test_explain_pod_reads_the_newest_from_the_journal(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["explain", "pod", "shop/web", "--state", str(state), "--json"]) == 0
-    said = msgspec.json.decode(capsys.readouterr().out)
-    assert (said["decision"]["id"], [one["result"] for one in said["outcomes"]]) == ("pool:w@2", ["done"])
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
-        pytest.param(
-            ["pod", "shop/wep"], 69, 'no decision about pod shop/wep, did you mean "shop/web"?', id="misspelt"
-        ),
-        pytest.param(["pod", "web"], 78, 'POD: must be NAMESPACE/NAME, is "web"', id="without namespace"),
-        pytest.param(["pod"], 78, 'POD: must be NAMESPACE/NAME, is ""', id="without name"),
-        pytest.param(["shop/Deployment/web", "more"], 78, "WORKLOAD: must be NAMESPACE/KIND/NAME, or pod", id="two"),
-    ],
-)
-def test_a_pod_that_cannot_be_found_is_one_line(
-    state: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, told: str
-) -> None:
-    assert cli.main(["explain", *words, "--state", str(state)]) == code
-    (line,) = capsys.readouterr().err.splitlines()
-    assert told in line
 
 
 def test_nodes_are_shown_with_what_is_asked_and_used_and_what_is_unknown_is_no_zero() -> None:

@@ -102,7 +102,7 @@ class Bench:
 @pytest.mark.parametrize("heeds", [True, False], ids=["costs are heeded", "costs are not heeded"])
 async def test_a_pod_is_moved_step_by_step_and_every_step_is_told(heeds: bool) -> None:
     bench = Bench(heeds=heeds)
-    assert await bench.begin() == Answer("done", 200)
+    assert await bench.begin() == Answer("done", 200, "another is made first")
     await bench.turn(15)
     assert OLD.uid not in {one.uid for one in bench.site.world.pods}
     assert (bench.surging, bench.site.world.least, bench.site.world.workload.replicas) == (False, 2, 2)

@@ -28,6 +28,9 @@ class Told:
     async def moves(self) -> object:
         return [{"step": "gone"}]
 
+    async def pod(self, named: str) -> object:
+        return [named]
+
     def pages(self) -> Pages:
         return Pages(
             metrics=lambda: lambda: b"elasticd_leader 1.0\n",
@@ -38,6 +41,7 @@ class Told:
             query=self.query,
             nodes=self.nodes,
             moves=self.moves,
+            pod=self.pod,
         )
 
 
@@ -68,6 +72,8 @@ async def client() -> AsyncIterator[Client]:
         ("/nodes", '[{"node":"a"}]'),
         ("/query?series=cpu&workload=shop%2FDeployment%2Fweb", '["cpu","shop/Deployment/web"]'),
         ("/query", '["",""]'),
+        ("/pod?pod=shop%2Fweb", '["shop/web"]'),
+        ("/pod", '[""]'),
         ("/status?pretty", '{"leading":true,"decisions":[]}'),
     ],
 )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.actions import Evict
 from elasticd.model import Failure, Pod
 from elasticd.movable import rooted
-from elasticd.moves import How, Move, MoveDecision
+from elasticd.moves import LEAVING, How, Move, MoveDecision
 from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import look, rank
@@ -209,7 +209,7 @@ def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     """Why a pod may not be moved under these settings."""
     young = pod.started is None or at - pod.started < table.min_age
     reasons = (
-        (pod.deleted, "Leaving", "it is being deleted"),
+        (pod.deleted, LEAVING, "it is being deleted"),
         (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
         (pod.needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
         (pod.needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),

@@ -166,7 +166,7 @@ async def test_what_cannot_be_made_anew_for_good_is_never_dropped_and_told_every
         return wanted in str((await first.running.status())["cluster"]["problems"])
 
     await wait_until(told, what="status tells of it")
-    (shown,) = json.loads(await asyncio.to_thread(first.running.elasticd, "moves", "--json"))
+    (shown,) = json.loads(await asyncio.to_thread(first.running.elasticd, "moves", "--json"))["in_flight"]
     assert (shown["pod"]["name"], shown["how"], shown["step"]) == (name, "anew", "gone")
     assert "403 Forbidden: may not create" in shown["fault"]
     assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in (await first.running.page("/metrics"))[1]

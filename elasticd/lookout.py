@@ -1,0 +1,99 @@
+"""Says of a pod where it is and when it was last looked at, while the daemon runs.
+
+Knows the cluster as pools are shown it, and the times at which plans were made; decides nothing, and what it remembers
+is lost with the process.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, islice
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from elasticd.clock import Clock
+from elasticd.cluster import Cluster, Snapshot
+from elasticd.errors import near
+from elasticd.model import Pod
+from elasticd.placer import Placer
+from elasticd.placing.ask import PoolCase
+from elasticd.whereabouts import Whereabouts, about, found
+
+R = TypeVar("R")
+
+KEPT = 600.0
+"""Seconds for which it is remembered when a pod was looked at: one that waits is, far more often."""
+
+COMPARED = 20_000
+"""Names with which one that is not there is compared."""
+
+
+class Looks:
+    """When pods were planned for, by UID, and when pools were looked at for pods that should move, by policy."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, float] = {}
+        self.pools: dict[str, float] = {}
+        self._swept = 0.0
+
+    def placing(self, planner: Callable[[Sequence[PoolCase]], Awaitable[R]]) -> Callable[..., Awaitable[R]]:
+        """The planner, watched."""
+
+        async def watched(cases: Sequence[PoolCase]) -> R:
+            made = await planner(cases)
+            for case in cases:
+                self._note(case.observation.at, case.observation.pending)
+            return made
+
+        return watched
+
+    def moving(self, planner: Callable[[Sequence[PoolCase]], Awaitable[R]]) -> Callable[..., Awaitable[R]]:
+        """The planner of moves, watched."""
+
+        async def watched(cases: Sequence[PoolCase]) -> R:
+            made = await planner(cases)
+            self.pools.update({case.policy.name: case.observation.at for case in cases})
+            return made
+
+        return watched
+
+    def _note(self, at: float, pods: Sequence[Pod]) -> None:
+        if at - self._swept > KEPT:
+            self._swept = at
+            self.pods = {uid: time for uid, time in self.pods.items() if at - time <= KEPT}
+        self.pods.update(dict.fromkeys((pod.uid for pod in pods), at))
+
+
+class Lookout:
+    """Answers for the pods of one cluster."""
+
+    def __init__(self, cluster: Cluster, placer: Placer, clock: Clock, looks: Looks) -> None:
+        self._cluster, self._placer, self._clock, self._looks = cluster, placer, clock, looks
+
+    async def find(self, named: str) -> Whereabouts:
+        """What is known of a pod, NAMESPACE/NAME; of none, only which pools there are."""
+        now = self._clock.now()
+        snapshot = await self._placer.look(now)
+        policies = [pool.policy for pool in self._placer.pools]
+        seen = Whereabouts(
+            at=now,
+            confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
+            leading=self._cluster.leading,
+            pools=tuple([about(one, self._looks.pools.get(one.name)) for one in policies]),
+        )
+        namespace, _, name = named.partition("/")
+        if not name:
+            return seen
+        pods = [pod for pod in _pods(snapshot) if pod.namespace == namespace]
+        pod = next((one for one in pods if one.name == name), None)
+        if pod is not None:
+            return replace(seen, found=found(pod, policies, self._looks.pods.get(pod.uid)), inhabited=True)
+        others = [f"{one.namespace}/{one.name}" for one in pods]
+        known = others or sorted({pod.namespace for pod in _pods(snapshot)})
+        told = await asyncio.to_thread(near, named if others else namespace, list(islice(known, COMPARED)))
+        return replace(seen, inhabited=bool(pods), near=told)
+
+
+def _pods(snapshot: Snapshot) -> chain[Pod]:
+    """All that wait or run."""
+    return chain(snapshot.pending(), *snapshot.on_nodes().values())

@@ -1,0 +1,177 @@
+"""What the journal says of a pod, and of pods that are held back where they are; of a stopped daemon too.
+
+Knows the journal's records and which of them belong together; knows nothing of how they are shown.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.journal import Record, read_back
+from elasticd.model import Ref
+from elasticd.moves import GONE, LEAVING, MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
+
+EARLIER = 3600.0
+"""Seconds before it was last placed for which it is told of a pod why it waits again."""
+
+
+class Story(Struct, frozen=True):
+    """The newest that was decided about a pod, and what came of it so far, in order.
+
+    `moving` is newer than `placing`: where a pod was placed since, what was said of a move before is about another of
+    its name. `gave_way` is the last time that it was evicted for another pod.
+    """
+
+    placing: PodDecision | None = None
+    placed: tuple[PodOutcome, ...] = ()
+    moving: MoveDecision | None = None
+    moved: tuple[PodOutcome, ...] = ()
+    gone: float | None = None
+    """When it was seen to have left the node that it was to leave."""
+    gave_way: PodOutcome | None = None
+    others: frozenset[str] = frozenset()
+    """Other policies that have decided something about it, where it was asked for one's alone."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is said of it."""
+        return self.placing is None and self.moving is None and self.gave_way is None
+
+    @property
+    def uid(self) -> str:
+        """The UID of the pod that it is about, as far as it is known."""
+        newest = self.moving or self.placing
+        return newest.uid if newest else ""
+
+
+def story(folder: Path, pod: str, policy: str | None = None) -> Story:
+    """What is told of a pod, NAMESPACE/NAME; of one policy alone, if that is named."""
+    told = _Told(*pod.split("/"))
+    for record in read_back(folder, containing=msgspec.json.encode(told.name)):
+        if told.done(record):
+            break
+        if isinstance(record, PodDecision | PodOutcome | MoveDecision):
+            told.take(record, policy)
+    return told.story()
+
+
+class _Told:
+    """What has been read so far, the newest first."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self.namespace, self.name = namespace, name
+        self._placing: PodDecision | None = None
+        self._moving: MoveDecision | None = None
+        self._outcomes: list[PodOutcome] = []
+        self._gone: float | None = None
+        self._gave_way: PodOutcome | None = None
+        self._others: set[str] = set()
+
+    def done(self, record: Record) -> bool:
+        """Whether what comes now is too old to matter."""
+        return self._placing is not None and record.at < self._placing.at - EARLIER
+
+    def take(self, record: PodDecision | PodOutcome | MoveDecision, policy: str | None) -> None:
+        """Keep a record, if it is about the pod."""
+        about = record.about if isinstance(record, PodOutcome) else record.pod
+        if not (self._is(record.pod) or self._is(about)):
+            return
+        if policy not in (None, record.policy):
+            self._others.add(record.policy)
+            return
+        match record:
+            case PodOutcome() if not self._is(record.pod):
+                self._evicted(record)
+            case PodOutcome():
+                self._outcomes.append(record)
+            case PodDecision() if self._placing is None:
+                self._placing = record
+            case MoveDecision() if self._moving is None and self._placing is None:
+                self._move(record)
+            case _:
+                pass
+
+    def _move(self, decision: MoveDecision) -> None:
+        """That it is leaving, or has left, says nothing of why: that stands before."""
+        if decision.reason == GONE:
+            self._gone = decision.at if self._gone is None else self._gone
+        elif decision.refusal != LEAVING:
+            self._moving = decision
+
+    def _is(self, pod: Ref) -> bool:
+        return (pod.namespace, pod.name) == (self.namespace, self.name)
+
+    def _evicted(self, outcome: PodOutcome) -> None:
+        """Another pod was to take its place."""
+        if self._gave_way is None and outcome.result == "done" and outcome.action == "evict":
+            self._gave_way = outcome
+
+    def story(self) -> Story:
+        """All of it."""
+        placing, moving = self._placing, self._moving
+        outcomes = self._outcomes[::-1]
+        return Story(
+            placing,
+            tuple([one for one in outcomes if placing and one.decision == placing.id]),
+            moving,
+            tuple([one for one in outcomes if moving and came_of(one, moving)]),
+            self._gone if moving else None,
+            self._gave_way,
+            frozenset(self._others),
+        )
+
+
+def came_of(outcome: PodOutcome, decision: MoveDecision) -> bool:
+    """Whether it is what came of a move. A decision is written down once, and carried out at every look."""
+    mine = (outcome.policy, outcome.pod, outcome.about) == (decision.policy, decision.pod, decision.pod)
+    return mine and outcome.at >= decision.at and outcome.action in ("evict", "surge")
+
+
+class Held(Struct, frozen=True):
+    """A pod that a policy wants moved, and that stays. `reason` is one word for why, `why` a sentence."""
+
+    decision: MoveDecision
+    reason: str
+    why: str = ""
+    at: float = 0.0
+
+
+def held(folder: Path) -> list[Held]:
+    """All pods of which it was said last that they should move and stay, by policy, reason and name."""
+    newest: dict[tuple[str, object], MoveDecision] = {}
+    for record in read_back(folder, containing=b'"type":"moving"'):
+        if isinstance(record, MoveDecision):
+            newest.setdefault((record.policy, record.pod), record)
+    standing = {key: one for key, one in newest.items() if one.verdict != "over" and one.refusal != LEAVING}
+    found = list(_stay(standing, folder))
+    return sorted(found, key=lambda one: (one.decision.policy, one.reason, one.decision.pod))
+
+
+def _stay(standing: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[Held]:
+    moves = {key: one for key, one in standing.items() if one.verdict == "move" and one.mode == "act"}
+    for key, one in standing.items():
+        if one.verdict == "refuse":
+            yield Held(one, one.refusal, one.message, one.at)
+        elif key not in moves:
+            yield Held(one, "Observe", 'mode is "observe": nothing is moved', one.at)
+    for outcome in _last(moves, folder):
+        if outcome.result != "done":
+            yield Held(moves[outcome.policy, outcome.pod], outcome.reason, outcome.message, outcome.at)
+
+
+def _last(moves: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[PodOutcome]:
+    """What came of each of these last."""
+    left = dict(moves)
+    oldest = min((one.at for one in left.values()), default=0.0)
+    for record in read_back(folder, containing=b'"type":"placed"') if left else ():
+        if record.at < oldest or not left:
+            return
+        if not isinstance(record, PodOutcome):
+            continue
+        decision = left.get((record.policy, record.pod))
+        if decision is not None and came_of(record, decision):
+            del left[record.policy, record.pod]
+            yield record

@@ -1,0 +1,103 @@
+"""What is decided about a pod, and what came of it, each in one line.
+
+Knows the records; knows nothing of terminals or of where a record came from.
+"""
+
+from collections.abc import Sequence
+
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.surge import BEGUN
+from elasticd.words import one_line
+
+DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
+
+UNANSWERED = "no answer is recorded"
+
+_STEPS = frozenset({"Raise", "Raised", "Mark", "Ready", "Lower", "Evict", "Unmark", "TakeBack", "Waiting", "Leaving"})
+"""Steps of a move by making another first that are not its end."""
+
+
+def name(decision: PodDecision | MoveDecision) -> str:
+    """NAMESPACE/NAME."""
+    return one_line(f"{decision.pod.namespace}/{decision.pod.name}")
+
+
+def mark(mode: str, *, dry_run: bool = False) -> str:
+    """Before what is only said, and not done."""
+    return "(observe) " if mode == "observe" else "(dry run) " if dry_run else ""
+
+
+def placing(decision: PodDecision, outcomes: Sequence[PodOutcome] = ()) -> str:
+    """Where a pod goes, or why it waits, and how that ended where it did not simply work."""
+    where = {"bind": f"bind to {decision.node}", "preempt": f"make room on {decision.node}"}
+    told = where.get(decision.verdict, decision.verdict)
+    said = f"{told}: {_why(decision.reason, decision.message)}"
+    if not acts(decision):
+        return one_line(said)
+    failed = next((one for one in outcomes if one.result != "done"), None)
+    last = failed or (outcomes[-1] if outcomes else None)
+    return one_line("; ".join(filter(None, (said, result(last) if last else UNANSWERED))))
+
+
+def acts(decision: PodDecision | MoveDecision) -> bool:
+    """Whether it says that something is done to a pod, so that it matters what comes of it."""
+    if isinstance(decision, MoveDecision):
+        return decision.verdict == "move" and decision.mode == "act"
+    return decision.verdict in ("bind", "preempt") and decision.mode == "act"
+
+
+def moving(decision: MoveDecision, outcome: PodOutcome | None = None) -> str:
+    """That a pod should leave its node, and what came of that."""
+    where = f"{decision.node} for {decision.target}" if decision.target else decision.node
+    why = _why(decision.reason, decision.message)
+    if not decision.pod.name:
+        return one_line(f"nobody is moved: {why}")
+    if decision.verdict == "over":
+        return one_line(f"no longer to leave {decision.node}: {why}")
+    if decision.verdict == "refuse":
+        stays = _why(decision.refusal, decision.message)
+        return one_line(f"should leave {decision.node}: {decision.reason}; stays: {stays}")
+    if not acts(decision):
+        return one_line(f"would leave {where}: {why}")
+    if left(outcome):
+        return one_line(f"left {where}: {why}{_more(outcome)}")
+    return one_line(f"should leave {where}: {why}; {result(outcome) if outcome else UNANSWERED}")
+
+
+def left(outcome: PodOutcome | None) -> bool:
+    """Whether the pod that was to be moved has been."""
+    if outcome is None or outcome.result != "done":
+        return False
+    return outcome.reason == "Moved" if outcome.action == "surge" else outcome.message != BEGUN
+
+
+def result(outcome: PodOutcome) -> str:
+    """How it ended: `refused: Blackout, ...`; empty where there is nothing to say but that it is done."""
+    why = _why(outcome.reason, outcome.message)
+    about = f" ({outcome.about.namespace}/{outcome.about.name})" if outcome.about != outcome.pod else ""
+    if outcome.result == "done":
+        return why
+    return f"{outcome.result}{about}: {why}" if why else f"{outcome.result}{about}"
+
+
+def answer(outcome: PodOutcome) -> str:
+    """What came of an action, in one line."""
+    if outcome.result == "done":
+        did = f"evicted from {outcome.node}" if outcome.action == "evict" else f"{DID[outcome.action]} {outcome.node}"
+        return one_line(": ".join(filter(None, (did, result(outcome)))))
+    return one_line(f"could not {DID[outcome.action]} {outcome.node}: {result(outcome)}")
+
+
+def on_the_way(outcome: PodOutcome) -> bool:
+    """Whether it is a step that worked, with others to come."""
+    return outcome.action == "surge" and outcome.result == "done" and outcome.reason in _STEPS
+
+
+def _more(outcome: PodOutcome | None) -> str:
+    told = _why(outcome.reason, outcome.message) if outcome and outcome.action != "surge" else ""
+    return f"; {told}" if told else ""
+
+
+def _why(reason: str, message: str) -> str:
+    return ", ".join(filter(None, (reason, message)))

@@ -1,0 +1,131 @@
+"""Where a pod is, as a running daemon sees it, and whose it is: what the journal alone cannot say.
+
+Frozen records, and in words why nothing was decided about a pod. Pure. Knows which pods pools are about; knows nothing
+of how the cluster is looked at.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from elasticd.errors import nearest
+from elasticd.model import Pod
+from elasticd.policy import PoolPolicy
+from elasticd.words import one_line
+
+FRESH = 90.0
+"""Seconds for which what was seen of the cluster is taken for how it is."""
+
+
+class PoolAbout(Struct, frozen=True):
+    """A pool policy in force: which pods it is about, and when it was last looked at for pods that should move."""
+
+    policy: str
+    mode: Literal["act", "observe"]
+    scheduler: str
+    namespaces: tuple[str, ...] = ("*",)
+    labels: dict[str, str] = {}
+    looked: float | None = None
+
+
+class PodFound(Struct, frozen=True):
+    """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `looked` when it was last
+    planned for while it waited."""
+
+    uid: str
+    scheduler: str
+    node: str = ""
+    phase: str = ""
+    deleted: bool = False
+    policy: str = ""
+    looked: float | None = None
+
+
+class Whereabouts(Struct, frozen=True):
+    """What is known of a name. Where there is no such pod: whether its namespace has any, and the nearest name. `at` is
+    when it was asked, `confirmed` when the cluster last proved current what it shows."""
+
+    at: float
+    confirmed: float
+    leading: bool
+    pools: tuple[PoolAbout, ...] = ()
+    found: PodFound | None = None
+    inhabited: bool = False
+    near: str = ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what the cluster showed can be taken for how it is."""
+        return self.at - self.confirmed <= FRESH
+
+
+def about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
+    """Which pods a policy is about."""
+    pool = policy.pool
+    return PoolAbout(policy.name, policy.mode, pool.scheduler, pool.namespaces, pool.labels, looked)
+
+
+def found(pod: Pod, policies: Sequence[PoolPolicy], looked: float | None) -> PodFound:
+    """A pod, and whose it is."""
+    mine = next((one.name for one in policies if one.pool.has(pod)), "")
+    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, looked)
+
+
+def undecided(named: str, seen: Whereabouts) -> str:
+    """Why nothing was decided about a pod, in a clause."""
+    pod, namespace = seen.found, named.split("/", maxsplit=1)[0]
+    if not seen.fresh:
+        return _unheard(seen)
+    if pod is None:
+        told = "no such pod waits or runs" if seen.inhabited else f"no pod is seen in namespace {namespace}"
+        return one_line(f"{told}{seen.near}")
+    if not seen.pools:
+        return "no policy in force has a table [pool]"
+    return one_line(_claimed(pod, leading=seen.leading) if pod.policy else _nobody(namespace, pod, seen.pools))
+
+
+def _claimed(pod: PodFound, *, leading: bool) -> str:
+    """Why nothing was decided about a pod of a pool."""
+    if not leading:
+        return f"policy {pod.policy} is about it, and another elasticd leads: ask there"
+    if pod.node:
+        return f"policy {pod.policy} is about it, and it runs on {pod.node}: nothing has been decided since"
+    return f"policy {pod.policy} is about it, and has yet to look at it"
+
+
+def _unheard(seen: Whereabouts) -> str:
+    return f"the cluster was last heard of {seen.at - seen.confirmed:.0f} s ago"
+
+
+def _nobody(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:
+    """Why no policy is about it."""
+    alike = [one for one in pools if one.scheduler == pod.scheduler]
+    if not alike:
+        schedulers = sorted({one.scheduler for one in pools})
+        others = " and ".join(f'"{one}"' for one in schedulers)
+        more = nearest(pod.scheduler, schedulers) or f", and policies are about pods of {others}"
+        return f'its schedulerName is "{pod.scheduler}"{more}'
+    here = [one for one in alike if namespace in one.namespaces or "*" in one.namespaces]
+    if not here:
+        told = "; ".join(f"{one.policy}: {', '.join(one.namespaces)}" for one in alike)
+        return f"no policy is about namespace {namespace} ({told})"
+    told = "; ".join(f"{one.policy}: {_labels(one.labels)}" for one in here)
+    return f"no policy is about pods with its labels ({told})"
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def now(seen: Whereabouts, uid: str) -> str:
+    """Where it is now, in a clause; `uid` is the pod's that something was decided about."""
+    pod = seen.found
+    if not seen.fresh:
+        return f"it is not known where it is: {_unheard(seen)}"
+    if pod is None:
+        return "it is gone: no pod of this name waits or runs"
+    another = "another pod of this name " if uid and pod.uid != uid else "it "
+    if pod.deleted:
+        return f"{another}is being deleted{f' on {pod.node}' if pod.node else ''}"
+    return f"{another}{f'is on {pod.node}' if pod.node else 'waits for a node'}"
