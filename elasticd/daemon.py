@@ -34,6 +34,7 @@ from elasticd.placer import Placer
 from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
+from elasticd.pool_report import PoolReports
 from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
@@ -194,7 +195,7 @@ class Daemon:
                 leading=self.cluster.leading,
                 journal_failures=self.journal.failures,
                 sources=self.loop.stock.report(self.clock.now()),
-                moves=self.mover.surging.in_flight(self.loop.snapshot),
+                moves=self.mover.in_flight(self.loop.snapshot),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -206,8 +207,8 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=self.placer.nodes,
-            moves=self.mover.surging.underway,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            moves=self.mover.underway,
         )
 
     async def _query(self, series: str, workload: str) -> object:

@@ -5,7 +5,7 @@ place elsewhere first; knows no rule of who should go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from elasticd.actions import Evict
 from elasticd.model import Failure, Pod
 from elasticd.movable import rooted
-from elasticd.moves import How, Move, MoveDecision
+from elasticd.moves import How, Move, MoveDecision, MovesPlan
 from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.levels import levels
 from elasticd.placing.look import look, rank
 from elasticd.placing.plan import Draft
 from elasticd.policy import MovesTable
@@ -31,12 +32,14 @@ TRIES = 100
 """Pods for which a place is sought in vain in one plan, beside four for each that may be moved: where nodes are full,
 none would be found for thousands."""
 
+FOREIGN: Why = ("Foreign", "it need not go, and who places it, which is not this policy, could put it back")
 UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 
-def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
+def plan_moves(case: PoolCase) -> MovesPlan:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
     not suit them first. The second strategy that wants a pod moved has no say."""
+    stand, mute = levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
     for hook in ("rebind_pods", "rebalance_nodes"):
@@ -49,7 +52,12 @@ def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
                     decisions.append(draft.decide(name, move))
     if failures and decisions:
         decisions[0] = replace(decisions[0], failures=failures)
-    return tuple(decisions)
+    return MovesPlan(tuple(decisions), stand, (*failures, *mute))
+
+
+def restraint(case: PoolCase) -> Callable[[Pod], Why | None]:
+    """Says of a pod why it may not be moved though it need not, as things stand, wherever it would go; None: it may."""
+    return _Draft(case).restraint
 
 
 class _Draft:
@@ -66,6 +74,10 @@ class _Draft:
     def movable(self, pod: Pod) -> bool:
         """Whether a pod may be moved though it need not, as things stand after the moves before, wherever it goes."""
         return self._case.policy.pool.has(pod) and self._bound(pod) is None
+
+    def restraint(self, pod: Pod) -> Why | None:
+        """Why it may not."""
+        return self._bound(pod) or (None if self._case.policy.pool.has(pod) else FOREIGN)
 
     def needed(self, strategy: str, move: Move) -> bool:
         """Whether those that go leave a node with anything to give up."""
@@ -106,7 +118,7 @@ class _Draft:
         self._relieve(strategy, move)
         restore = not pod.owner[0] and move.how == "reschedule"
         first = pod.needs.restart == "OnFailure"
-        evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore=restore, first=first, owner=pod.owner[2])
+        evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore, first, pod.owner[2], target)
         return replace(decision, verdict="move", target=target, action=evict)
 
     def _stays(self, move: Move) -> Why | None:
@@ -115,7 +127,7 @@ class _Draft:
             return why
         if move.benefit or move.disruption:
             if not self._case.policy.pool.has(move.pod):
-                return "Foreign", "it need not go, and who places it, which is not this policy, could put it back"
+                return FOREIGN
             if move.benefit < self._case.policy.moves.worth * move.disruption:
                 return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._enough if self._left <= 0 else None
