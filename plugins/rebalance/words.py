@@ -3,13 +3,15 @@
 Knows levels and how long they have lasted; knows nothing of pods.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
 
 import numpy as np
 
 from elasticd.api import NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
 
-from .levels import Levels, Parts, ceilings, excess, levels, lows
+from .levels import Ceiling, Levels, ceilings, excess, levels, lows
 from .memory import Heat, heat
 from .options import Options
 
@@ -18,10 +20,17 @@ def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: Poo
     """Every node, the most loaded first; those of which that is not known last."""
     now = levels(rule, nodes, rule.seen(nodes))
     then = heat(rule, nodes, observation.at, past, now)
-    words = _Words(rule, nodes, now, then, excess(rule, now))
+    able = {} if rule.by == "score" else lows(rule, now.parts, now.means)
+    marks = ceilings(rule, now.means)
+    words = _Words(rule, nodes, now, then, marks, _lists(now.parts), _lists(excess(rule, now)), _lists(able))
     places = np.arange(len(nodes.names))
     order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
     return [words.of(place) for place in order.tolist()]
+
+
+def _lists(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """As Python has it, which is quicker looked at one by one."""
+    return {name: values.tolist() for name, values in found.items()}
 
 
 class _Words(Struct, frozen=True, eq=False):
@@ -31,7 +40,11 @@ class _Words(Struct, frozen=True, eq=False):
     nodes: Nodes
     now: Levels
     then: Heat
-    over: Parts
+    marks: Mapping[str, Ceiling]
+    parts: Mapping[str, list[float]]
+    over: Mapping[str, list[float]]
+    able: Mapping[str, list[bool]]
+    """By resource, who can take more of it."""
 
     def of(self, place: int) -> NodeLevel:
         """One node."""
@@ -52,20 +65,17 @@ class _Words(Struct, frozen=True, eq=False):
     def _resources(self, place: int, state: Stand) -> Iterator[str]:
         if state in ("gives", "high"):
             yield from (name for name, amount in self.over.items() if amount[place] > 0)
-        elif state == "takes" and self.rule.by != "score":
-            now = self.now
-            yield from (name for name, low in lows(self.rule, now.parts, now.means).items() if low[place])
+        elif state == "takes":
+            yield from (name for name, low in self.able.items() if low[place])
 
     def _use(self, place: int) -> str:
         """What counts of what it uses: the score, or the resource that is nearest to its mark, or farthest above."""
-        now = self.now
         if self.rule.by == "score":
-            parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in now.parts.items())
-            return f"score {-now.worst[place]:+.2f} ({parts})"
-        marks = ceilings(self.rule, now.means)
-        name = max(marks, key=lambda name: float(now.parts[name][place]) - marks[name].high)
-        said = f"{name} {now.parts[name][place]:.0%}, the pool {now.means[name]:.0%}"
-        return said if self.then.hot[place] else f"{said}, too loaded above {marks[name].high:.0%}"
+            parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in self.parts.items())
+            return f"score {-self.now.worst[place]:+.2f} ({parts})"
+        name = max(self.marks, key=lambda name: self.parts[name][place] - self.marks[name].high)
+        said = f"{name} {self.parts[name][place]:.0%}, the pool {self.now.means[name]:.0%}"
+        return said if self.then.hot[place] else f"{said}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
         """Why it gives, or does not."""
@@ -81,8 +91,7 @@ class _Words(Struct, frozen=True, eq=False):
     def _calm(self, place: int) -> str:
         if self.rule.by == "score":
             return f"{self.rule.calm:.2f}"
-        marks = ceilings(self.rule, self.now.means)
-        return ", ".join(f"{name} {marks[name].calm:.0%}" for name in self._resources(place, "gives"))
+        return ", ".join(f"{name} {self.marks[name].calm:.0%}" for name in self._resources(place, "gives"))
 
     def _waits(self, place: int) -> str:
         if self.then.rests[place]:
@@ -90,5 +99,5 @@ class _Words(Struct, frozen=True, eq=False):
         return f"in {self.then.times[place]} of {self.rule.observations} looks"
 
     def _unknown(self, place: int) -> str:
-        lacking = [name for name, part in self.now.parts.items() if not np.isfinite(part[place])]
+        lacking = [name for name, part in self.parts.items() if not isfinite(part[place])]
         return f"what it uses of {' and '.join(lacking) or 'its load'} is not known"
