@@ -48,6 +48,7 @@ from elasticd.placements import (
     Refusal,
     Scores,
     Selection,
+    Spared,
     Victims,
     Whole,
 )
@@ -138,6 +139,7 @@ __all__ = [
     "Selection",
     "Series",
     "Serving",
+    "Spared",
     "Spell",
     "Stand",
     "Standing",
