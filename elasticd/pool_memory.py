@@ -128,8 +128,8 @@ class Memory:
                 continue
             there = next((one for one in columns.pods(index) if one.uid not in taken and going.arrived(one)), None)
             if there is None:
-                # As one that has only come: it is asked by nobody to go on.
-                columns.take(index, replace(going.pod, node=going.decision.target, started=None, ready=None))
+                # As one that leaves: it takes its room, and nobody asks it to go on.
+                columns.take(index, replace(going.pod, node=going.decision.target, deleted=True))
             taken.add(uid if there is None else there.uid)
 
     def leaving(self, on_nodes: OnNodes) -> list[Underway]:

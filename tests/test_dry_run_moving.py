@@ -88,6 +88,20 @@ async def test_a_room_is_not_kept_for_ever_for_a_pod_that_never_came() -> None:
         assert it.heard.done() == [(NAMES[0], "a", "b"), (NAMES[1], "c", "b")]
 
 
+async def test_a_promised_room_is_no_pod_that_could_be_moved_on() -> None:
+    """The node where the first was thought to go is cordoned before anything came there."""
+    nodes = [
+        table("a", changes=[{"at": 22, "unschedulable": True}]),
+        table("b", changes=[{"at": 32, "unschedulable": True}]),
+        table("c", cpu="100m"),
+    ]
+    async with scene(
+        apps(1, 0.1), bound={NAMES[0]: "a"}, nodes=nodes, strategies=(Filters(), Drain()), dry=False
+    ) as it:
+        await it.until(55)
+        assert [(one.pod.name, one.target) for one in it.heard.decisions] == [(NAMES[0], "b")]
+
+
 async def test_what_has_come_is_not_counted_twice() -> None:
     """The room is of two: one is taken by what came in place of the first, and one is left for the second."""
     nodes = [
