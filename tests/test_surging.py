@@ -159,6 +159,18 @@ async def test_a_step_that_is_refused_is_told_and_tried_again() -> None:
     assert bench.outcomes[-1].reason == "Moved"
 
 
+async def test_where_the_pod_may_not_be_marked_all_is_as_before_in_the_end() -> None:
+    """No right to mark pods, say: or there would be one too many, and the count held, for ever."""
+    bench = Bench()
+    await bench.begin(within=5.0)
+    forbidden = Answer("failed", 403, "may not patch pods", "Forbidden")
+    bench.site.answer = lambda one: forbidden if isinstance(one, Mark) and one.pod else None
+    await bench.turn(80)
+    assert (bench.surging, bench.site.world.workload.replicas) == (False, 2)
+    assert "TooLate" in {one.reason for one in bench.outcomes}
+    assert bench.outcomes[-1].reason == "TakenBack"
+
+
 async def test_a_cluster_that_raises_is_told_and_ends_nothing() -> None:
     bench = Bench()
     await bench.begin()
