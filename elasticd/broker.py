@@ -238,7 +238,7 @@ class Broker:
                 return f"{ready} of {most} nodes are ready"
         trusted, known = self.series()
         before = self._peak("series", trusted, now)
-        if known >= FEWEST and trusted <= min(before, known) * left:
+        if before and known >= FEWEST and trusted <= min(before, known) * left:
             return f"{trusted} of {known} series can be trusted, and {before} could be before"
         return ""
 
