@@ -21,6 +21,9 @@ from elasticd.words import raised
 DEPLOYMENT = ("apps/v1", "Deployment")
 """The kind of which pods are moved so."""
 
+ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
+"""The kinds that replace pods of an old template by themselves."""
+
 EVERY = 1.0
 """Seconds between looks for moves in flight."""
 

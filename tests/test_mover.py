@@ -9,9 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
-from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Strategy, hookimpl
+from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
 from elasticd.clock import VirtualClock
+from elasticd.cluster import Kind
+from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal
+from elasticd.loop import Loop
+from elasticd.metrics import Metrics
 from elasticd.model import Node, Pod, Readings
 from elasticd.mover import Mover
 from elasticd.moves import MoveDecision
@@ -285,3 +289,31 @@ async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
     it.mover._planner = reloaded
     await it.mover.tick(NOW)
     assert asked == ["x"]
+
+
+class Scores(Strategy, tag="scores", frozen=True):
+    """Wants no pod moved."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kinds"),
+    [
+        pytest.param(Leave(), {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")}, id="pods may have to leave"),
+        pytest.param(Scores(), set(), id="none ever has"),
+    ],
+)
+def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+    """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, Metrics(), clock)
+    daemon.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
+    assert loop.also == kinds
+    daemon.adopt([])
+    assert loop.also == frozenset()
