@@ -210,7 +210,7 @@ class Mover:
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
             return
-        pool.strike(failure for decision in found for failure in decision.failures)
+        pool.strike("moving", [failure for decision in found for failure in decision.failures])
         self._settle(memory, found, now)
 
     def _settle(self, memory: _Memory, decisions: Iterable[MoveDecision], now: float) -> None:

@@ -196,6 +196,34 @@ async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
         assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
 
 
+class Broken(Strategy, tag="broken", frozen=True):
+    """Cannot say what it wants moved; what it says of nodes is well."""
+
+    @hookimpl
+    def rebalance_nodes(self) -> Sequence[Move]:
+        raise RuntimeError("no load")
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    placer.adopt([replace(placer.pools[0].policy, strategies=(Broken(),))])
+    for looked in range(1, 6):
+        assert placer.pools[0].off() == frozenset()
+        await it.mover.tick(NOW + 30 * looked)
+        it.board.add(pod(f"waits{looked}"))
+        await placer.tick(NOW + 30 * looked)
+    assert placer.pools[0].off() == {"broken"}
+    (told,) = it.heard.decisions
+    assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
+    assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"
+    await placer.drain(0)
+
+
 class Turned(Bench):
     """Counts how often it turns."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.actions import Evict
-from elasticd.model import Failure, Pod
+from elasticd.model import Failure, Pod, Ref
 from elasticd.movable import rooted
 from elasticd.moves import How, Move, MoveDecision
 from elasticd.placements import Column, Mask
@@ -36,7 +36,8 @@ UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
-    not suit them first. The second strategy that wants a pod moved has no say."""
+    not suit them first. The second strategy that wants a pod moved has no say. Where one could not say what it wants,
+    that is told before, about no pod."""
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
     for hook in ("rebind_pods", "rebalance_nodes"):
@@ -47,9 +48,7 @@ def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
                 if move.pod.uid not in seen and draft.needed(name, move):
                     seen.add(move.pod.uid)
                     decisions.append(draft.decide(name, move))
-    if failures and decisions:
-        decisions[0] = replace(decisions[0], failures=failures)
-    return tuple(decisions)
+    return (*([_failed(case, failures)] if failures else []), *decisions)
 
 
 class _Draft:
@@ -202,6 +201,24 @@ class _Draft:
             benefit=move.benefit,
             disruption=move.disruption,
         )
+
+
+def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
+    """That strategies failed: nobody would know it from decisions about pods, of which there may be none."""
+    policy, at = case.policy, case.observation.at
+    return MoveDecision(
+        id=f"{policy.name}:@{at:.3f}",
+        at=at,
+        policy=policy.name,
+        pod=Ref("", "Pod", "", "v1"),
+        mode=policy.mode,
+        verdict="refuse",
+        strategy=failures[0].plugin,
+        reason="PluginFailed",
+        message="; ".join(f"{one.plugin}: {one.hook} {one.message}" for one in failures),
+        refusal="PluginFailed",
+        failures=failures,
+    )
 
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:

@@ -52,7 +52,7 @@ class Hot(Strategy, tag="hot", frozen=True):
 
     @hookimpl
     def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
-        return [Move(nodes.pods(nodes.names.index(self.node))[0], "Hot")]
+        return [Move(one, "Hot") for one in nodes.pods(nodes.names.index(self.node))[:1]]
 
 
 def running(name: str, on: str = "a", **more: Any) -> Pod:
