@@ -27,6 +27,9 @@ SURGE = "elasticd.io/surge"
 """Annotation of a workload of which a pod is being moved by making another first; also how the reasons of actions begin
 that belong to such a move."""
 
+DEPLOYMENT = ("apps/v1", "Deployment")
+"""The kind of which pods are moved so."""
+
 MOVED = "BeingMoved"
 """The reason of what holds the count of such a workload."""
 
@@ -64,6 +67,13 @@ class Step(Struct, frozen=True):
     action: Mark | Scale | Evict | None = None
     last: bool = False
     done: bool = False
+
+
+def surged(workload: Workload) -> str | None:
+    """The note of a move of one of its pods; None: there is none. One at anything but a Deployment is a copy, which
+    its controller makes at its ReplicaSets and leaves there."""
+    kind = workload.ref.api_version, workload.ref.kind
+    return workload.annotations.get(SURGE) if kind == DEPLOYMENT else None
 
 
 def noted(annotations: Mapping[str, str | None]) -> Note | None:

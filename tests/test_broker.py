@@ -222,6 +222,14 @@ async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
     assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
 
 
+async def test_the_copy_of_a_note_at_a_replica_set_holds_nothing() -> None:
+    found = replace(WEB, ref=Ref("shop", "ReplicaSet", "web-1"), annotations={SURGE: "p0"})
+    door = Door(found)
+    await door.look()
+    assert (await door.broker.act(evict())).result == "done"
+    assert (await door.broker.act(Scale(found.ref, found.uid, "1", 4, 3, "why"))).result == "done"
+
+
 async def test_no_other_pod_of_it_is_evicted_meanwhile() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()

@@ -131,6 +131,16 @@ async def test_who_does_not_lead_does_nothing() -> None:
     assert len(bench.site.acts) == 1
 
 
+async def test_the_copy_of_a_note_at_a_replica_set_is_nobodys_move() -> None:
+    """The controller of Deployments copies annotations to ReplicaSets, and never takes them away."""
+    bench = Bench()
+    await bench.begin()
+    copy = replace(bench.site.world.workload, ref=Ref("shop", "ReplicaSet", "web-1"), replicas=3)
+    bench.site.world.workload = copy
+    await bench.turn(5)
+    assert (len(bench.site.acts), await bench.loop.underway()) == (1, [*bench.site.begun])
+
+
 async def test_what_was_moved_in_vain_is_not_tried_again_at_once_and_then_ever_later() -> None:
     bench = Bench(ready=False)
     for pause in (60, 120):
