@@ -30,7 +30,7 @@ from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
 from elasticd.mover import Mover
 from elasticd.outlet import Teller
-from elasticd.placer import Placer
+from elasticd.placer import DISTURB, Placer
 from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
@@ -39,7 +39,7 @@ from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
 from elasticd.sources import Source
-from elasticd.surging import DEPLOYMENT
+from elasticd.surging import ROLLING
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
@@ -167,8 +167,9 @@ class Daemon:
         """Govern by these policies from now on, and no others."""
         self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
         pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-        self.loop.also = frozenset({DEPLOYMENT}) if any(pool.moves.surge for pool in pools) else frozenset()
         self.placer.adopt(pools)
+        disturbs = any(pool.hooks.heeds(hook) for pool in self.placer.pools for hook in DISTURB)
+        self.loop.also = ROLLING if disturbs else frozenset()  # of no rollout a pod is made to leave
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -255,9 +256,8 @@ async def assembled(
         moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
         mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
-        stack.push_async_callback(loop.drain, GRACE)
-        stack.push_async_callback(placer.drain, GRACE)
-        stack.push_async_callback(mover.drain, GRACE)
+        for part in (loop, placer, mover):
+            stack.push_async_callback(part.drain, GRACE)
         daemon.outlet = outlet
         yield daemon
 

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 
+import numpy as np
+
 from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Pod
-from elasticd.moves import MoveDecision, MovesPlan, PoolPast, Underway
+from elasticd.moves import Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
@@ -60,6 +62,14 @@ class Mover:
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
+        placer.answered.append(self._answered)
+
+    def _answered(self) -> None:
+        """A source that was waited for has answered: its pools are looked at now, while that is new."""
+        for memory in self._memories.values():
+            if memory.waits:
+                memory.due = -inf
+                self._stirred.set()
 
     def hurry(self) -> str:
         """Look at every pool now; what to say to whoever asked for it."""
@@ -82,13 +92,14 @@ class Mover:
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
-            await self._clock.sleep_until(min(until, self._clock.now() + SETTLE))
+            await self._clock.sleep_until(self.due())
         await self.turn()
 
     def due(self) -> float:
-        """When it looks next, from now on, if nothing happens before."""
+        """When it looks next, from now on, if nothing happens before. Who does not lead only looks whether he does."""
         now = self._clock.now()
-        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        memories = self._memories.values() if self._cluster.leading else ()
+        until = min([max(memory.due, now) for memory in memories] or [now + SETTLE])
         return min(until, now + SETTLE) if self._stirred.is_set() else until
 
     async def turn(self) -> None:
@@ -110,6 +121,8 @@ class Mover:
             return
         snapshot = await self._placer.look(now)
         for pool in pools:
+            if pool not in self._placer.pools:
+                return  # others are in force by now
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:
                 memory = self._memories[pool.policy.name] = Memory(pool.policy, now)
@@ -120,11 +133,15 @@ class Mover:
         self._journal.flush()
 
     async def _plan(self, pool: Pool, memory: Memory, snapshot: Snapshot, now: float) -> None:
+        memory.waits = True
         case = await self._placer.case(pool, snapshot, (), now)
+        memory.waits = case is None
         if case is None or pool.blocked:
             return
         looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
-        memory.look(case.columns, pool.wants.nodes, looks_back, now)
+        if looks_back:
+            use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
+            memory.look(Look(now, case.columns.names, use), looks_back)
         memory.forget(snapshot.on_nodes(), now)
         memory.promise(case.columns, now)
         (found,) = await self._planner([_with(case, memory.past(now))])
@@ -133,7 +150,7 @@ class Mover:
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
             return
-        pool.strike(failure for failure in found.failures if failure.hook != "explain_nodes")
+        pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot)
 

@@ -16,7 +16,8 @@ Reasons = Callable[[str], Mapping[str, int]]
 
 def moving(at: float, due: float, plan: MovesPlan, outcomes: Mapping[str, PodOutcome], reasons: Reasons) -> Moving:
     """The latest look, in the order of its plan but those that go first."""
-    found = [NextMove(one, outcomes.get(one.uid)) for one in plan.decisions]
+    about_pods = (one for one in plan.decisions if not one.failures)
+    found = [NextMove(one, outcomes.get(one.uid)) for one in about_pods]
     found.sort(key=lambda one: not one.goes)
     return Moving(at, due, _summary(plan, found, reasons), tuple(found), plan.failures)
 

@@ -5,6 +5,7 @@ Knows its plugins and how they fare, and what is on its nodes; knows nothing of 
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Literal
 
 from elasticd.columns import Ledger
 from elasticd.derived import Derived
@@ -12,6 +13,9 @@ from elasticd.model import Failure, Node
 from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy
 from elasticd.views import Wants
+
+Asker = Literal["placing", "moving"]
+"""The kinds of plans."""
 
 STRIKES = 5
 """Plans in a row in which an implementation failed, after which it is switched off until reload."""
@@ -26,19 +30,23 @@ class Pool:
         self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
-        self._strikes: dict[str, int] = {}
+        self._strikes: dict[tuple[Asker, str], int] = {}
         self.waiting: Counter[str] = Counter()
         self.blocked = ""
         """Where one of its plugins got stuck."""
 
     def off(self) -> frozenset[str]:
         """Its implementations that have failed too often."""
-        return frozenset(name for name, count in self._strikes.items() if count >= STRIKES)
+        return frozenset(name for (_, name), count in self._strikes.items() if count >= STRIKES)
 
-    def strike(self, failures: Iterable[Failure]) -> None:
-        """Count failures in a row."""
+    def strike(self, asker: Asker, failures: Iterable[Failure]) -> None:
+        """Count failures in a row, in each kind of plan for itself: what one asks the other does not."""
         failed = {failure.plugin for failure in failures}
         off = self.off()
-        self._strikes = {name: count for name, count in self._strikes.items() if name in failed or name in off}
+        self._strikes = {
+            (whose, name): count
+            for (whose, name), count in self._strikes.items()
+            if whose != asker or name in failed or name in off
+        }
         for name in failed:
-            self._strikes[name] = self._strikes.get(name, 0) + 1
+            self._strikes[asker, name] = self._strikes.get((asker, name), 0) + 1

@@ -4,9 +4,8 @@ Knows nodes as they were and what was done; knows no strategy, and nothing of wh
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,6 +18,9 @@ from elasticd.policy import PoolPolicy
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""
+
+MISSED = 3.0
+"""So many times the time between two looks without one, and those before are of another time."""
 
 PROMISED = 30.0
 """Seconds for which the room is kept that a moved pod was thought to take, while nothing is seen to have taken it."""
@@ -58,6 +60,8 @@ class Memory:
         self.policy, self.due = policy, begun
         self.looks: deque[Look] = deque()
         self.told: dict[str, tuple[object, ...]] = {}
+        self.waits = False
+        """Whether a source is waited for."""
         self._moved: deque[Moved] = deque()
         self._labelled: dict[str, float] = {}
         self._seen: dict[str, Node] = {}
@@ -80,17 +84,21 @@ class Memory:
             self._labelled.pop(name, None)
         return changed
 
-    def look(self, columns: Columns, series: Collection[str], looks_back: int, now: float) -> None:
-        """Remember what nodes use, as far back as is asked for.
+    def look(self, look: Look, most: int) -> None:
+        """Remember what nodes use, as far as so many looks back.
 
         What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so that
-        so many looks in a row mean so much time.
+        so many looks in a row mean so much time. After a while without any (another daemon led) the row begins anew.
         """
-        if looks_back and not (self.looks and now < self.looks[-1].at + self.policy.moves.every / 2):
-            use = {name: np.array(columns.use(name)) for name in series}
-            self.looks.append(Look(now, columns.names, use))
-            while len(self.looks) > looks_back:
-                self.looks.popleft()
+        every = self.policy.moves.every
+        since = look.at - self.looks[-1].at if self.looks else every
+        if since < every / 2:
+            return
+        if since > every * MISSED:
+            self.looks.clear()
+        self.looks.append(look)
+        while len(self.looks) > most:
+            self.looks.popleft()
 
     def past(self, now: float) -> PoolPast:
         """As strategies see it."""

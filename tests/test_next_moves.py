@@ -145,6 +145,13 @@ def test_what_the_broker_refused_stays_for_its_reason_and_those_that_go_come_fir
     ]
 
 
+def test_a_decision_that_strategies_failed_is_about_no_pod() -> None:
+    failed = decided("", "PluginFailed", failures=(Failure("says", "rebalance_nodes", "raised ValueError"),))
+    found = of(plan(failed, decided("p"), failed="rebalance_nodes"))
+    assert [one.decision.pod.name for one in found.moves] == ["p"]
+    assert (found.summary, len(found.failures)) == ("1 pod moves", 1)
+
+
 def test_an_outcome_without_a_reason_is_told_by_its_result() -> None:
     (one,) = of(plan(decided("p")), came("p", "failed")).moves
     assert held(one) == ("failed", "")

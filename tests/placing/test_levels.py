@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, field, hookimpl
 from elasticd.moves import MovesPlan
@@ -100,7 +101,7 @@ def test_who_cannot_say_it_is_named_and_moves_pods_all_the_same(bad: Strategy, t
 
 def test_who_cannot_say_which_pods_should_move_is_named_though_none_does() -> None:
     found = planned(Raises())
-    assert found.decisions == ()
+    assert [(one.uid, one.refusal) for one in found.decisions] == [("", "PluginFailed")]
     assert [(one.plugin, one.hook) for one in found.failures] == [("raises", "rebalance_nodes")]
 
 
@@ -117,4 +118,12 @@ def test_one_that_another_scheduler_places_may_not_and_an_ordinary_one_may() -> 
     other = pod("other", on="a", started=NOW - 600, ready=True, scheduler="default-scheduler")
     why = restraint(case(pods=[ours, other]))
     assert why(ours) is None
-    assert (why(other) or ("",))[0] == "Foreign"
+    assert why(other) == ("Foreign", "default-scheduler places it, not this policy")
+
+
+def test_one_that_the_policy_is_not_about_may_not() -> None:
+    one = pod("p", on="a", started=NOW - 600, ready=True, namespace="tools")
+    made = case(pods=[one])
+    policy = replace(made.policy, pool=PoolSelect(namespaces=("shop",)))
+    why = restraint(replace(made, policy=policy))
+    assert why(one) == ("Foreign", "its namespace or labels are not those of this policy")
