@@ -6,7 +6,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -16,7 +16,8 @@ from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Node
+from elasticd.model import Node, Pod
+from elasticd.movable import one_failed
 from elasticd.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
@@ -62,6 +63,7 @@ class _Memory:
         self.waits = False
         """Whether a source is waited for."""
         self._seen: dict[str, Node] = {}
+        self._pods: dict[str, Sequence[Pod]] = {}
 
     def note(self, nodes: Sequence[Node], now: float) -> bool:
         """See the nodes; whether one came, went, changed its labels or taints, or is ready no more or again."""
@@ -77,6 +79,15 @@ class _Memory:
         for name in before.keys() - self._seen.keys():
             self.labelled.pop(name, None)
         return changed
+
+    def failed(self, nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]]) -> bool:
+        """See the pods on these nodes; whether one of them has failed."""
+        before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
+        return any(
+            there is not before[name] and one_failed(before[name], there)
+            for name, there in self._pods.items()
+            if name in before
+        )
 
     def look(self, look: Look, most: int) -> None:
         """Remember what nodes use, as far as so many looks back.
@@ -177,7 +188,7 @@ class Mover:
         return found
 
     async def tick(self, now: float) -> None:
-        """Plan for every pool that is due, or whose nodes have changed, and begin what was decided."""
+        """Plan for every pool that is due, or whose nodes changed, or pods failed; and begin what was decided."""
         pools = self._moving()
         if not pools or not self._cluster.leading:
             return
@@ -188,8 +199,9 @@ class Mover:
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:
                 memory = self._memories[pool.policy.name] = _Memory(pool.policy, now)
-            changed = memory.note(pool.nodes("", snapshot.nodes()), now)
-            if changed or memory.due <= now:
+            nodes = pool.nodes("", snapshot.nodes())
+            changed, failed = memory.note(nodes, now), memory.failed(nodes, snapshot.on_nodes())
+            if changed or failed or memory.due <= now:
                 memory.due = now + pool.policy.moves.every
                 await self._plan(pool, memory, snapshot, now)
         self._journal.flush()
@@ -256,10 +268,9 @@ class Mover:
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
-        await self.surging.drain(patience)
         tasks = list(self._acting.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+        waits = [asyncio.wait(tasks, timeout=patience)] if tasks else []
+        await asyncio.gather(self.surging.drain(patience), *waits)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -227,8 +227,7 @@ class Placer:
         if readings is None:
             return None  # the source tells when it has answered
         known = self.views.look(pool.policy, pool.wants, readings, now)
-        nodes = pool.nodes("", snapshot.nodes())
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        columns = pool.columns(snapshot, known)
         self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
