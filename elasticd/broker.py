@@ -68,8 +68,8 @@ class Broker:
         self._most: dict[str, deque[tuple[float, int]]] = {}
         self._snapshot: Snapshot | None = None
         self._looked = float("-inf")
-        self.series: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """How many of the series that were last looked at can be trusted, and of how many."""
+        self.known: dict[str, Callable[[], tuple[int, int]]] = {}
+        """How many of what was last looked at can be trusted, and of how many, by what it is called."""
 
     @property
     def leading(self) -> bool:
@@ -237,10 +237,11 @@ class Broker:
             most = max(len(nodes), self._peak("nodes", ready, now))
             if most and ready <= most * left:
                 return f"{ready} of {most} nodes are ready"
-        trusted, known = self.series()
-        before = self._peak("series", trusted, now)
-        if before and known >= FEWEST and trusted <= min(before, known) * left:
-            return f"{trusted} of {known} series can be trusted, and {before} could be before"
+        for what, count in self.known.items():
+            trusted, known = count()
+            before = self._peak(what, trusted, now)
+            if before and known >= FEWEST and trusted <= min(before, known) * left:
+                return f"{trusted} of {known} {what} can be trusted, and {before} could be before"
         return ""
 
     def _peak(self, what: str, count: int, now: float) -> int:

@@ -141,8 +141,8 @@ def rebalance_nodes(
     nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
 ) -> Sequence[Move] | None:
     """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
-    each period, and when a node comes, goes or fails. `movable`: whether a pod that need not go may be moved, as things
-    stand, if there is a place for it and it is worth it; only of those that the policy places."""
+    each period, and when a node comes, goes or fails, or a pod fails. `movable`: whether a pod that need not go may be
+    moved, as things stand, if there is a place for it and it is worth it; only of those that the policy places."""
     raise NotImplementedError
 
 

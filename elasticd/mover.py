@@ -115,7 +115,7 @@ class Mover:
         return found
 
     async def tick(self, now: float) -> None:
-        """Plan for every pool that is due, or whose nodes have changed, and begin what was decided."""
+        """Plan for every pool that is due, or whose nodes changed, or pods failed; and begin what was decided."""
         pools = self._moving()
         if not pools or not self._cluster.leading:
             return
@@ -126,8 +126,9 @@ class Mover:
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:
                 memory = self._memories[pool.policy.name] = Memory(pool.policy, now)
-            changed = memory.note(pool.nodes("", snapshot.nodes()), now)
-            if changed or memory.due <= now:
+            nodes = pool.nodes("", snapshot.nodes())
+            changed, failed = memory.note(nodes, now), memory.failed(nodes, snapshot.on_nodes())
+            if changed or failed or memory.due <= now:
                 memory.due = now + pool.policy.moves.every
                 await self._plan(pool, memory, snapshot, now)
         self._journal.flush()
@@ -222,10 +223,9 @@ class Mover:
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
-        await self.surging.drain(patience)
         tasks = list(self._acting.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+        waits = [asyncio.wait(tasks, timeout=patience)] if tasks else []
+        await asyncio.gather(self.surging.drain(patience), *waits)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -238,8 +238,7 @@ class Placer:
         return self.views.look(pool.policy, wants, readings, now, strays)
 
     def _case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], known: Known, now: float) -> PoolCase:
-        nodes = pool.nodes("", snapshot.nodes())
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        columns = pool.columns(snapshot, known)
         self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(

@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from elasticd.columns import Ledger
+import numpy as np
+
+from elasticd.cluster import Snapshot
+from elasticd.columns import Columns, Ledger
 from elasticd.derived import Derived
 from elasticd.model import Failure, Node
 from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy
-from elasticd.views import Wants
+from elasticd.views import Known, Wants
 
 Asker = Literal["placing", "moving"]
 """The kinds of plans."""
@@ -32,8 +35,19 @@ class Pool:
         )
         self._strikes: dict[tuple[Asker, str], int] = {}
         self.waiting: Counter[str] = Counter()
+        self.measured = (0, 0)
+        """Of how many nodes what they use was known at the last look, once for each series, and of how many it was
+        asked."""
         self.blocked = ""
         """Where one of its plugins got stuck."""
+
+    def columns(self, snapshot: Snapshot, known: Known) -> Columns:
+        """Its nodes as they are, and how much is known of what they use."""
+        nodes = self.nodes("", snapshot.nodes())
+        found = self.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        counts = [int(np.isfinite(found.use(series)).sum()) for series in self.wants.nodes]
+        self.measured = (sum(counts), len(counts) * len(nodes))
+        return found
 
     def off(self) -> frozenset[str]:
         """Its implementations that have failed too often."""
@@ -50,3 +64,9 @@ class Pool:
         }
         for name in failed:
             self._strikes[asker, name] = self._strikes.get((asker, name), 0) + 1
+
+
+def measured(pools: Iterable[Pool]) -> tuple[int, int]:
+    """How many of the series of nodes are known in all pools, and of how many."""
+    found = [pool.measured for pool in pools]
+    return sum(known for known, _ in found), sum(asked for _, asked in found)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from elasticd.actions import Evict
 from elasticd.columns import Columns
 from elasticd.model import Node, Pod
+from elasticd.movable import one_failed
 from elasticd.moves import Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.placements import PodOutcome
 from elasticd.policy import PoolPolicy
@@ -65,6 +66,7 @@ class Memory:
         self._moved: deque[Moved] = deque()
         self._labelled: dict[str, float] = {}
         self._seen: dict[str, Node] = {}
+        self._pods: OnNodes = {}
         self._looked, self._plan = 0.0, MovesPlan()
         self._outcomes: dict[str, PodOutcome] = {}
         self._going: dict[str, _Going] = {}
@@ -83,6 +85,15 @@ class Memory:
         for name in before.keys() - self._seen.keys():
             self._labelled.pop(name, None)
         return changed
+
+    def failed(self, nodes: Sequence[Node], pods: OnNodes) -> bool:
+        """See the pods on these nodes; whether one of them has failed."""
+        before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
+        return any(
+            there is not before[name] and one_failed(before[name], there)
+            for name, there in self._pods.items()
+            if name in before
+        )
 
     def look(self, look: Look, most: int) -> None:
         """Remember what nodes use, as far as so many looks back.

@@ -181,19 +181,30 @@ async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
     before: tuple[int, int], now: tuple[int, int], reason: str
 ) -> None:
     door = Door()
-    door.broker.series = lambda: before
+    door.broker.known["series"] = lambda: before
     await door.look()
-    door.broker.series = lambda: now
+    door.broker.known["series"] = lambda: now
     await door.wait(10)
     assert (await door.broker.act(evict())).reason == reason
+
+
+async def test_what_nodes_use_is_missed_for_itself() -> None:
+    door = Door()
+    door.broker.known |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
+    await door.look()
+    door.broker.known["series of nodes"] = lambda: (4, 8)
+    await door.wait(10)
+    refused = await door.broker.act(evict())
+    said = "4 of 8 series of nodes can be trusted, and 8 could be before"
+    assert (refused.reason, refused.message) == ("Breaker", said)
 
 
 @pytest.mark.parametrize("left", [0, 3])
 async def test_series_that_went_long_ago_are_not_missed(left: int) -> None:
     door = Door()
-    door.broker.series = lambda: (10, 10)
+    door.broker.known["series"] = lambda: (10, 10)
     await door.look()
-    door.broker.series = lambda: (left, 10)
+    door.broker.known["series"] = lambda: (left, 10)
     await door.wait(10)
     assert (await door.broker.act(evict())).reason == "Breaker"
     for _ in range(70):

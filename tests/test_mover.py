@@ -1,6 +1,7 @@
 """The loop that moves pods: when a pool is looked at, what is remembered, and what is done."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
-from elasticd.model import Node, Pod, Readings
+from elasticd.model import Node, Pod, Readings, Ref
 from elasticd.mover import Mover
 from elasticd.moves import MoveDecision, MovesPlan
 from elasticd.placements import PodOutcome
@@ -113,6 +114,22 @@ async def test_a_label_that_changes_is_looked_at_at_once_and_its_time_is_known()
     assert at == 32
     assert past.labelled["a"] == NOW + at
     assert past.labelled["b"] < NOW + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "look"),
+    [
+        pytest.param({"ready": False}, 32, id="one fails"),
+        pytest.param({"labels": {"a": "b"}}, 61, id="one is changed"),
+        pytest.param({"ready": False, "deleted": True}, 61, id="one is being deleted"),
+    ],
+)
+async def test_a_pod_that_fails_is_looked_at_at_once(change: dict[str, Any], look: int) -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(replace(it.board.pods["p"], **change))
+        await it.until(33)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, look]
 
 
 async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
@@ -317,6 +334,24 @@ async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
     it.mover._planner = reloaded
     await it.mover.tick(NOW)
     assert asked == ["x"]
+
+
+async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    mover = Mover(board, placer, journal, clock)
+    hangs = asyncio.Event()
+    stuck = [asyncio.create_task(hangs.wait()) for _ in range(4)]
+    loop._acting[("p", Ref("ns", "Deployment", "w"))] = stuck[0]  # type: ignore[assignment]
+    placer._announcing.add(stuck[1])  # type: ignore[arg-type]
+    mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
+    mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
+    began = time.monotonic()
+    await Daemon(Loops(loop, placer, mover), board, journal, Metrics(), clock).drain(0.3)
+    assert time.monotonic() - began < 0.6
+    assert all(one.cancelled() for one in stuck)
 
 
 class Scores(Strategy, tag="scores", frozen=True):
