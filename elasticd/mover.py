@@ -203,11 +203,6 @@ class Mover:
         memory = self._memories.get(policy)
         return memory.latest() if memory else Latest()
 
-    def past(self, policy: str, now: float) -> PoolPast:
-        """What is remembered of a pool."""
-        memory = self._memories.get(policy)
-        return memory.past(now) if memory else PoolPast()
-
     async def underway(self) -> list[Underway]:
         """What is in flight now, by what is found in the cluster."""
         return self.in_flight(await self._placer.look(self._clock.now()))
