@@ -29,14 +29,16 @@ from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
 from elasticd.mover import Mover
 from elasticd.outlet import Teller
-from elasticd.placer import Placer
+from elasticd.placer import DISTURB, Placer
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
+from elasticd.pool import measured
+from elasticd.pool_report import PoolReports
 from elasticd.shelf import opened
 from elasticd.sources import Source
-from elasticd.surging import DEPLOYMENT
+from elasticd.surging import ROLLING
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
@@ -96,8 +98,13 @@ class Daemon:
         """Govern by these policies from now on, and no others."""
         self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
         pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-        self.loop.also = frozenset({DEPLOYMENT}) if any(pool.moves.surge for pool in pools) else frozenset()
         self.placer.adopt(pools)
+        disturbs = any(pool.hooks.heeds(hook) for pool in self.placer.pools for hook in DISTURB)
+        self.loop.also = ROLLING if disturbs else frozenset()  # of no rollout a pod is made to leave
+
+    async def drain(self, patience: float) -> None:
+        """Wait for what is under way anywhere, at most `patience` seconds in all."""
+        await asyncio.gather(self.loop.drain(patience), self.placer.drain(patience), self.mover.drain(patience))
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -124,7 +131,7 @@ class Daemon:
                 leading=self.cluster.leading,
                 journal_failures=self.journal.failures,
                 sources=self.loop.stock.report(self.clock.now()),
-                moves=self.mover.surging.in_flight(self.loop.snapshot),
+                moves=self.mover.in_flight(self.loop.snapshot),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -136,9 +143,9 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=self.placer.nodes,
-            moves=self.mover.surging.underway,
-            pod=Lookout(self.cluster, self.placer, self.clock, self.looks).find,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            moves=self.mover.underway,
+            pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -178,17 +185,16 @@ async def assembled(
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
         shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
         loop.furnish(shelves)
-        broker.series = journal.series
+        broker.known["series"] = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
         looks = Looks()
         placer = Placer(cluster, loop.look, journal, clock, placing, looks.placing(ThreadPlanner()))
         placer.furnish(shelves)
+        broker.known["series of nodes"] = lambda: measured(placer.pools)
         moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
-        mover = Mover(cluster, placer, journal, clock, moving, looks.moving(ThreadMovesPlanner()))
+        mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
-        stack.push_async_callback(loop.drain, GRACE)
-        stack.push_async_callback(placer.drain, GRACE)
-        stack.push_async_callback(mover.drain, GRACE)
+        stack.push_async_callback(daemon.drain, GRACE)
         daemon.outlet, daemon.looks = outlet, looks
         yield daemon
 

@@ -15,6 +15,7 @@ from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.errors import near
 from elasticd.model import Pod
+from elasticd.mover import Mover
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.whereabouts import Whereabouts, about, found
@@ -29,11 +30,10 @@ COMPARED = 20_000
 
 
 class Looks:
-    """When pods were planned for, by UID, and when pools were looked at for pods that should move, by policy."""
+    """When pods that wait were planned for, by UID."""
 
     def __init__(self) -> None:
         self.pods: dict[str, float] = {}
-        self.pools: dict[str, float] = {}
         self._swept = 0.0
 
     def placing(self, planner: Callable[[Sequence[PoolCase]], Awaitable[R]]) -> Callable[..., Awaitable[R]]:
@@ -43,16 +43,6 @@ class Looks:
             made = await planner(cases)
             for case in cases:
                 self._note(case.observation.at, case.observation.pending)
-            return made
-
-        return watched
-
-    def moving(self, planner: Callable[[Sequence[PoolCase]], Awaitable[R]]) -> Callable[..., Awaitable[R]]:
-        """The planner of moves, watched."""
-
-        async def watched(cases: Sequence[PoolCase]) -> R:
-            made = await planner(cases)
-            self.pools.update({case.policy.name: case.observation.at for case in cases})
             return made
 
         return watched
@@ -67,8 +57,8 @@ class Looks:
 class Lookout:
     """Answers for the pods of one cluster."""
 
-    def __init__(self, cluster: Cluster, placer: Placer, clock: Clock, looks: Looks) -> None:
-        self._cluster, self._placer, self._clock, self._looks = cluster, placer, clock, looks
+    def __init__(self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, looks: Looks) -> None:
+        self._cluster, self._placer, self._mover, self._clock, self._looks = cluster, placer, mover, clock, looks
 
     async def find(self, named: str) -> Whereabouts:
         """What is known of a pod, NAMESPACE/NAME; of none, only which pools there are."""
@@ -79,7 +69,7 @@ class Lookout:
             at=now,
             confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             leading=self._cluster.leading,
-            pools=tuple([about(one, self._looks.pools.get(one.name)) for one in policies]),
+            pools=tuple([about(one, self._mover.latest(one.name).at or None) for one in policies]),
         )
         namespace, _, name = named.partition("/")
         if not name:

@@ -1,6 +1,6 @@
-"""Tells plugins what has been decided and done.
+"""Hands what was decided and done to plugins' hooks.
 
-Knows which plugins want to be told, and that one that blocks or raises must harm nobody; knows nothing of records.
+Knows a thread and a queue; knows nothing of what plugins make of it.
 """
 
 import contextlib

@@ -12,7 +12,7 @@ from elasticd.clock import VirtualClock
 from elasticd.config import Http
 from elasticd.journal import Journal
 from elasticd.lookout import KEPT, Lookout, Looks
-from elasticd.mover import Mover, moves_at_once
+from elasticd.mover import Mover
 from elasticd.placer import Placer, at_once
 from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd.web import serve
@@ -42,8 +42,8 @@ class Scene:
         self.placer = Placer(self.board, self.board.observe, journal, self.clock, planner=self.looks.placing(at_once))
         strategies = (Fits(), Stay())
         self.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
-        self.mover = Mover(self.board, self.placer, journal, self.clock, planner=self.looks.moving(moves_at_once))
-        self.lookout = Lookout(self.board, self.placer, self.clock, self.looks)
+        self.mover = Mover(self.board, self.placer, journal, self.clock)
+        self.lookout = Lookout(self.board, self.placer, self.mover, self.clock, self.looks)
 
     async def tick(self, at: float) -> None:
         """Look at pods that wait, and at pods that should move."""
