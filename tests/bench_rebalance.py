@@ -12,10 +12,13 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -185,11 +188,18 @@ def _pages(folder: Path, items: Iterator[dict[str, Any]], total: int) -> int:
     return size
 
 
-STARTED = "1970-01-01T00:00:00Z"
-TRUE = [
-    {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": STARTED}
-    for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
-]
+def conditions(born: int, ready: str = "True") -> list[dict[str, Any]]:
+    """How a pod came to be what it is."""
+    steps = (("Initialized", 1, "True"), ("Ready", 9, ready), ("ContainersReady", 9, ready), ("PodScheduled", 0, "True"))
+    return [
+        {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": stamp(born + after)}
+        for kind, after, status in steps
+    ]
+
+
+def stamp(at: float) -> str:
+    """A time as the API writes it."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def wire_node(index: int) -> dict[str, Any]:
@@ -207,10 +217,13 @@ def wire_node(index: int) -> dict[str, Any]:
 def wire_pod(index: int, k: int) -> dict[str, Any]:
     """A pod of a Deployment as the API shows it, without managedFields."""
     name, on, app = f"n{index:04d}-{k}", f"n{index:04d}", f"web-{index // 50}-{k}"
+    digest = sha256(name.encode()).hexdigest()  # of what is by chance in a cluster, and here the same in each run
+    born = int(NOW) - 3600 - 7 * index - k
+    volume, address = f"kube-api-access-{digest[:5]}", f"10.{index >> 8}.{index & 255}.{k + 1}"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"rs-{app}", "controller": True}
-    token = {"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+    token = {"name": volume, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
     main = {
-        "name": "main",
+        "name": app,
         "image": f"registry.example.com/shop/{app}:1.2.3",
         "ports": [{"containerPort": 8080, "protocol": "TCP"}],
         "env": [{"name": f"SETTING_{n}", "value": "a value of some length"} for n in range(4)],
@@ -221,13 +234,13 @@ def wire_pod(index: int, k: int) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
     }
     status = {
-        "name": "main",
+        "name": app,
         "ready": True,
         "restartCount": 0,
         "image": f"registry.example.com/shop/{app}:1.2.3",
         "imageID": f"registry.example.com/shop/{app}@sha256:{'0' * 64}",
-        "containerID": f"containerd://{'0' * 64}",
-        "state": {"running": {"startedAt": STARTED}},
+        "containerID": f"containerd://{digest}",
+        "state": {"running": {"startedAt": stamp(born + 8)}},
         "lastState": {},
     }
     return {
@@ -235,15 +248,15 @@ def wire_pod(index: int, k: int) -> dict[str, Any]:
             "name": name,
             "generateName": f"{app}-",
             "namespace": "shop",
-            "uid": f"uid-{name}",
-            "resourceVersion": "1",
-            "creationTimestamp": STARTED,
+            "uid": str(UUID(digest[:32])),
+            "resourceVersion": str(1000 * index + k),
+            "creationTimestamp": stamp(born),
             "labels": {"app": app, "pod-template-hash": "5d4f8c7b9"},
             "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
         },
         "spec": {
             "volumes": [
-                {"name": "kube-api-access", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+                {"name": volume, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
             ],
             "containers": [main],
             "restartPolicy": "Always",
@@ -265,10 +278,11 @@ def wire_pod(index: int, k: int) -> dict[str, Any]:
         },
         "status": {
             "phase": "Running",
-            "conditions": TRUE,
-            "hostIP": "10.1.2.3",
-            "podIP": "10.0.0.7",
-            "startTime": STARTED,
+            "conditions": conditions(born),
+            "hostIP": f"192.168.{index >> 8}.{index & 255}",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "startTime": stamp(born + 1),
             "containerStatuses": [status],
             "qosClass": "Burstable",
         },
@@ -324,8 +338,7 @@ def cycle() -> None:
 def changed(index: int) -> dict[str, Any]:
     """A pod that is not ready any more."""
     found = wire_pod(index // PODS_A_NODE, index % PODS_A_NODE)
-    conditions = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in TRUE]
-    return {**found, "status": {**found["status"], "conditions": conditions}}
+    return {**found, "status": {**found["status"], "conditions": conditions(int(NOW), "False")}}
 
 
 def main() -> None:

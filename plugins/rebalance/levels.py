@@ -66,16 +66,42 @@ class FitsMarks(Struct, frozen=True, eq=False):
 
 def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
     """As the rule has it."""
-    sizes = {name: capacity(nodes, name) for name in rule.resources()}
-    parts = {name: seen(name) / size for name, size in sizes.items()}
+    sizes, parts = _sizes(rule, nodes), _parts(rule, nodes, seen)
     means = {name: rule.mean(nodes, name, seen) for name in sizes}
+    worst = _worst(rule, nodes, seen, parts)
+    calm, low = _by_score(rule, -worst, parts) if rule.by == "score" else _by_marks(rule, worst, parts, means)
+    return Levels(_above(rule, worst, parts), calm, low, worst, sizes, parts, means)
+
+
+def above(rule: Options, nodes: Nodes, seen: Seen) -> Mask:
+    """Which nodes have too much; it is asked for every pod that is placed."""
+    parts = _parts(rule, nodes, seen)
+    return _above(rule, _worst(rule, nodes, seen, parts), parts)
+
+
+def _sizes(rule: Options, nodes: Nodes) -> Parts:
+    return {name: capacity(nodes, name) for name in rule.resources()}
+
+
+def _parts(rule: Options, nodes: Nodes, seen: Seen) -> Parts:
+    return {name: seen(name) / size for name, size in _sizes(rule, nodes).items()}
+
+
+def _worst(rule: Options, nodes: Nodes, seen: Seen, parts: Parts) -> Column:
     if rule.by == "score":
-        above, calm, low, worst = _by_score(rule, rule.load(nodes, seen=seen), parts)
-    else:
-        above, calm, low, worst = _by_marks(rule, parts, means)
+        return -rule.load(nodes, seen=seen)
+    level, high = _level(rule, {name: rule.mean(nodes, name, seen) for name in parts}), rule.marks
+    return np.asarray(np.maximum.reduce([parts[one.resource] - (one.high + level[one.resource]) for one in high]))
+
+
+def _above(rule: Options, worst: Column, parts: Parts) -> Mask:
+    """Queue 2 of the thesis, 5.5.4; by marks, what is above them."""
+    found = worst > 0
+    if rule.by == "score":
+        found &= worst >= -rule.lower
     if rule.mode == "product" and rule.by != "use":
-        above &= np.fmax.reduce(list(parts.values())) >= rule.least
-    return Levels(above, calm, low, worst, sizes, parts, means)
+        found &= np.fmax.reduce(list(parts.values())) >= rule.least
+    return found
 
 
 def excess(rule: Options, now: Levels) -> Parts:
@@ -98,13 +124,9 @@ def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
     return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))
 
 
-Four = tuple[Mask, Mask, Mask, Column]
-
-
-def _by_score(rule: Options, score: Column, parts: Parts) -> Four:
-    """Queues 1 and 2 of the thesis, 5.5.4, after its preselection."""
-    low = (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
-    return (score <= rule.lower) & (score < 0), score >= rule.calm, low, -score
+def _by_score(rule: Options, score: Column, parts: Parts) -> tuple[Mask, Mask]:
+    """Who is calm; and queue 1 of the thesis, 5.5.4, after its preselection."""
+    return score >= rule.calm, (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
 
 
 def _balanced(parts: Parts, least: float) -> Mask:
@@ -134,14 +156,12 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
     return released if paper else {name: np.minimum(part, over[name]) for name, part in released.items()}
 
 
-def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
+def _by_marks(rule: Options, worst: Column, parts: Parts, means: dict[str, float]) -> tuple[Mask, Mask]:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
-    level, most = _level(rule, means), _most(rule, means)
-    marks = {one.resource: one for one in rule.marks}
-    worst = np.maximum.reduce([part - (marks[name].high + level[name]) for name, part in parts.items()])
+    most = _most(rule, means)
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
     low = np.logical_or.reduce(list(_lows(rule, parts, means).values()))
-    return worst > 0, calm, low & np.isfinite(worst), worst
+    return calm, low & np.isfinite(worst)
 
 
 def _lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
