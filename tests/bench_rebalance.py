@@ -190,7 +190,12 @@ def _pages(folder: Path, items: Iterator[dict[str, Any]], total: int) -> int:
 
 def conditions(born: int, ready: str = "True") -> list[dict[str, Any]]:
     """How a pod came to be what it is."""
-    steps = (("Initialized", 1, "True"), ("Ready", 9, ready), ("ContainersReady", 9, ready), ("PodScheduled", 0, "True"))
+    steps = (
+        ("Initialized", 1, "True"),
+        ("Ready", 9, ready),
+        ("ContainersReady", 9, ready),
+        ("PodScheduled", 0, "True"),
+    )
     return [
         {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": stamp(born + after)}
         for kind, after, status in steps
@@ -255,9 +260,7 @@ def wire_pod(index: int, k: int) -> dict[str, Any]:
             "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
         },
         "spec": {
-            "volumes": [
-                {"name": volume, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
-            ],
+            "volumes": [{"name": volume, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
             "containers": [main],
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": 30,

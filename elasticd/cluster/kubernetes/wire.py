@@ -262,7 +262,7 @@ class ContainerUsage(Wire, frozen=True):
 class Usage(Wire, frozen=True):
     """PodMetrics or NodeMetrics."""
 
-    metadata: Metadata
+    metadata: Identity
     timestamp: datetime
     window: str = ""
     containers: list[ContainerUsage] | None = None
