@@ -88,6 +88,8 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
                 pending = one
             case "PodResizeInProgress":
                 under_way = one
+            case _:  # says nothing that counts
+                pass
     moved = ready.last_transition_time if ready else None
     return model.Pod(  # by their order, which is much faster than by name, as in model.Pod
         sys.intern(meta.namespace),
