@@ -148,7 +148,7 @@ def plans() -> None:
         one = case(ledger, nodes, pods, known, per_look)
         forget_peak()
         before, begun = resident(), process_time()
-        decisions = plan_moves(one)
+        decisions = plan_moves(one).decisions
         seconds = process_time() - begun
         grown = resident(peak=True) - before
         print(
@@ -194,7 +194,7 @@ async def begins(cluster: KubernetesCluster, meter: Meter, clock: WallClock, kno
     meter.mark("pods by node")
     one = case(Ledger(), nodes, pods, known, 100, clock.now())
     meter.mark("columns")
-    decisions = plan_moves(one)
+    decisions = plan_moves(one).decisions
     meter.mark("plan")
     meter.show("a daemon that begins", decisions)
 
@@ -234,7 +234,7 @@ async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) 
         assert one is not None
         meter.mark("use looked at, columns")
         past = looked(one.columns, now)
-        decisions = plan_moves(PoolCase(one.policy, one.observation, one.columns, one.hooks, past=past))
+        decisions = plan_moves(PoolCase(one.policy, one.observation, one.columns, one.hooks, past=past)).decisions
         meter.mark("plan")
         meter.show("a daemon that runs", decisions)
 

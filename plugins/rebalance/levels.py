@@ -66,42 +66,16 @@ class FitsMarks(Struct, frozen=True, eq=False):
 
 def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
     """As the rule has it."""
-    sizes, parts = _sizes(rule, nodes), _parts(rule, nodes, seen)
+    sizes = {name: capacity(nodes, name) for name in rule.resources()}
+    parts = {name: seen(name) / size for name, size in sizes.items()}
     means = {name: rule.mean(nodes, name, seen) for name in sizes}
-    worst = _worst(rule, nodes, seen, parts)
-    calm, low = _by_score(rule, -worst, parts) if rule.by == "score" else _by_marks(rule, worst, parts, means)
-    return Levels(_above(rule, worst, parts), calm, low, worst, sizes, parts, means)
-
-
-def above(rule: Options, nodes: Nodes, seen: Seen) -> Mask:
-    """Which nodes have too much; it is asked for every pod that is placed."""
-    parts = _parts(rule, nodes, seen)
-    return _above(rule, _worst(rule, nodes, seen, parts), parts)
-
-
-def _sizes(rule: Options, nodes: Nodes) -> Parts:
-    return {name: capacity(nodes, name) for name in rule.resources()}
-
-
-def _parts(rule: Options, nodes: Nodes, seen: Seen) -> Parts:
-    return {name: seen(name) / size for name, size in _sizes(rule, nodes).items()}
-
-
-def _worst(rule: Options, nodes: Nodes, seen: Seen, parts: Parts) -> Column:
     if rule.by == "score":
-        return -rule.load(nodes, seen=seen)
-    level, high = _level(rule, {name: rule.mean(nodes, name, seen) for name in parts}), rule.marks
-    return np.asarray(np.maximum.reduce([parts[one.resource] - (one.high + level[one.resource]) for one in high]))
-
-
-def _above(rule: Options, worst: Column, parts: Parts) -> Mask:
-    """Queue 2 of the thesis, 5.5.4; by marks, what is above them."""
-    found = worst > 0
-    if rule.by == "score":
-        found &= worst >= -rule.lower
+        above, calm, low, worst = _by_score(rule, rule.load(nodes, seen=seen), parts)
+    else:
+        above, calm, low, worst = _by_marks(rule, parts, means)
     if rule.mode == "product" and rule.by != "use":
-        found &= np.fmax.reduce(list(parts.values())) >= rule.least
-    return found
+        above &= np.fmax.reduce(list(parts.values())) >= rule.least
+    return Levels(above, calm, low, worst, sizes, parts, means)
 
 
 def excess(rule: Options, now: Levels) -> Parts:
@@ -119,14 +93,18 @@ def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
     """Which nodes can take a pod of one that has too much of these, and are calm with it."""
     if rule.by == "score":
         return FitsScore(now.low, now.sizes, -now.worst, now.parts, rule.loads(), rule.calm, rule.balance)
-    lows = _lows(rule, now.parts, now.means)
-    low = np.logical_and.reduce([lows[name] for name in due])
+    by_name = lows(rule, now.parts, now.means)
+    low = np.logical_and.reduce([by_name[name] for name in due])
     return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))
 
 
-def _by_score(rule: Options, score: Column, parts: Parts) -> tuple[Mask, Mask]:
-    """Who is calm; and queue 1 of the thesis, 5.5.4, after its preselection."""
-    return score >= rule.calm, (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
+Four = tuple[Mask, Mask, Mask, Column]
+
+
+def _by_score(rule: Options, score: Column, parts: Parts) -> Four:
+    """Queues 1 and 2 of the thesis, 5.5.4, after its preselection."""
+    low = (score >= rule.upper) & (score > 0) & _balanced(parts, rule.balance)
+    return (score <= rule.lower) & (score < 0), score >= rule.calm, low, -score
 
 
 def _balanced(parts: Parts, least: float) -> Mask:
@@ -156,15 +134,30 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
     return released if paper else {name: np.minimum(part, over[name]) for name, part in released.items()}
 
 
-def _by_marks(rule: Options, worst: Column, parts: Parts, means: dict[str, float]) -> tuple[Mask, Mask]:
+def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
     most = _most(rule, means)
+    high = {name: one.high for name, one in ceilings(rule, means).items()}
+    worst = np.maximum.reduce([part - high[name] for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
-    low = np.logical_or.reduce(list(_lows(rule, parts, means).values()))
-    return calm, low & np.isfinite(worst)
+    low = np.logical_or.reduce(list(lows(rule, parts, means).values()))
+    return worst > 0, calm, low & np.isfinite(worst), worst
 
 
-def _lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
+class Ceiling(Struct, frozen=True):
+    """Above `high` a node has too much of a resource, up to `calm` it is calm again; as parts of it."""
+
+    high: float
+    calm: float
+
+
+def ceilings(rule: Options, means: dict[str, float]) -> dict[str, Ceiling]:
+    """By resource, as its marks have it for a pool with these means."""
+    level = _level(rule, means)
+    return {one.resource: Ceiling(one.high + level[one.resource], one.calm + level[one.resource]) for one in rule.marks}
+
+
+def lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
     """By resource, who can take more of it."""
     level = _level(rule, means)
     return {one.resource: parts[one.resource] < one.low + level[one.resource] for one in rule.marks}
@@ -177,5 +170,4 @@ def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
 
 def _most(rule: Options, means: dict[str, float]) -> dict[str, float]:
     """What a calm node uses at most."""
-    level = _level(rule, means)
-    return {one.resource: one.calm + level[one.resource] for one in rule.marks}
+    return {name: one.calm for name, one in ceilings(rule, means).items()}
