@@ -91,7 +91,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
             case _:  # says nothing that counts
                 pass
     moved = ready.last_transition_time if ready else None
-    return model.Pod(  # by their order, which is much faster than by name, as in model.Pod
+    return model.Pod(  # in the order of its fields, which is much faster than by name
         sys.intern(meta.namespace),
         meta.name,
         meta.uid,

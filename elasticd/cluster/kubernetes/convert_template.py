@@ -36,9 +36,9 @@ from elasticd.units import parse_quantity
 Owner = tuple[str, str, str]
 """Kind, name and UID of a pod's controller."""
 
-NOBODY: Owner = ("", "", "")
+_NOBODY: Owner = ("", "", "")
 _MOST = 8192
-"""Templates that are known at once; when there are more all are let go."""
+"""Templates, controllers and quantities that are known at once."""
 
 
 class Shape(Struct, frozen=True, gc=False):
@@ -115,7 +115,7 @@ def _family(both: bytes) -> tuple[dict[str, str], Owner]:
     labels, _, owners = both.partition(b"\0")
     shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str], {}).items()}
     controller = next((one for one in _read(owners, list[OwnerReference], []) if one.controller), None)
-    return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else NOBODY
+    return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
 
 
 def _shape(pod: WirePod) -> Shape:
