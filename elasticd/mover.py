@@ -52,6 +52,8 @@ class _Memory:
 
     def __init__(self, policy: PoolPolicy, begun: float) -> None:
         self.policy, self.due = policy, begun
+        self.waits = False
+        """Whether it was to be looked at, and a source that was slow to answer was in the way."""
         self.looks: deque[Look] = deque()
         self.moved: deque[Moved] = deque()
         self.labelled: dict[str, float] = {}
@@ -103,6 +105,7 @@ class Mover:
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
+        placer.heed(self._answered)
 
     def hurry(self) -> str:
         """Look at every pool now; what to say to whoever asked for it."""
@@ -113,6 +116,13 @@ class Mover:
         self._stirred.set()
         pools = len(self._memories)
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
+
+    def _answered(self) -> None:
+        """A source that was waited for has answered: before it is to be read again the pool is looked at."""
+        for memory in self._memories.values():
+            if memory.waits:
+                memory.due = -inf
+        self._stirred.set()
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""
@@ -125,7 +135,7 @@ class Mover:
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
         if self._stirred.is_set():
-            await self._clock.sleep_until(min(until, self._clock.now() + SETTLE))
+            await self._clock.sleep_until(self.due())
         await self.turn()
 
     def due(self) -> float:
@@ -157,13 +167,14 @@ class Mover:
             if memory is None or memory.policy != pool.policy:
                 memory = self._memories[pool.policy.name] = _Memory(pool.policy, now)
             changed = memory.note(pool.nodes("", snapshot.nodes()), now)
-            if changed or memory.due <= now:
+            if changed or memory.waits or memory.due <= now:
                 memory.due = now + pool.policy.moves.every
                 await self._plan(pool, memory, snapshot, now)
         self._journal.flush()
 
     async def _plan(self, pool: Pool, memory: _Memory, snapshot: Snapshot, now: float) -> None:
         case = await self._placer.case(pool, snapshot, (), now)
+        memory.waits = case is None
         if case is None or pool.blocked:
             return
         looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
@@ -174,6 +185,7 @@ class Mover:
             memory.looks.append(Look(now, case.columns.names, use))
             while len(memory.looks) > looks_back:
                 memory.looks.popleft()
+        begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
             return  # what other policies say is not done
@@ -182,6 +194,8 @@ class Mover:
             return
         pool.strike(failure for decision in found for failure in decision.failures)
         self._settle(memory, found, now)
+        for listener in self._listeners:
+            listener.looked(pool.policy.name, self._clock.now() - begun)
 
     def _settle(self, memory: _Memory, decisions: Iterable[MoveDecision], now: float) -> None:
         """Write down what is news, and begin the moves."""

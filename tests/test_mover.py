@@ -1,8 +1,8 @@
 """The loop that moves pods: when a pool is looked at, what is remembered, and what is done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,14 +10,17 @@ from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.clock import Clock, VirtualClock
 from elasticd.journal import Journal
-from elasticd.model import Node, Pod
+from elasticd.model import Node, Pod, Readings, Sample
 from elasticd.mover import Mover
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.shelf import opened
+from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd.testing import site
 from tests.board import Board
 from tests.pools import NOW, node, pod
 
@@ -46,6 +49,10 @@ class Heard:
     def __init__(self) -> None:
         self.decisions: list[MoveDecision] = []
         self.outcomes: list[PodOutcome] = []
+        self.looks: list[str] = []
+
+    def looked(self, policy: str, seconds: float) -> None:
+        self.looks.append(policy)
 
     def moving(self, decision: MoveDecision) -> None:
         self.decisions.append(decision)
@@ -57,15 +64,22 @@ class Heard:
 class Bench:
     """A mover over a board, in virtual time, that looks every 30 s."""
 
-    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        pods: Sequence[Pod],
+        kind: type[Board] = Board,
+        strategy: Strategy | None = None,
+        **more: Any,
+    ) -> None:
         SHOWN.clear()
         self.clock, self.heard = VirtualClock(NOW), Heard()
-        self.board = Board(self.clock, nodes, pods)
-        journal = Journal()
-        placer = Placer(self.board, self.board.observe, journal, self.clock)
-        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
-        placer.adopt([policy])
-        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
+        self.board = kind(self.clock, nodes, pods)
+        journal, strategies = Journal(), (strategy or Leave(),)
+        self.placer = Placer(self.board, self.board.observe, journal, self.clock)
+        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=MovesTable(**more))
+        self.placer.adopt([policy])
+        self.mover = Mover(self.board, self.placer, journal, self.clock, [self.heard])
 
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:
@@ -75,8 +89,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> AsyncIterator[Bench]:
-    made = Bench(nodes, pods, **more)
+async def bench(nodes: Sequence[Node], pods: Sequence[Pod], *how: Any, **more: Any) -> AsyncIterator[Bench]:
+    made = Bench(nodes, pods, *how, **more)
     try:
         yield made
     finally:
@@ -93,6 +107,7 @@ LEAVE = {"leave": "yes"}
 async def test_a_pool_is_looked_at_every_period() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(91)
+        assert it.heard.looks == ["pool"] * 4
     assert [round(at) for at, _ in SHOWN] == [1, 31, 61, 91]
 
 
@@ -187,3 +202,44 @@ async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
         assert it.mover.hurry() == "1 pool is looked at now"
         it.board.leading = False
         assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
+
+
+class Reads(Leave, tag="reads", frozen=True):
+    """Reads what nodes use."""
+
+    def reads_of_nodes(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+
+class Late(Board):
+    """Tells what nodes use when it is let."""
+
+    def __init__(self, clock: Clock, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        super().__init__(clock, nodes, pods)
+        self.let = asyncio.Event()
+
+    async def usage(self, now: float) -> Readings:
+        return Readings("test", now)
+
+    async def node_usage(self, now: float) -> Readings:
+        await self.let.wait()
+        self.let.clear()
+        return Readings("test", now, nodes={"cpu": {"a": (Sample(1.0, now, now),)}})
+
+
+@pytest.mark.parametrize(
+    "took", [pytest.param(0.3, id="soon"), pytest.param(1.4, id="not before it could be read again")]
+)
+async def test_a_pool_whose_source_is_slow_is_looked_at_once_it_has_answered(took: float) -> None:
+    async with bench([node("a")], [running("p", "a")], Late, Reads()) as it, AsyncExitStack() as stack:
+        shelves = await stack.enter_async_context(opened([ResourceMetrics(nodes=True)], site(it.board, it.clock)))
+        it.placer.furnish(shelves, wait=0)
+        await it.mover.turn()
+        assert SHOWN == []
+        await it.clock.sleep_until(NOW + took)
+        assert isinstance(it.board, Late)
+        it.board.let.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await it.mover.step()
+    assert [at for at, _ in SHOWN] == [pytest.approx(took)]

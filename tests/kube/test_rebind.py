@@ -172,6 +172,9 @@ class _Heard:
     def __init__(self) -> None:
         self.outcomes: list[PodOutcome] = []
 
+    def looked(self, policy: str, seconds: float) -> None:
+        """Nothing."""
+
     def moving(self, decision: MoveDecision) -> None:
         """Nothing."""
 
