@@ -97,7 +97,7 @@ CORES = 16
 BUSY, IDLE = [f"busy-{index}" for index in range(3)], [f"idle-{index}" for index in range(6)]
 REPLICAS = 4
 NEEDED = 6
-"""Three busy pods of each of the two nodes are too many."""
+"""Evictions: three busy pods of each of the two nodes are too many."""
 RESTS = 12
 """Looks for which nothing must happen before the nodes count as level: longer than who gave up pods rests."""
 FULL = Counter(dict.fromkeys([*BUSY, *IDLE], REPLICAS))
@@ -139,11 +139,17 @@ async def looks(daemon: Daemon) -> int:
     return int(found[1]) if found else 0
 
 
+async def tell(daemon: Daemon) -> None:
+    """Tell it to look. Both its proxy and the metrics that it reads are served by this process, which must not stand
+    still meanwhile."""
+    await asyncio.to_thread(daemon.running.elasticd, "rebalance", "--now")
+
+
 async def look(daemon: Daemon, count: int, told: bool = False) -> None:
     """Wait until it has looked so often again, because it was told to or by itself."""
     wanted = await looks(daemon) + count
     if told:
-        daemon.running.elasticd("rebalance", "--now")
+        await tell(daemon)
 
     async def done() -> bool:
         return await looks(daemon) >= wanted
@@ -340,7 +346,7 @@ async def by_the_thesis(scene: Stage, amount: str) -> AsyncIterator[Daemon]:
 
         async def found() -> bool:
             if await looks(daemon) and not moves(daemon.running):
-                daemon.running.elasticd("rebalance", "--now")  # nothing was known of the nodes yet
+                await tell(daemon)  # nothing was known of the nodes yet
             return bool(moves(daemon.running))
 
         await wait_until(found, within=90, what="somebody is to move", every=2.0)
