@@ -105,7 +105,7 @@ class Mover:
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
-        placer.heed(self._answered)
+        placer.answered = self._answered
 
     def hurry(self) -> str:
         """Look at every pool now; what to say to whoever asked for it."""

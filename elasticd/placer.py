@@ -110,7 +110,8 @@ class Placer:
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
-        self._heeded: Callable[[], None] = lambda: None
+        self.answered: Callable[[], None] = lambda: None
+        """Is called when a source that was waited for has answered."""
         self._told: dict[str, PodDecision] = {}
         self.views = Views()
         self.stock: Stock[str] = Stock((), self._ready)
@@ -120,13 +121,9 @@ class Placer:
         """Read these from the next tick on, as the Loop does."""
         self.stock = Stock(shelves, self._ready, wait)
 
-    def heed(self, answered: Callable[[], None]) -> None:
-        """Call this too when a source that was waited for has answered."""
-        self._heeded = answered
-
     def _ready(self, _: object) -> None:
         self._stirred.set()
-        self._heeded()
+        self.answered()
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
