@@ -48,6 +48,7 @@ from elasticd.placements import (
     Refusal,
     Scores,
     Selection,
+    Spared,
     Victims,
     Whole,
 )
@@ -137,6 +138,7 @@ __all__ = [
     "Selection",
     "Series",
     "Serving",
+    "Spared",
     "Spell",
     "Standing",
     "Strategy",

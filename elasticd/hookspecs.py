@@ -20,6 +20,7 @@ from elasticd.placements import (
     Refusal,
     Scores,
     Selection,
+    Spared,
     Victims,
 )
 from elasticd.policy import Policy, Strategy
@@ -111,10 +112,12 @@ def place_pods(pods: Sequence[Candidate], nodes: Nodes, observation: PoolObserva
 
 
 @hookspec
-def select_victims(pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool) -> Victims | None:
-    """Which pods of a node give way so that one that fits nowhere has room there, in order; None: it may not be, or
-    would not suffice; none of them: enough are leaving already. Before anybody goes, filters are asked again without
-    them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
+def select_victims(
+    pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool
+) -> Victims | Spared | None:
+    """Which pods of a node give way so that one that fits nowhere has room there, in order; none of them: enough are
+    leaving already. Spared: nobody does, and why; None: the same without a word. Before anybody goes, filters are asked
+    again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
     raise NotImplementedError
 
 
@@ -130,8 +133,8 @@ def rebalance_nodes(
     nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
 ) -> Sequence[Move] | None:
     """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
-    each period, and when a node or pod fails. `movable`: whether a pod that need not go may be moved, as things stand,
-    if there is a place for it and it is worth it; only of those that the policy places."""
+    each period, and when a node comes, goes or fails, or a pod fails. `movable`: whether a pod that need not go may be
+    moved, as things stand, if there is a place for it and it is worth it; only of those that the policy places."""
     raise NotImplementedError
 
 

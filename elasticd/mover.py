@@ -6,7 +6,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -16,7 +16,8 @@ from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Node
+from elasticd.model import Node, Pod
+from elasticd.movable import one_failed
 from elasticd.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
@@ -32,6 +33,9 @@ REMEMBERED = 3600.0
 
 SETTLE = 1.0
 """Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""
+
+MISSED = 3.0
+"""So many times the time between two looks without one, and those before are of another time."""
 
 MovesPlan = tuple[MoveDecision, ...]
 MovesPlanner = Callable[[Sequence[PoolCase]], Awaitable[list[MovesPlan | str]]]
@@ -52,13 +56,14 @@ class _Memory:
 
     def __init__(self, policy: PoolPolicy, begun: float) -> None:
         self.policy, self.due = policy, begun
-        self.waits = False
-        """Whether it was to be looked at, and a source that was slow to answer was in the way."""
         self.looks: deque[Look] = deque()
         self.moved: deque[Moved] = deque()
         self.labelled: dict[str, float] = {}
         self.told: dict[str, tuple[object, ...]] = {}
+        self.waits = False
+        """Whether a source is waited for."""
         self._seen: dict[str, Node] = {}
+        self._pods: dict[str, Sequence[Pod]] = {}
 
     def note(self, nodes: Sequence[Node], now: float) -> bool:
         """See the nodes; whether one came, went, changed its labels or taints, or is ready no more or again."""
@@ -74,6 +79,31 @@ class _Memory:
         for name in before.keys() - self._seen.keys():
             self.labelled.pop(name, None)
         return changed
+
+    def failed(self, nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]]) -> bool:
+        """See the pods on these nodes; whether one of them has failed."""
+        before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
+        return any(
+            there is not before[name] and one_failed(before[name], there)
+            for name, there in self._pods.items()
+            if name in before
+        )
+
+    def look(self, look: Look, most: int) -> None:
+        """Remember what nodes use, as far as so many looks back.
+
+        What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so that
+        so many looks in a row mean so much time. After a while without any (another daemon led) the row begins anew.
+        """
+        every = self.policy.moves.every
+        since = look.at - self.looks[-1].at if self.looks else every
+        if since < every / 2:
+            return
+        if since > every * MISSED:
+            self.looks.clear()
+        self.looks.append(look)
+        while len(self.looks) > most:
+            self.looks.popleft()
 
     def past(self, now: float) -> PoolPast:
         """As strategies see it."""
@@ -105,7 +135,14 @@ class Mover:
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
-        placer.answered = self._answered
+        placer.answered.append(self._answered)
+
+    def _answered(self) -> None:
+        """A source that was waited for has answered: its pools are looked at now, while that is new."""
+        for memory in self._memories.values():
+            if memory.waits:
+                memory.due = -inf
+                self._stirred.set()
 
     def hurry(self) -> str:
         """Look at every pool now; what to say to whoever asked for it."""
@@ -116,13 +153,6 @@ class Mover:
         self._stirred.set()
         pools = len(self._memories)
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
-
-    def _answered(self) -> None:
-        """A source that was waited for has answered: before it is to be read again the pool is looked at."""
-        for memory in self._memories.values():
-            if memory.waits:
-                memory.due = -inf
-        self._stirred.set()
 
     async def run(self) -> None:
         """Tick whenever something has happened, or is due, until cancelled."""
@@ -139,9 +169,10 @@ class Mover:
         await self.turn()
 
     def due(self) -> float:
-        """When it looks next, from now on, if nothing happens before."""
+        """When it looks next, from now on, if nothing happens before. Who does not lead only looks whether he does."""
         now = self._clock.now()
-        until = min([max(memory.due, now) for memory in self._memories.values()] or [now + SETTLE])
+        memories = self._memories.values() if self._cluster.leading else ()
+        until = min([max(memory.due, now) for memory in memories] or [now + SETTLE])
         return min(until, now + SETTLE) if self._stirred.is_set() else until
 
     async def turn(self) -> None:
@@ -157,34 +188,34 @@ class Mover:
         return found
 
     async def tick(self, now: float) -> None:
-        """Plan for every pool that is due, or whose nodes have changed, and begin what was decided."""
+        """Plan for every pool that is due, or whose nodes changed, or pods failed; and begin what was decided."""
         pools = self._moving()
         if not pools or not self._cluster.leading:
             return
         snapshot = await self._placer.look(now)
         for pool in pools:
+            if pool not in self._placer.pools:
+                return  # others are in force by now
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:
                 memory = self._memories[pool.policy.name] = _Memory(pool.policy, now)
-            changed = memory.note(pool.nodes("", snapshot.nodes()), now)
-            if changed or memory.waits or memory.due <= now:
+            nodes = pool.nodes("", snapshot.nodes())
+            changed, failed = memory.note(nodes, now), memory.failed(nodes, snapshot.on_nodes())
+            if changed or failed or memory.due <= now:
                 memory.due = now + pool.policy.moves.every
                 await self._plan(pool, memory, snapshot, now)
         self._journal.flush()
 
     async def _plan(self, pool: Pool, memory: _Memory, snapshot: Snapshot, now: float) -> None:
+        memory.waits = True
         case = await self._placer.case(pool, snapshot, (), now)
         memory.waits = case is None
         if case is None or pool.blocked:
             return
         looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
-        # What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so
-        # that so many looks in a row mean so much time.
-        if looks_back and not (memory.looks and now < memory.looks[-1].at + pool.policy.moves.every / 2):
+        if looks_back:
             use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
-            memory.looks.append(Look(now, case.columns.names, use))
-            while len(memory.looks) > looks_back:
-                memory.looks.popleft()
+            memory.look(Look(now, case.columns.names, use), looks_back)
         begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
@@ -192,7 +223,7 @@ class Mover:
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
             return
-        pool.strike(failure for decision in found for failure in decision.failures)
+        pool.strike("moving", [failure for decision in found for failure in decision.failures])
         self._settle(memory, found, now)
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
@@ -240,10 +271,9 @@ class Mover:
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""
-        await self.surging.drain(patience)
         tasks = list(self._acting.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+        waits = [asyncio.wait(tasks, timeout=patience)] if tasks else []
+        await asyncio.gather(self.surging.drain(patience), *waits)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

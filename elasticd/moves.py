@@ -95,7 +95,8 @@ def whose(pod: Pod) -> str:
 class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     """What was decided about a pod that a strategy wants moved: move it, or (refuse) why not.
 
-    `node` is where it is, `target` where it is thought to go; who places it decides that.
+    `node` is where it is, `target` where it is thought to go; who places it decides that. One with `failures` is about
+    no pod, and says which strategies could not tell what they want.
     """
 
     id: str

@@ -133,6 +133,13 @@ class Victims(Struct, frozen=True, gc=False):
     why: str = ""
 
 
+class Spared(Struct, frozen=True, gc=False):
+    """Nobody on a node gives way, and why, in a clause that follows "on this node"; nodes of which the same is said are
+    counted together."""
+
+    why: str
+
+
 class DisruptionBudget(Struct, frozen=True, gc=False):
     """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now."""
 

@@ -110,10 +110,9 @@ class Placer:
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
-        self.answered: Callable[[], None] = lambda: None
-        """Is called when a source that was waited for has answered."""
         self._told: dict[str, PodDecision] = {}
         self.views = Views()
+        self.answered: list[Callable[[], None]] = []  # who else is told that a source has answered late
         self.stock: Stock[str] = Stock((), self._ready)
         cluster.heed(self._stirred.set)
 
@@ -123,7 +122,8 @@ class Placer:
 
     def _ready(self, _: object) -> None:
         self._stirred.set()
-        self.answered()
+        for tell in self.answered:
+            tell()
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
@@ -151,9 +151,10 @@ class Placer:
 
     def due(self) -> float:
         """When it looks next, from now on: as often as a policy says, or when a pod has rested, or soon after
-        something has happened."""
+        something has happened. Who does not lead waits for no pod."""
         now = self._clock.now()
-        rested = min((rest.until for rest in self._rests.values()), default=inf)
+        rests = self._rests.values() if self._cluster.leading else ()
+        rested = min((rest.until for rest in rests), default=inf)
         beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
         return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
 
@@ -226,8 +227,7 @@ class Placer:
         if readings is None:
             return None  # the source tells when it has answered
         known = self.views.look(pool.policy, pool.wants, readings, now)
-        nodes = pool.nodes("", snapshot.nodes())
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        columns = pool.columns(snapshot, known)
         self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
@@ -255,7 +255,7 @@ class Placer:
             return  # what other policies say is not done
         seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
-        pool.strike([failure for decision in decisions for failure in decision.failures])
+        pool.strike("placing", [failure for decision in decisions for failure in decision.failures])
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
         for listener in self._listeners:

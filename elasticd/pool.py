@@ -5,13 +5,20 @@ Knows its plugins and how they fare, and what is on its nodes; knows nothing of 
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Literal
 
-from elasticd.columns import Ledger
+import numpy as np
+
+from elasticd.cluster import Snapshot
+from elasticd.columns import Columns, Ledger
 from elasticd.derived import Derived
 from elasticd.model import Failure, Node
 from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy
-from elasticd.views import Wants
+from elasticd.views import Known, Wants
+
+Asker = Literal["placing", "moving"]
+"""The kinds of plans."""
 
 STRIKES = 5
 """Plans in a row in which an implementation failed, after which it is switched off until reload."""
@@ -26,19 +33,40 @@ class Pool:
         self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
-        self._strikes: dict[str, int] = {}
+        self._strikes: dict[tuple[Asker, str], int] = {}
         self.waiting: Counter[str] = Counter()
+        self.measured = (0, 0)
+        """Of how many nodes what they use was known at the last look, once for each series, and of how many it was
+        asked."""
         self.blocked = ""
         """Where one of its plugins got stuck."""
 
+    def columns(self, snapshot: Snapshot, known: Known) -> Columns:
+        """Its nodes as they are, and how much is known of what they use."""
+        nodes = self.nodes("", snapshot.nodes())
+        found = self.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        counts = [int(np.isfinite(found.use(series)).sum()) for series in self.wants.nodes]
+        self.measured = (sum(counts), len(counts) * len(nodes))
+        return found
+
     def off(self) -> frozenset[str]:
         """Its implementations that have failed too often."""
-        return frozenset(name for name, count in self._strikes.items() if count >= STRIKES)
+        return frozenset(name for (_, name), count in self._strikes.items() if count >= STRIKES)
 
-    def strike(self, failures: Iterable[Failure]) -> None:
-        """Count failures in a row."""
+    def strike(self, asker: Asker, failures: Iterable[Failure]) -> None:
+        """Count failures in a row, in each kind of plan for itself: what one asks the other does not."""
         failed = {failure.plugin for failure in failures}
         off = self.off()
-        self._strikes = {name: count for name, count in self._strikes.items() if name in failed or name in off}
+        self._strikes = {
+            (whose, name): count
+            for (whose, name), count in self._strikes.items()
+            if whose != asker or name in failed or name in off
+        }
         for name in failed:
-            self._strikes[name] = self._strikes.get(name, 0) + 1
+            self._strikes[asker, name] = self._strikes.get((asker, name), 0) + 1
+
+
+def measured(pools: Iterable[Pool]) -> tuple[int, int]:
+    """How many of the series of nodes are known in all pools, and of how many."""
+    found = [pool.measured for pool in pools]
+    return sum(known for known, _ in found), sum(asked for _, asked in found)

@@ -15,7 +15,7 @@ from elasticd.asking import Answers
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Container, Node, Pod
 from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
-from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation
+from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation, Victims
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
@@ -128,7 +128,7 @@ def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[
                 yield "place_pods placed a pod on a node that may not take it"
             if any(one.pod >= len(case.observation.pending) for one in value):
                 yield "place_pods placed a pod that is no candidate"
-        elif asked[0] == "select_victims":
+        elif isinstance(value, Victims):
             there = {pod.uid for pod in case.columns.pods(case.columns.names.index(asked[2]))}
             gone = [pod.uid for pod in value.pods]
             if not there.issuperset(gone) or len(set(gone)) < len(gone):

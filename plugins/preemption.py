@@ -15,6 +15,7 @@ from elasticd.api import (
     Nodes,
     Pod,
     PoolObservation,
+    Spared,
     Strategy,
     Struct,
     Victims,
@@ -83,26 +84,32 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     @hookimpl
     def select_victims(
         self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool
-    ) -> Victims | None:
+    ) -> Victims | Spared | None:
         """The victims on this node, the least first."""
-        name = nodes.names[node]
-        there = _there(name, nodes.pods(node))
-        rank = self._rank(pod)
+        there, rank = _there(nodes.names[node], nodes.pods(node)), self._rank(pod)
         may_go = bool(there.movable) and self._lowest(there) < rank
-        if (self.only_forced and not forced) or not (may_go or there.leaving):
-            return None
+        if self.only_forced and not forced:
+            return _NOT_FORCED
+        if not (may_go or there.leaving):
+            return _NOBODY_LESSER
         short = _short(pod, node, nodes, there)
         if short is None:
             return None
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
-        order = self._candidates(there, rank, observation) if may_go else []
+        return self._choice(pod, short, there, observation)
+
+    def _choice(self, pod: Pod, short: "_Short", there: "_There", seen: PoolObservation) -> Victims | Spared:
+        """Those who make room for what it is short of, or why nobody does."""
+        rank = self._rank(pod)
+        order = self._candidates(there, rank, seen)
         chosen = _until_it_fits(order, short) if self.mode == "paper" else _spared_from(order, short)
-        gave_way = observation.gave_way.get(pod.uid, 0)
-        if not chosen or (self.mode == "product" and gave_way + len(chosen) > self.most_victims):
-            return None
-        cost = () if self.mode == "paper" else self._cost(chosen, observation.at)
-        return Victims(tuple(chosen), cost, self._why(pod, chosen, observation))
+        if not chosen:
+            return self._kept(there, rank, seen, order)
+        if self.mode == "product" and seen.gave_way.get(pod.uid, 0) + len(chosen) > self.most_victims:
+            return Spared(f"more would have to go than most_victims = {self.most_victims}")
+        cost = () if self.mode == "paper" else self._cost(chosen, seen.at)
+        return Victims(tuple(chosen), cost, self._why(pod, chosen, seen))
 
     def _rank(self, pod: Pod) -> Rank:
         """How much a pod matters; the lesser gives way."""
@@ -126,17 +133,32 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         ]
         return _within([pod for *_, pod in sorted(lesser)], seen.budgets)
 
-    def _spares(self, pod: Pod, at: float) -> bool:
-        """Whether the options keep a pod where it is."""
-        if pod.namespace in self.spare_namespaces or pod.needs.priority >= self.spare_priority:
-            return True
+    def _spares(self, pod: Pod, at: float) -> str:
+        """Which option keeps a pod where it is; empty: none does."""
+        if pod.namespace in self.spare_namespaces:
+            return "are in spare_namespaces"
+        if pod.needs.priority >= self.spare_priority:
+            return f"have spare_priority = {self.spare_priority} or more"
         if not self.spare_labels.items().isdisjoint(pod.labels.items()):
-            return True
+            return "have one of spare_labels"
         if pod.needs.local and not self.local_storage:
-            return True
+            return "have local storage"
         if self.mode == "paper" or not self.min_run:
-            return False
-        return pod.started is None or at - pod.started < self.min_run
+            return ""
+        young = pod.started is None or at - pod.started < self.min_run
+        return f"have run for less than min_run = {self.min_run:g} s" if young else ""
+
+    def _kept(self, there: "_There", rank: Rank, seen: PoolObservation, order: Sequence[Pod]) -> Spared:
+        """Why those of them that may go do not suffice, by what keeps the others."""
+        kept = [self._spares(pod, seen.at) for pod in there.movable if self._rank(pod) < rank]
+        if not kept:
+            return _NOBODY_LESSER
+        why = sorted(set(filter(None, kept)))
+        if len(order) + sum(map(bool, kept)) < len(kept):
+            why.append("are kept by a PodDisruptionBudget")
+        if not why:
+            return Spared("all lesser pods together would not do")
+        return Spared(f"{'others' if order else 'lesser pods'} {' or '.join(why)}")
 
     def _cost(self, victims: Sequence[Pod], at: float) -> tuple[float, ...]:
         """As kube-scheduler compares nodes, with the restart class behind the priority."""
@@ -158,6 +180,10 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         said += [f"restartPolicy {pod.needs.restart} goes before {' and '.join(below)}"] if below else []
         said += [f"of {unknown} the use of CPU is not known, so the request counts"] if unknown else []
         return "; ".join(said)
+
+
+_NOBODY_LESSER = Spared("no pod there matters less")
+_NOT_FORCED = Spared("nobody does for pods whose binding does not say resourceNotFit force")
 
 
 class _There(Struct, frozen=True, gc=False):

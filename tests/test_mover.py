@@ -1,26 +1,31 @@
 """The loop that moves pods: when a pool is looked at, what is remembered, and what is done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
-from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Strategy, hookimpl
-from elasticd.clock import Clock, VirtualClock
+from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
+from elasticd.clock import VirtualClock
+from elasticd.cluster import Kind
+from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal
-from elasticd.model import Node, Pod, Readings, Sample
+from elasticd.loop import Loop
+from elasticd.metrics import Metrics
+from elasticd.model import Node, Pod, Readings, Ref
 from elasticd.mover import Mover
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
+from elasticd.placing.ask import PoolCase
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
-from elasticd.shelf import opened
-from elasticd.sources.resource_metrics import ResourceMetrics
-from elasticd.testing import site
+from elasticd.shelf import Shelf
+from elasticd.sources import Source
 from tests.board import Board
 from tests.pools import NOW, node, pod
 
@@ -64,22 +69,15 @@ class Heard:
 class Bench:
     """A mover over a board, in virtual time, that looks every 30 s."""
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        pods: Sequence[Pod],
-        kind: type[Board] = Board,
-        strategy: Strategy | None = None,
-        **more: Any,
-    ) -> None:
+    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
         SHOWN.clear()
         self.clock, self.heard = VirtualClock(NOW), Heard()
-        self.board = kind(self.clock, nodes, pods)
-        journal, strategies = Journal(), (strategy or Leave(),)
-        self.placer = Placer(self.board, self.board.observe, journal, self.clock)
-        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=MovesTable(**more))
-        self.placer.adopt([policy])
-        self.mover = Mover(self.board, self.placer, journal, self.clock, [self.heard])
+        self.board = Board(self.clock, nodes, pods)
+        journal = Journal()
+        placer = Placer(self.board, self.board.observe, journal, self.clock)
+        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
+        placer.adopt([policy])
+        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
 
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:
@@ -89,8 +87,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(nodes: Sequence[Node], pods: Sequence[Pod], *how: Any, **more: Any) -> AsyncIterator[Bench]:
-    made = Bench(nodes, pods, *how, **more)
+async def bench(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> AsyncIterator[Bench]:
+    made = Bench(nodes, pods, **more)
     try:
         yield made
     finally:
@@ -121,6 +119,22 @@ async def test_a_label_that_changes_is_looked_at_at_once_and_its_time_is_known()
     assert at == 32
     assert past.labelled["a"] == NOW + at
     assert past.labelled["b"] < NOW + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "look"),
+    [
+        pytest.param({"ready": False}, 32, id="one fails"),
+        pytest.param({"labels": {"a": "b"}}, 61, id="one is changed"),
+        pytest.param({"ready": False, "deleted": True}, 61, id="one is being deleted"),
+    ],
+)
+async def test_a_pod_that_fails_is_looked_at_at_once(change: dict[str, Any], look: int) -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(replace(it.board.pods["p"], **change))
+        await it.until(33)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, look]
 
 
 async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
@@ -204,42 +218,170 @@ async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
         assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
 
 
-class Reads(Leave, tag="reads", frozen=True):
-    """Reads what nodes use."""
+class Broken(Strategy, tag="broken", frozen=True):
+    """Cannot say what it wants moved; what it says of nodes is well."""
 
-    def reads_of_nodes(self) -> tuple[str, ...]:
-        return ("cpu",)
+    @hookimpl
+    def rebalance_nodes(self) -> Sequence[Move]:
+        raise RuntimeError("no load")
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
 
 
-class Late(Board):
-    """Tells what nodes use when it is let."""
+async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    placer.adopt([replace(placer.pools[0].policy, strategies=(Broken(),))])
+    for looked in range(1, 6):
+        assert placer.pools[0].off() == frozenset()
+        await it.mover.tick(NOW + 30 * looked)
+        it.board.add(pod(f"waits{looked}"))
+        await placer.tick(NOW + 30 * looked)
+    assert placer.pools[0].off() == {"broken"}
+    (told,) = it.heard.decisions
+    assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
+    assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"
+    await placer.drain(0)
 
-    def __init__(self, clock: Clock, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        super().__init__(clock, nodes, pods)
-        self.let = asyncio.Event()
 
-    async def usage(self, now: float) -> Readings:
-        return Readings("test", now)
+class Turned(Bench):
+    """Counts how often it turns."""
 
-    async def node_usage(self, now: float) -> Readings:
-        await self.let.wait()
-        self.let.clear()
-        return Readings("test", now, nodes={"cpu": {"a": (Sample(1.0, now, now),)}})
+    turns = 0
+
+    async def run(self, seconds: float) -> None:
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            await self.mover.step()
+            self.turns += 1
+            assert self.turns < 1000, "it turns and turns, and no time passes"
+
+
+async def test_who_leads_no_more_waits_until_he_does() -> None:
+    it = Turned([node("a")], [running("p", "a")])
+    await it.until(1)
+    it.board.leading = False
+    await it.run(300)
+    assert len(SHOWN) == 1
+    it.board.leading = True
+    await it.run(1)
+    assert [round(at) for at, _ in SHOWN[:2]] == [1, 301]
+
+
+async def test_looks_of_long_ago_are_not_in_a_row_with_those_of_now() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(7200)
+        it.board.leading = True
+        await it.until(7202)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, 7200]
+    assert [len(past.looks) for _, past in SHOWN[:3]] == [1, 2, 1]
+
+
+async def test_one_look_that_fell_out_breaks_no_row() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(65)
+        it.board.leading = True
+        await it.until(68)
+    assert len(SHOWN[-1][1].looks) == 2
+
+
+class Meters(Source, tag="meters", frozen=True):
+    """What a meter is, in TOML."""
+
+
+class Meter:
+    """A source that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked, self.open = 0, asyncio.Event()
+
+    async def read(self, now: float) -> Readings:
+        self.asked += 1
+        await self.open.wait()
+        return Readings("meters", now)
+
+
+async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> None:
+    """It would not be at the next period: the reading is old then, and another one as late."""
+    async with bench([node("a")], [running("p", "a")]) as it:
+        meter = Meter()
+        placer = it.mover._placer
+        placer.furnish([Shelf(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
+        await it.mover.step()
+        assert (meter.asked, SHOWN) == (1, [])
+        meter.open.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        now = it.clock.now()
+        await it.mover.step()
+        assert (meter.asked, [at + NOW for at, _ in SHOWN]) == (1, [now])
+
+
+async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
+    """Others were adopted while the first pool was planned for."""
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
+    placer.adopt(old)
+
+    async def reloaded(cases: Sequence[PoolCase]) -> list[tuple[MoveDecision, ...] | str]:
+        placer.adopt([replace(one, interval=7.0) for one in old])
+        asked.extend(case.policy.name for case in cases)
+        return [() for _ in cases]
+
+    asked: list[str] = []
+    it.mover._planner = reloaded
+    await it.mover.tick(NOW)
+    assert asked == ["x"]
+
+
+async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    mover = Mover(board, placer, journal, clock)
+    hangs = asyncio.Event()
+    stuck = [asyncio.create_task(hangs.wait()) for _ in range(4)]
+    loop._acting[("p", Ref("ns", "Deployment", "w"))] = stuck[0]  # type: ignore[assignment]
+    placer._announcing.add(stuck[1])  # type: ignore[arg-type]
+    mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
+    mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
+    began = time.monotonic()
+    await Daemon(Loops(loop, placer, mover), board, journal, Metrics(), clock).drain(0.3)
+    assert time.monotonic() - began < 0.6
+    assert all(one.cancelled() for one in stuck)
+
+
+class Scores(Strategy, tag="scores", frozen=True):
+    """Wants no pod moved."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
 
 
 @pytest.mark.parametrize(
-    "took", [pytest.param(0.3, id="soon"), pytest.param(1.4, id="not before it could be read again")]
+    ("strategy", "kinds"),
+    [
+        pytest.param(Leave(), {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")}, id="pods may have to leave"),
+        pytest.param(Scores(), set(), id="none ever has"),
+    ],
 )
-async def test_a_pool_whose_source_is_slow_is_looked_at_once_it_has_answered(took: float) -> None:
-    async with bench([node("a")], [running("p", "a")], Late, Reads()) as it, AsyncExitStack() as stack:
-        shelves = await stack.enter_async_context(opened([ResourceMetrics(nodes=True)], site(it.board, it.clock)))
-        it.placer.furnish(shelves, wait=0)
-        await it.mover.turn()
-        assert SHOWN == []
-        await it.clock.sleep_until(NOW + took)
-        assert isinstance(it.board, Late)
-        it.board.let.set()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        await it.mover.step()
-    assert [at for at, _ in SHOWN] == [pytest.approx(took)]
+def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+    """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, Metrics(), clock)
+    daemon.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
+    assert loop.also == kinds
+    daemon.adopt([])
+    assert loop.also == frozenset()

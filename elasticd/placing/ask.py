@@ -13,7 +13,7 @@ from msgspec import Struct
 from elasticd.asking import Answers, Asks
 from elasticd.columns import Columns
 from elasticd.moves import Move, PoolPast
-from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Victims
+from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Spared, Victims
 from elasticd.policy import PoolPolicy
 
 
@@ -77,8 +77,8 @@ def _placements(value: Any, size: int) -> None:
 
 
 def _victims(value: Any, _: int) -> None:
-    if not isinstance(value, Victims):
-        raise TypeError("must be Victims")
+    if not isinstance(value, Victims | Spared):
+        raise TypeError("must be Victims or Spared")
 
 
 def _moves(value: Any, _: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.actions import Evict
-from elasticd.model import Failure, Pod
+from elasticd.model import Failure, Pod, Ref
 from elasticd.movable import rooted
 from elasticd.moves import How, Move, MoveDecision
 from elasticd.placements import Column, Mask
@@ -36,7 +36,8 @@ UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
-    not suit them first. The second strategy that wants a pod moved has no say."""
+    not suit them first. The second strategy that wants a pod moved has no say. Nothing is said of pods whose namespace
+    or labels are not the policy's. Where a strategy could not say what it wants, that is told before, about no pod."""
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
     for hook in ("rebind_pods", "rebalance_nodes"):
@@ -44,12 +45,11 @@ def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
         failures += heard.failures
         for name, moves in heard.values:
             for move in moves:
-                if move.pod.uid not in seen and draft.needed(name, move):
+                about = case.policy.pool.names(move.pod)
+                if about and move.pod.uid not in seen and draft.needed(name, move):
                     seen.add(move.pod.uid)
                     decisions.append(draft.decide(name, move))
-    if failures and decisions:
-        decisions[0] = replace(decisions[0], failures=failures)
-    return tuple(decisions)
+    return (*([_failed(case, failures)] if failures else []), *decisions)
 
 
 class _Draft:
@@ -113,11 +113,12 @@ class _Draft:
         """Why a pod is left where it is."""
         if why := self._bound(move.pod, move.how):
             return why
-        if move.benefit or move.disruption:
-            if not self._case.policy.pool.has(move.pod):
-                return "Foreign", "it need not go, and who places it, which is not this policy, could put it back"
-            if move.benefit < self._case.policy.moves.worth * move.disruption:
-                return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
+        policy = self._case.policy
+        optional = bool(move.benefit or move.disruption)
+        if not policy.pool.has(move.pod) and (optional or not policy.moves.others):
+            return "Foreign", f"{move.pod.needs.scheduler} places it, not this policy"
+        if move.benefit < policy.moves.worth * move.disruption:
+            return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._enough if self._left <= 0 else None
 
     def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
@@ -202,6 +203,24 @@ class _Draft:
             benefit=move.benefit,
             disruption=move.disruption,
         )
+
+
+def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
+    """That strategies failed: nobody would know it from decisions about pods, of which there may be none."""
+    policy, at = case.policy, case.observation.at
+    return MoveDecision(
+        id=f"{policy.name}:@{at:.3f}",
+        at=at,
+        policy=policy.name,
+        pod=Ref("", "Pod", "", "v1"),
+        mode=policy.mode,
+        verdict="refuse",
+        strategy=failures[0].plugin,
+        reason="PluginFailed",
+        message="; ".join(f"{one.plugin}: {one.hook} {one.message}" for one in failures),
+        refusal="PluginFailed",
+        failures=failures,
+    )
 
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:

@@ -15,7 +15,7 @@ from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
 from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.order import in_order
-from elasticd.placing.room import Budgets, Room, make_room, suffices
+from elasticd.placing.room import Budgets, Nobody, Room, make_room, suffices
 
 QUESTIONS = 100_000
 """Nodes about which is asked, for all pods of one plan together, who could give way there: under a second of work."""
@@ -43,7 +43,7 @@ class Draft:
     def __init__(self, case: PoolCase) -> None:
         self._case, self.columns = case, case.columns
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
-        self._hopeless: set[Hashable] = set()
+        self._hopeless: dict[Hashable, Nobody] = {}
         self._asked = 0
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
@@ -124,11 +124,12 @@ class Draft:
             return self._waits(pod, "Unschedulable", found, ranked, "who could give way is asked at a later look")
         if why := self._blind():
             return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
-        room, failures = self._room(pod, places, ranked, forced=forced)
-        if failures:
-            return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
-        if room is None:
-            return self._waits(pod, "Unschedulable", found, ranked, "no others can give way for it")
+        room = self._room(pod, places, ranked, forced=forced)
+        if isinstance(room, Nobody):
+            if failures := room.failures:
+                return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
+            told = ": ".join(filter(None, ("no others can give way for it", room.why)))
+            return self._waits(pod, "Unschedulable", found, ranked, told)
         return self._preempt(pod, found, ranked, room) if room.victims else self._leaving(pod, found, ranked, room.node)
 
     def _blind(self) -> tuple[str, str] | None:
@@ -143,17 +144,17 @@ class Draft:
             return None
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
-    def _room(self, pod: Pod, places: Mask, ranked: Ranked, *, forced: bool) -> tuple[Room | None, tuple[Failure, ...]]:
+    def _room(self, pod: Pod, places: Mask, ranked: Ranked, *, forced: bool) -> Room | Nobody:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
         like = (id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items())))
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
-            return None, ()
+            return self._hopeless[like]
         self._asked += int(np.count_nonzero(places))
-        room, failures = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
-        if room is None and not again:
-            self._hopeless.add(like)
-        return room, failures
+        room = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
+        if isinstance(room, Nobody) and not again:
+            self._hopeless[like] = room
+        return room
 
     def _waits(self, pod: Pod, reason: str, found: Found, ranked: Ranked, more: str = "") -> PodDecision:
         """It waits for better times; what was noted on it, for a place that it has not got, is taken away."""

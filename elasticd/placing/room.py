@@ -4,7 +4,8 @@ Pure. Knows how candidates are compared, that no budget is overdrawn, and that n
 knows no rule of who may be a victim.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -13,12 +14,15 @@ from msgspec.structs import replace
 from elasticd.actions import GIVES_WAY, Evict, Nominate
 from elasticd.columns import needed
 from elasticd.model import Failure, Pod
-from elasticd.placements import Column, DisruptionBudget, Mask, Victims
+from elasticd.placements import Column, DisruptionBudget, Mask, Spared, Victims
 from elasticd.placing.ask import PoolCase
 
 OFFERS = 100
 """Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth
 of the nodes and at least as many."""
+
+BUDGET = "a PodDisruptionBudget lets too few of them go"
+IN_VAIN = "it would not suffice"
 
 
 class Room(Struct, frozen=True, eq=False):
@@ -44,6 +48,13 @@ class Room(Struct, frozen=True, eq=False):
         ]
         noted = () if pod.nominated == name else (Nominate(pod.ref, pod.uid, name),)
         return (*noted, *evictions)
+
+
+class Nobody(Struct, frozen=True, gc=False):
+    """No others can give way, and why, in words; or it is not known who may, as implementations failed."""
+
+    why: str = ""
+    failures: tuple[Failure, ...] = ()
 
 
 class Budgets:
@@ -88,33 +99,51 @@ def _spent(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
 
 def make_room(
     case: PoolCase, pod: Pod, places: Mask, total: Column, budgets: Budgets, *, forced: bool
-) -> tuple[Room | None, tuple[Failure, ...]]:
-    """The node where it costs least that others give way, and who; None: nowhere, or an implementation failed."""
+) -> Room | Nobody:
+    """The node where it costs least that others give way, and who."""
     observation = replace(case.observation, budgets=budgets.now())
     offers: list[tuple[tuple[float, ...], Room]] = []
+    spared: Counter[str] = Counter()
     for index in _by_score(case, pod, places, total):
         heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced)
         if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
-            return None, failures
-        for _, victims in heard.values:
+            return Nobody(failures=failures)
+        for victims in _bearable(heard.values, budgets, spared):
             room = Room(index, victims.pods, victims.why)
-            if not budgets.bear(victims.pods):
-                continue
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
             elif suffices(case, pod, room):
-                return room, ()
+                return room
+            else:
+                spared[IN_VAIN] += 1
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
-    return next((room for _, room in offers if suffices(case, pod, room)), None), ()
+    found = next((room for _, room in offers if suffices(case, pod, room)), None)
+    spared[IN_VAIN] += len(offers)
+    return found or Nobody(", ".join(f"on {count} {why}" for why, count in sorted(spared.items()) if count))
 
 
-def _wrong(said: Iterable[tuple[str, Victims]], there: Sequence[Pod]) -> tuple[Failure, ...]:
+def _bearable(
+    said: Iterable[tuple[str, Victims | Spared]], budgets: Budgets, spared: Counter[str]
+) -> Iterator[Victims]:
+    """Those that may go by all budgets; why others may not is counted."""
+    for _, victims in said:
+        if isinstance(victims, Spared):
+            spared[victims.why] += 1
+        elif budgets.bear(victims.pods):
+            yield victims
+        else:
+            spared[BUDGET] += 1
+
+
+def _wrong(said: Iterable[tuple[str, Victims | Spared]], there: Sequence[Pod]) -> tuple[Failure, ...]:
     """Who named victims that are none: not there, leaving already, or named twice."""
     staying = {pod.uid for pod in there if not pod.deleted}
     found: list[Failure] = []
     for name, victims in said:
+        if isinstance(victims, Spared):
+            continue
         uids = {pod.uid for pod in victims.pods}
         if len(uids) < len(victims.pods) or not uids <= staying:
             problem = "must return pods that are on the node and not leaving it, each once"

@@ -12,6 +12,9 @@ from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct
 from .levels import Levels, levels
 from .options import Options
 
+DOUBLINGS = 12
+"""Of `cooldown` at most; moves are remembered for an hour."""
+
 PART = 10
 """One in so many pods of a controller goes before it is left alone."""
 
@@ -102,7 +105,7 @@ class Rests:
         return frozenset(node for at, node in zip(found.times, found.nodes, strict=True) if self._at - at < rest)
 
     def _rest(self, rounds: int) -> float:
-        return float(self._cooldown * 2.0 ** (rounds - 1))
+        return float(self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS))
 
 
 def _share(pod: Pod, nodes: Nodes) -> int:

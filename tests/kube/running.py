@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,13 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    folder: Path, kubeconfig: Path, namespace: str, policies: Mapping[str, str], more: str = "", cluster: str = ""
+    folder: Path,
+    kubeconfig: Path,
+    namespace: str,
+    policies: Mapping[str, str],
+    more: str = "",
+    cluster: str = "",
+    options: Sequence[str] = ("--decisions",),
 ) -> AsyncIterator[Running]:
     """A daemon under these policies (TOML by name), which has read its cluster; ended afterwards. `more` goes at the
     head of elasticd.toml, `cluster` into its table [cluster]."""
@@ -86,7 +92,7 @@ async def running(
         more=more, port=port, kubeconfig=kubeconfig, identity=folder.name, namespace=namespace, cluster=cluster
     )
     (folder / "elasticd.toml").write_text(settings)
-    command = [sys.executable, "-m", "elasticd", "run", "--decisions", "--config", str(folder / "elasticd.toml")]
+    command = [sys.executable, "-m", "elasticd", "run", *options, "--config", str(folder / "elasticd.toml")]
     daemon = Running(Program("elasticd", command, folder / "elasticd.log"), folder, port)
     daemon.program.start()
     try:

@@ -7,13 +7,25 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
-from elasticd.api import DisruptionBudget, Nodes, Pod, PoolObservation, Refusal, Selection, Strategy, Victims, hookimpl
+from elasticd.api import (
+    DisruptionBudget,
+    Nodes,
+    Pod,
+    PoolObservation,
+    Refusal,
+    Selection,
+    Spared,
+    Strategy,
+    Victims,
+    hookimpl,
+)
 from elasticd.placements import PodDecision
 from elasticd.placing.room import OFFERS, Budgets
 from elasticd_plugins.filters import Filters
 from tests.pools import NOW, columns, node, planned, pod
 
-Answer = Callable[[Pod, int, Nodes, PoolObservation], Victims | None]
+Said = Victims | Spared | None
+Answer = Callable[[Pod, int, Nodes, PoolObservation], Said]
 
 
 class Says(Strategy, tag="says", frozen=True):
@@ -22,8 +34,8 @@ class Says(Strategy, tag="says", frozen=True):
     answer: Any
 
     @hookimpl
-    def select_victims(self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation) -> Victims | None:
-        found: Victims | None = self.answer(pod, node, nodes, observation)
+    def select_victims(self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation) -> Said:
+        found: Said = self.answer(pod, node, nodes, observation)
         return found
 
 
@@ -89,7 +101,20 @@ def test_nobody_goes_where_it_would_not_suffice_whatever_a_plugin_says() -> None
     there = [pod("x", 0.5, on="a"), pod("y", 0.5, on="a")]
     (decision,) = preempting(there, [URGENT], lambda _, index, nodes, __: Victims(staying(index, nodes)[:1], (1.0,)))
     assert (decision.verdict, evicted(decision)) == ("wait", [])
-    assert decision.message == "0/1 nodes are available: 1 Insufficient cpu; no others can give way for it"
+    assert (
+        decision.message
+        == "0/1 nodes are available: 1 Insufficient cpu; no others can give way for it: on 1 it would not suffice"
+    )
+
+
+def test_why_nobody_gives_way_is_counted_by_node() -> None:
+    def answer(_: Pod, index: int, nodes: Nodes, __: object) -> Victims | Spared | None:
+        return [Spared("all sleep"), Spared("all sleep"), None, Spared("nobody is lesser")][index]
+
+    there = [pod(f"old-{name}", 1, on=name) for name in "abcd"]
+    first, second = preempting(there, [URGENT, pod("urgent2", 1, priority=9)], answer)
+    assert first.message.endswith("no others can give way for it: on 2 all sleep, on 1 nobody is lesser")
+    assert second.message == first.message, "one like it is told the same without asking again"
 
 
 def test_the_next_best_node_is_taken_where_the_best_would_not_suffice() -> None:
@@ -138,7 +163,10 @@ def budget(allowed: int, *pods: str) -> DisruptionBudget:
     ("more", "reason", "why"),
     [
         pytest.param(
-            {"budgets": (budget(0, "old"),)}, "Unschedulable", "no others can give way for it", id="a budget forbids it"
+            {"budgets": (budget(0, "old"),)},
+            "Unschedulable",
+            "no others can give way for it: on 1 a PodDisruptionBudget lets too few of them go",
+            id="a budget forbids it",
         ),
         pytest.param(
             {"budgets_known": False},

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
-from elasticd.api import Disk, DisruptionBudget, Node, Pod, PoolObservation, PoolSelect, Port, Victims
+from elasticd.api import Disk, DisruptionBudget, Node, Pod, PoolObservation, PoolSelect, Port, Spared, Victims
 from elasticd.columns import Columns
 from elasticd.config_pools import load_pool
 from elasticd.placements import PodDecision
@@ -40,7 +40,15 @@ def running(name: str, restart: str = "Never", cpu: float = 0.1, memory: float =
 def chosen(
     strategy: Preemption, waiting: Pod, there: Iterable[Pod], has: Node | None = None, forced: bool = False, **more: Any
 ) -> Victims | None:
-    """The victims on a node of one core with 8 GiB."""
+    """The victims on a node of one core with 8 GiB; None: nobody gives way."""
+    found = asked(strategy, waiting, there, has, forced, **more)
+    return found if isinstance(found, Victims) else None
+
+
+def asked(
+    strategy: Preemption, waiting: Pod, there: Iterable[Pod], has: Node | None = None, forced: bool = False, **more: Any
+) -> Victims | Spared | None:
+    """The answer about the same."""
     seen = PoolObservation(NOW, (waiting,), confirmed=NOW, **more)
     return strategy.select_victims(waiting, 0, columns([has or node("a", cpu=1)], there), seen, forced)
 
@@ -334,7 +342,7 @@ def test_who_is_protected_never_goes(more: dict[str, Any], options: dict[str, An
         view.take(0, running("kept", cpu=1, **kind))
     waiting = pod("p", 0.5, priority=2_000_001_000, restart="Always")
     seen = PoolObservation(NOW, (waiting,), confirmed=NOW)
-    assert decode(mode=mode, **options).select_victims(waiting, 0, view, seen, True) is None
+    assert not isinstance(decode(mode=mode, **options).select_victims(waiting, 0, view, seen, True), Victims)
 
 
 @pytest.mark.parametrize(
@@ -640,6 +648,88 @@ def test_equal_pools_have_equal_plans(
     assert first == planned(strategies[::-1], again, waiting[::-1], budgets[::-1])
 
 
+LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
+
+
+@pytest.mark.parametrize(
+    ("options", "there", "more", "why"),
+    [
+        pytest.param({}, [running("x", cpu=1, priority=9)], {}, "no pod there matters less", id="nobody is lesser"),
+        pytest.param({}, [running("x", "Always", cpu=1)], {}, "no pod there matters less", id="nor by class"),
+        pytest.param(
+            {},
+            [running("x", **LESSER, started=NOW - 10)],
+            {},
+            "lesser pods have run for less than min_run = 60 s",
+            id="too young",
+        ),
+        pytest.param(
+            {}, [running("x", **LESSER, local=True)], {}, "lesser pods have local storage", id="local storage"
+        ),
+        pytest.param(
+            {"spare_priority": -5},
+            [running("x", **LESSER)],
+            {},
+            "lesser pods have spare_priority = -5 or more",
+            id="a priority that is spared",
+        ),
+        pytest.param(
+            {"spare_labels": {"keep": "yes"}},
+            [running("x", **LESSER, labels={"keep": "yes"})],
+            {},
+            "lesser pods have one of spare_labels",
+            id="a label that is spared",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER, namespace="kube-system")],
+            {},
+            "lesser pods are in spare_namespaces",
+            id="a namespace that is spared",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER)],
+            {"budgets": (DisruptionBudget("shop", "b", frozenset({"uid-x"}), 0),)},
+            "lesser pods are kept by a PodDisruptionBudget",
+            id="a budget",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.3, priority=-1), running("y", cpu=0.7, priority=-1, started=NOW)],
+            {},
+            "others have run for less than min_run = 60 s",
+            id="not enough of them may go",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.3, priority=-1), running("y", cpu=0.7, priority=9)],
+            {},
+            "all lesser pods together would not do",
+            id="they are not enough",
+        ),
+        pytest.param(
+            {"most_victims": 1},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
+            {},
+            "more would have to go than most_victims = 1",
+            id="too many",
+        ),
+        pytest.param(
+            {"only_forced": True},
+            [running("x", **LESSER)],
+            {},
+            "nobody does for pods whose binding does not say resourceNotFit force",
+            id="only where it is forced",
+        ),
+    ],
+)
+def test_it_says_why_nobody_gives_way(
+    options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str
+) -> None:
+    assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why)
+
+
 @given(pools())
 @settings(max_examples=60)
 def test_nobody_could_have_been_kept(
@@ -648,8 +738,9 @@ def test_nobody_could_have_been_kept(
     view, there, waiting, budgets = pool
     seen = PoolObservation(NOW, (waiting[0],), budgets=budgets, confirmed=NOW)
     victims = decode().select_victims(waiting[0], 0, view, seen, False)
-    for one in victims.pods if victims else ():
-        rest = [other for other in there if other not in (victims.pods if victims else ())]
+    gone = victims.pods if isinstance(victims, Victims) else ()
+    for one in gone:
+        rest = [other for other in there if other not in gone]
         kept = columns(view.nodes, [other for other in [*rest, one] if not other.deleted])
         refusals = Filters().filter_nodes(waiting[0], kept)
         assert any(refusal.nodes[0] for refusal in refusals or ())

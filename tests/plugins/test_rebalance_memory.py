@@ -172,3 +172,10 @@ def test_without_a_cooldown_nobody_rests() -> None:
     found: Pool = pool({"hot": (1.0, 0.5), **OTHERS}, of_one(5))
     past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 1, "rs-web", "b")])
     assert wanted(by_use(cooldown=0), found, past)[0].not_to == frozenset()
+
+
+def test_a_controller_of_which_more_went_than_numbers_can_double_rests_as_long_as_others() -> None:
+    """It had thousands of pods, and has few."""
+    found = pool({"hot": (1.0, 0.5), **OTHERS}, of_one(5))
+    past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 3000 + one, "rs-web", "b") for one in range(1100)])
+    assert wanted(by_use(), found, past) == []
