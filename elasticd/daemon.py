@@ -34,6 +34,7 @@ from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.pool import measured
+from elasticd.pool_report import PoolReports
 from elasticd.shelf import opened
 from elasticd.sources import Source
 from elasticd.surging import ROLLING
@@ -128,7 +129,7 @@ class Daemon:
                 leading=self.cluster.leading,
                 journal_failures=self.journal.failures,
                 sources=self.loop.stock.report(self.clock.now()),
-                moves=self.mover.surging.in_flight(self.loop.snapshot),
+                moves=self.mover.in_flight(self.loop.snapshot),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -140,8 +141,8 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=self.placer.nodes,
-            moves=self.mover.surging.underway,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            moves=self.mover.underway,
         )
 
     async def _query(self, series: str, workload: str) -> object:

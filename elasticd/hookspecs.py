@@ -11,7 +11,7 @@ import pluggy
 
 from elasticd.memory import Past
 from elasticd.model import Limit, Observation, Pod, Rank, Recommendation, Workload
-from elasticd.moves import Move, PoolPast
+from elasticd.moves import Move, NodeLevel, PoolPast
 from elasticd.placements import (
     Candidate,
     Nodes,
@@ -118,6 +118,14 @@ def select_victims(
     """Which pods of a node give way so that one that fits nowhere has room there, in order; none of them: enough are
     leaving already. Spared: nobody does, and why; None: the same without a word. Before anybody goes, filters are asked
     again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
+    raise NotImplementedError
+
+
+@hookspec
+def explain_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[NodeLevel] | None:
+    """Where nodes stand for this strategy, the most loaded first, in words for people: who gives pods, who takes them,
+    and how far the others are from that. Asked in each look, before anything is moved; nothing is decided by it, and
+    where it fails nothing else does. Of several the most urgent word about a node is shown."""
     raise NotImplementedError
 
 

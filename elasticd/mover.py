@@ -5,8 +5,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -14,30 +13,23 @@ import numpy as np
 
 from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
-from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Node, Pod
-from elasticd.movable import one_failed
-from elasticd.moves import Look, Moved, MoveDecision, PoolPast
+from elasticd.model import Pod
+from elasticd.moves import Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
-from elasticd.policy import MovesTable, PoolPolicy
+from elasticd.policy import MovesTable
 from elasticd.pool import Pool
+from elasticd.pool_memory import Latest, Memory
 from elasticd.surging import Surging
-
-REMEMBERED = 3600.0
-"""Seconds for which a move is remembered."""
 
 SETTLE = 1.0
 """Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""
 
-MISSED = 3.0
-"""So many times the time between two looks without one, and those before are of another time."""
-
-MovesPlan = tuple[MoveDecision, ...]
 MovesPlanner = Callable[[Sequence[PoolCase]], Awaitable[list[MovesPlan | str]]]
 
 
@@ -49,71 +41,6 @@ async def moves_at_once(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
 def moves(pool: Pool) -> bool:
     """Whether one of a pool's strategies may want pods moved."""
     return any(pool.hooks.heeds(hook) for hook in ("rebind_pods", "rebalance_nodes"))
-
-
-class _Memory:
-    """What is remembered of one pool."""
-
-    def __init__(self, policy: PoolPolicy, begun: float) -> None:
-        self.policy, self.due = policy, begun
-        self.looks: deque[Look] = deque()
-        self.moved: deque[Moved] = deque()
-        self.labelled: dict[str, float] = {}
-        self.told: dict[str, tuple[object, ...]] = {}
-        self.waits = False
-        """Whether a source is waited for."""
-        self._seen: dict[str, Node] = {}
-        self._pods: dict[str, Sequence[Pod]] = {}
-
-    def note(self, nodes: Sequence[Node], now: float) -> bool:
-        """See the nodes; whether one came, went, changed its labels or taints, or is ready no more or again."""
-        before, self._seen = self._seen, {node.name: node for node in nodes}
-        changed = before.keys() != self._seen.keys()
-        for name, node in self._seen.items():
-            old = before.get(name)
-            if old is node:
-                continue
-            if old is None or old.labels != node.labels:
-                self.labelled[name] = now
-            changed = changed or old is None or _state(old) != _state(node)
-        for name in before.keys() - self._seen.keys():
-            self.labelled.pop(name, None)
-        return changed
-
-    def failed(self, nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]]) -> bool:
-        """See the pods on these nodes; whether one of them has failed."""
-        before, self._pods = self._pods, {node.name: pods.get(node.name, ()) for node in nodes}
-        return any(
-            there is not before[name] and one_failed(before[name], there)
-            for name, there in self._pods.items()
-            if name in before
-        )
-
-    def look(self, look: Look, most: int) -> None:
-        """Remember what nodes use, as far as so many looks back.
-
-        What happens to nodes comes in rows: a look that it brings between two in their time is not remembered, so that
-        so many looks in a row mean so much time. After a while without any (another daemon led) the row begins anew.
-        """
-        every = self.policy.moves.every
-        since = look.at - self.looks[-1].at if self.looks else every
-        if since < every / 2:
-            return
-        if since > every * MISSED:
-            self.looks.clear()
-        self.looks.append(look)
-        while len(self.looks) > most:
-            self.looks.popleft()
-
-    def past(self, now: float) -> PoolPast:
-        """As strategies see it."""
-        while self.moved and self.moved[0].at < now - REMEMBERED:
-            self.moved.popleft()
-        return PoolPast(tuple(self.looks), tuple(self.moved), self.labelled)
-
-
-def _state(node: Node) -> tuple[object, ...]:
-    return (node.labels, node.ready, node.unschedulable, node.taints, node.annotations)
 
 
 class Mover:
@@ -131,7 +58,7 @@ class Mover:
         self.surging = Surging(cluster, placer.look, journal, clock, listeners)
         self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
-        self._memories: dict[str, _Memory] = {}
+        self._memories: dict[str, Memory] = {}
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
@@ -198,7 +125,7 @@ class Mover:
                 return  # others are in force by now
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:
-                memory = self._memories[pool.policy.name] = _Memory(pool.policy, now)
+                memory = self._memories[pool.policy.name] = Memory(pool.policy, now)
             nodes = pool.nodes("", snapshot.nodes())
             changed, failed = memory.note(nodes, now), memory.failed(nodes, snapshot.on_nodes())
             if changed or failed or memory.due <= now:
@@ -206,7 +133,7 @@ class Mover:
                 await self._plan(pool, memory, snapshot, now)
         self._journal.flush()
 
-    async def _plan(self, pool: Pool, memory: _Memory, snapshot: Snapshot, now: float) -> None:
+    async def _plan(self, pool: Pool, memory: Memory, snapshot: Snapshot, now: float) -> None:
         memory.waits = True
         case = await self._placer.case(pool, snapshot, (), now)
         memory.waits = case is None
@@ -216,6 +143,8 @@ class Mover:
         if looks_back:
             use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
             memory.look(Look(now, case.columns.names, use), looks_back)
+        memory.forget(snapshot.on_nodes(), now)
+        memory.promise(case.columns, now)
         begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
@@ -223,12 +152,13 @@ class Mover:
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
             return
-        pool.strike("moving", [failure for decision in found for failure in decision.failures])
-        self._settle(memory, found, now)
+        pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
+        memory.planned(found, now)
+        self._settle(memory, found.decisions, snapshot)
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
 
-    def _settle(self, memory: _Memory, decisions: Iterable[MoveDecision], now: float) -> None:
+    def _settle(self, memory: Memory, decisions: Sequence[MoveDecision], snapshot: Snapshot) -> None:
         """Write down what is news, and begin the moves."""
         told: dict[str, tuple[object, ...]] = {}
         for decision in decisions:
@@ -239,11 +169,13 @@ class Mover:
                 for listener in self._listeners:
                     listener.moving(decision)
             if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
-                task = asyncio.create_task(self._act(memory, decision), name=decision.id)
+                there = snapshot.on_nodes().get(decision.node, ())
+                pod = next((one for one in there if one.uid == decision.uid), None)
+                task = asyncio.create_task(self._act(memory, decision, pod), name=decision.id)
                 self._acting[decision.uid] = task
         memory.told = told
 
-    async def _act(self, memory: _Memory, decision: MoveDecision) -> None:
+    async def _act(self, memory: Memory, decision: MoveDecision, pod: Pod | None) -> None:
         action = decision.action
         if action is None:
             return
@@ -254,20 +186,38 @@ class Mover:
             del self._acting[decision.uid]
         if outcome.result == "done":
             self._placer.views.evicted(action, outcome)
-            key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
-            memory.moved.append(Moved(outcome.at, key, decision.node))
+        memory.did(decision, action, pod, outcome)
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:
             listener.placed(outcome)
 
     async def _carry_out(self, moves: MovesTable, action: Evict, decision: MoveDecision) -> Answer:
-        """Let the pod go, or make another first where that is wanted."""
-        if moves.surge and decision.how == "reschedule":
+        """Let the pod go, or make another first where that is wanted; not in a dry run, where no other would come."""
+        surges = moves.surge and decision.how == "reschedule"
+        if surges and not isinstance(await self._placer.look(self._clock.now()), Pretending):
             answer = await self.surging.begin(action, moves.surge_within, decision.id)
             if answer is not None:
                 return answer
         return await self._cluster.act(action)
+
+    def latest(self, policy: str) -> Latest:
+        """The latest look at a pool."""
+        memory = self._memories.get(policy)
+        return memory.latest() if memory else Latest()
+
+    async def underway(self) -> list[Underway]:
+        """What is in flight now, by what is found in the cluster."""
+        return self.in_flight(await self._placer.look(self._clock.now()))
+
+    def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
+        """What is in flight: with steps of its own, or ending on a node."""
+        found = self.surging.in_flight(snapshot)
+        if snapshot is None:
+            return found
+        known = {(one.pod.namespace, one.pod.name) for one in found}
+        leaving = [one for memory in self._memories.values() for one in memory.leaving(snapshot.on_nodes())]
+        return [*found, *(one for one in leaving if (one.pod.namespace, one.pod.name) not in known)]
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""

@@ -140,7 +140,7 @@ def plans() -> None:
         one = case(ledger, nodes, pods, known, per_look)
         forget_peak()
         before, begun = resident(), process_time()
-        decisions = plan_moves(one)
+        decisions = plan_moves(one).decisions
         seconds = process_time() - begun
         grown = resident(peak=True) - before
         print(
@@ -303,7 +303,7 @@ def cycle() -> None:
         stored = process_time() - begun
         one = case(ledger, *found, known, 100)
         counted = process_time() - begun
-        decisions = plan_moves(one)
+        decisions = plan_moves(one).decisions
         planned = process_time() - begun
         grown = resident(peak=True) - before
     print(
@@ -316,7 +316,7 @@ def cycle() -> None:
     begun = process_time()
     for event in events:
         pods.put(codec.one(event)[1], listed=False)
-    decisions = plan_moves(case(ledger, nodes.all(), pods.places().on_nodes(), known, 100))
+    decisions = plan_moves(case(ledger, nodes.all(), pods.places().on_nodes(), known, 100)).decisions
     seconds = process_time() - begun
     print(f"the next cycle, after {len(events)} events of a watch: {seconds:.2f} s; {told(decisions)}")
 

@@ -19,7 +19,7 @@ from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model import Node, Pod, Readings, Ref
 from elasticd.mover import Mover
-from elasticd.moves import MoveDecision
+from elasticd.moves import MoveDecision, MovesPlan
 from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
@@ -330,10 +330,10 @@ async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
     old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
     placer.adopt(old)
 
-    async def reloaded(cases: Sequence[PoolCase]) -> list[tuple[MoveDecision, ...] | str]:
+    async def reloaded(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
         placer.adopt([replace(one, interval=7.0) for one in old])
         asked.extend(case.policy.name for case in cases)
-        return [() for _ in cases]
+        return [MovesPlan() for _ in cases]
 
     asked: list[str] = []
     it.mover._planner = reloaded

@@ -70,7 +70,7 @@ def moves(
     select = pool or PoolSelect()
     policy = PoolPolicy(name="pool", pool=select, strategies=strategies, mode="act", moves=MovesTable(**table))
     observation = PoolObservation(NOW, budgets=budgets, confirmed=confirmed)
-    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies)))
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies))).decisions
 
 
 def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
@@ -199,7 +199,7 @@ def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
     view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
     unknown = PoolObservation(NOW, budgets_known=False, confirmed=NOW)
-    found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies)))
+    found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies))).decisions
     assert told(found) == [("p0", "BudgetsUnknown"), ("p1", "BudgetsUnknown")]
 
 

@@ -8,7 +8,7 @@ from elasticd.api import Moved, PoolPast
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import levels
-from elasticd_plugins.rebalance.memory import hot
+from elasticd_plugins.rebalance.memory import heat
 from elasticd_plugins.rebalance.options import Marks
 from tests.plugins.levelling import By, Pool, Using, app, job, look, looks, names, needed, planned, pool, wanted
 from tests.pools import GIB, NOW, columns, node
@@ -30,7 +30,7 @@ def found_hot(strategy: Rebalance, *parts: float, moved: tuple[Moved, ...] = ())
     pools = [at(part) for part in parts]
     past = looks(pools[-1], *[one.measured for one in pools], moved=moved)
     now = levels(strategy, pools[-1].view, strategy.seen(pools[-1].view))
-    return bool(hot(strategy, pools[-1].view, NOW, past, now)[2])
+    return bool(heat(strategy, pools[-1].view, NOW, past, now).hot[2])
 
 
 NAN = float("nan")
