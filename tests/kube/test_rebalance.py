@@ -164,9 +164,8 @@ async def cordon(scene: Stage, daemon: Daemon, *nodes: str) -> None:
     async def seen() -> bool:
         _, text = await daemon.running.page("/nodes")
         states = {one["node"]: one["state"] for pool in json.loads(text or "[]") for one in pool["nodes"]}
-        return states.keys() == {*scene.nodes} and all(
-            (name in nodes) == ("cordoned" in states[name]) for name in states
-        )
+        closed = {name for name, state in states.items() if "cordoned" in state}
+        return closed == {*nodes} and states.keys() == {*scene.nodes}
 
     await wait_until(seen, within=60, what=f"it sees that {nodes} are cordoned")
 
