@@ -145,6 +145,7 @@ class Mover:
             memory.look(Look(now, case.columns.names, use), looks_back)
         memory.forget(snapshot.on_nodes(), now)
         memory.promise(case.columns, now)
+        begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
             return  # what other policies say is not done
@@ -154,6 +155,8 @@ class Mover:
         pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot)
+        for listener in self._listeners:
+            listener.looked(pool.policy.name, self._clock.now() - begun)
 
     def _settle(self, memory: Memory, decisions: Sequence[MoveDecision], snapshot: Snapshot) -> None:
         """Write down what is news, and begin the moves."""
