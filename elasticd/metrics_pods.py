@@ -50,6 +50,14 @@ class PodMetrics:
             buckets=_TIMES,
         )
 
+        self._looks = Histogram(
+            "elasticd_move_plan_duration_seconds",
+            "Time to plan at each look at a pool which pods leave their nodes.",
+            ("policy",),
+            registry=registry,
+            buckets=_TIMES,
+        )
+
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """How many pods wait; called in another thread than the loop's."""
         gauge = GaugeMetricFamily("elasticd_waiting_pods", "Pods without a node.", labels=("policy", "reason"))
@@ -65,6 +73,10 @@ class PodMetrics:
             for how, count in Counted(one.how for one in counted).items():
                 gauge.add_metric((how,), count)
             yield gauge
+
+    def looked(self, policy: str, seconds: float) -> None:
+        """Count a look, and note how long its plan took."""
+        self._looks.labels(policy).observe(seconds)
 
     def moving(self, decision: MoveDecision) -> None:
         """Count a decision about a pod that a strategy wants moved."""
@@ -89,7 +101,7 @@ class PodMetrics:
     def pools(self, names: AbstractSet[str]) -> None:
         """Drop the series of policies that are no longer in force."""
         self._waiting = {name: counts for name, counts in self._waiting.items() if name in names}
-        for metric in (self._decisions, self._moves, self._actions, self._plans):
+        for metric in (self._decisions, self._moves, self._actions, self._plans, self._looks):
             for labels in list(metric._metrics):  # noqa: SLF001  # it has no other list of them
                 if labels[0] not in names:
                     metric.remove(*labels)

@@ -146,6 +146,7 @@ class Mover:
             memory.look(Look(now, case.columns.names, use), looks_back)
         memory.forget(snapshot.on_nodes(), now)
         memory.promise(case.columns, now)
+        begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
             return  # what other policies say is not done
@@ -156,6 +157,8 @@ class Mover:
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot)
         self._end(over(self._journal.moves(pool.policy.name), found.decisions, case.columns, now))
+        for listener in self._listeners:
+            listener.looked(pool.policy.name, self._clock.now() - begun)
 
     def _end(self, decisions: Iterable[MoveDecision]) -> None:
         """Write down who is wanted moved no longer. That one has left is told already."""

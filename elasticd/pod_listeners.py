@@ -35,6 +35,9 @@ class PlacingListener(Protocol):
 class MovingListener(Protocol):
     """Someone who is told what has been written to the journal. Must not block or raise."""
 
+    def looked(self, policy: str, seconds: float) -> None:
+        """A pool was looked at for pods that should leave their nodes, and what is done was planned in this time."""
+
     def moving(self, decision: MoveDecision) -> None:
         """It was decided that a pod is moved, or otherwise than before that it is not."""
 

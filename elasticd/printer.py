@@ -67,6 +67,9 @@ class Printer:
     def planned(self, policy: str, seconds: float) -> None:
         """Nothing to print."""
 
+    def looked(self, policy: str, seconds: float) -> None:
+        """Nothing to print."""
+
     def waiting(self, policy: str, counts: object) -> None:
         """Nothing to print."""
 

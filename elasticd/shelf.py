@@ -90,7 +90,7 @@ class Shelf:
         self._last = Readings(self.name, 0.0, error="not read yet", offers=self.offers)
         self._complete = source.complete
         self._pushes, self._renewal = source.pushes, Renewal(source.resolution)
-        self._asked = self._until = float("-inf")
+        self._asked = self._until = self._served = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._begun = 0.0
         self._closing = False
@@ -113,8 +113,9 @@ class Shelf:
         return self._last
 
     def _is_due(self, now: float) -> bool:
-        """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace."""
-        if now - self._asked < self._every:
+        """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace;
+        and whoever waited for the last one has had it."""
+        if now - self._asked < self._every or now < self._served:
             return False
         return now + SLACK >= (self._until if self._in_a_row else self._renewal.due)
 
@@ -153,6 +154,8 @@ class Shelf:
         """Take the reading in, at the time at which it came."""
         took = self._clock.now() - self._begun
         ended = self._asked + took
+        if took > self._every:
+            self._served = ended + SLACK
         self._task, self._late = None, took > self._patience
         self._reads += 1
         self._seconds += took

@@ -81,7 +81,7 @@ def headline(decision: Decision) -> str:
     if decision.verdict == "scale":
         told = f"{decision.current} -> {decision.replicas} replicas"
     else:
-        told = f"{decision.verdict} {decision.current} replicas"
+        told = f"{decision.verdict} {counted(decision.current, 'replica')}"
         if decision.verdict == "hold" and decision.wish not in (None, decision.current):
             told += f" (wanted {decision.wish})"
     return one_line(f"{told}: {decision.reason}" + (f", {decision.message}" if decision.message else ""))

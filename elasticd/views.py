@@ -218,10 +218,16 @@ def _trusted(
         for subject, samples in subjects.items():
             if subject in found or not samples:
                 continue
-            oldest = min(sample.measured for sample in samples)
-            newest = max(sample.measured for sample in samples)
-            total = sum(sample.value for sample in samples)
-            good = all(sample.value >= 0 for sample in samples) and isfinite(total)
-            if good and oldest >= since and newest <= now + FUTURE:
+            total, good = 0.0, True
+            oldest = newest = samples[0].measured
+            for sample in samples:  # by hand: there are very many subjects, nearly all with one sample
+                total += sample.value
+                if sample.measured < oldest:
+                    oldest = sample.measured
+                elif sample.measured > newest:
+                    newest = sample.measured
+                if not sample.value >= 0:
+                    good = False
+            if good and isfinite(total) and oldest >= since and newest <= now + FUTURE:
                 found[subject] = total, oldest
     return found

@@ -53,6 +53,9 @@ class Heard:
     def moving(self, decision: MoveDecision) -> None:
         self.decisions.append(decision)
 
+    def looked(self, policy: str, seconds: float) -> None:
+        """Nothing."""
+
     def placed(self, outcome: PodOutcome) -> None:
         self.outcomes.append(outcome)
 

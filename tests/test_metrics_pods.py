@@ -41,10 +41,12 @@ def test_moves_are_counted_by_what_was_decided_and_those_in_flight_by_how() -> N
     metrics.moving(move)
     metrics.moving(replace(move, verdict="refuse", refusal="Budget"))
     stuck = Underway(POD, "u", "anew", "gone", 1.0, fault="exceeded quota")
+    metrics.looked("pool", 0.02)
     metrics.moves = [stuck, replace(stuck, fault=""), replace(stuck, how="surge", fault="")]
     text = generate_latest(registry).decode()
     assert 'elasticd_move_decisions_total{policy="pool",reason="Cordoned",verdict="move"} 1.0' in text
     assert 'elasticd_move_decisions_total{policy="pool",reason="Budget",verdict="refuse"} 1.0' in text
+    assert 'elasticd_move_plan_duration_seconds_count{policy="pool"} 1.0' in text
     assert 'elasticd_moves_in_flight{how="anew"} 2.0' in text
     assert 'elasticd_moves_in_flight{how="surge"} 1.0' in text
     assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in text

@@ -54,6 +54,10 @@ class Heard:
     def __init__(self) -> None:
         self.decisions: list[MoveDecision] = []
         self.outcomes: list[PodOutcome] = []
+        self.looks: list[str] = []
+
+    def looked(self, policy: str, seconds: float) -> None:
+        self.looks.append(policy)
 
     def moving(self, decision: MoveDecision) -> None:
         self.decisions.append(decision)
@@ -101,6 +105,7 @@ LEAVE = {"leave": "yes"}
 async def test_a_pool_is_looked_at_every_period() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(91)
+        assert it.heard.looks == ["pool"] * 4
     assert [round(at) for at, _ in SHOWN] == [1, 31, 61, 91]
 
 

@@ -139,6 +139,23 @@ async def test_what_a_late_reader_brings_is_taken_at_the_next_look_and_nobody_wa
     assert (await ask(shared, 9.0)).received == 9.0, "a read that was in time is waited for again"
 
 
+async def test_who_waited_for_a_read_that_took_longer_than_every_finds_what_it_brought() -> None:
+    """Or each would begin another, and nobody ever had one."""
+    clock, meter = VirtualClock(100.0), Meter()
+    shared = Shelf(meter, Measured(every=0.5), clock, patience=2.0)
+    meter.open.clear()
+    task = shared.ask(100.0)
+    assert task is not None
+    await clock.sleep_until(101.0)
+    assert shared.take(101.0) is None
+    meter.open.set()
+    await task
+    assert shared.ask(101.0) is None
+    found = shared.take(101.0)
+    assert (found and found.received, meter.asked) == (100.0, [100.0])
+    assert shared.ask(101.2) is not None
+
+
 async def test_closing_ends_a_read_that_is_under_way() -> None:
     meter = Meter()
     meter.open.clear()

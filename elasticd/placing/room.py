@@ -16,6 +16,7 @@ from elasticd.columns import needed
 from elasticd.model import Failure, Pod
 from elasticd.placements import Column, DisruptionBudget, Mask, Spared, Victims
 from elasticd.placing.ask import PoolCase
+from elasticd.words import counted
 
 OFFERS = 100
 """Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth
@@ -121,7 +122,9 @@ def make_room(
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
     found = next((room for _, room in offers if suffices(case, pod, room)), None)
     spared[IN_VAIN] += len(offers)
-    return found or Nobody(", ".join(f"on {count} {why}" for why, count in sorted(spared.items()) if count))
+    return found or Nobody(
+        ", ".join(f"on {counted(count, 'node')} {why}" for why, count in sorted(spared.items()) if count)
+    )
 
 
 def _bearable(

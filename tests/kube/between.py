@@ -83,7 +83,7 @@ class Between:
         self._session = aiohttp.ClientSession(
             self._plane.server,
             connector=aiohttp.TCPConnector(ssl=self._plane.client()._tls, limit=0),
-            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
         )
         app = web.Application(client_max_size=1 << 26)
         app.router.add_route("*", "/{path:.*}", self._handle)

@@ -116,6 +116,15 @@ class Loads:
         """
         self._workloads[namespace, workload] = _WorkloadLoad(f"{label}={workload}", cpu, memory)
 
+    def set_each(self, namespace: str, workload: str, cpu: float) -> None:
+        """Let each ready pod with app=workload use so many cores, however many there are."""
+
+        def total(_: float) -> float:
+            mine = [one for one in self.pods.values() if one.namespace == namespace]
+            return cpu * sum(one.ready for one in mine if one.labels.get("app") == workload)
+
+        self.set_load(namespace, workload, total)
+
     def set_usage(self, namespace: str, pod: str, usage: Usage | None) -> None:
         """Say what one pod uses, whatever its workload's load is; None for a pod without metrics."""
         self._explicit[namespace, pod] = usage

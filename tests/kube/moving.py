@@ -1,4 +1,4 @@
-"""A pool of two nodes, and daemons as processes that move pods between them, each with a proxy of its own.
+"""A pool of a few nodes, and daemons as processes that move pods between them, each with a proxy of its own.
 
 Knows how daemons are started, killed and told what to do, and what must be true of a pod in the end; knows nothing of
 where they are cut in on.
@@ -116,9 +116,8 @@ class Daemon(NamedTuple):
 class Stage:
     """The pool, its namespace and the daemons."""
 
-    def __init__(self, kube: Kube, namespace: str, folder: Path) -> None:
-        self.kube, self.namespace, self.folder = kube, namespace, folder
-        self.nodes = (f"{namespace}-a", f"{namespace}-b")
+    def __init__(self, kube: Kube, namespace: str, folder: Path, nodes: Sequence[str]) -> None:
+        self.kube, self.namespace, self.folder, self.nodes = kube, namespace, folder, tuple(nodes)
         self.pods = f"/api/v1/namespaces/{namespace}/pods"
         self.deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         self.rows: list[Row] = []
@@ -130,14 +129,14 @@ class Stage:
         return f"{what}-{self._count}"
 
     @asynccontextmanager
-    async def daemon(self, name: str, **policies: str) -> AsyncIterator[Daemon]:
-        """A daemon that has read the cluster."""
+    async def daemon(self, name: str, sources: str = "", **policies: str) -> AsyncIterator[Daemon]:
+        """A daemon that has read the cluster. `sources` are tables of elasticd.toml."""
         folder = self.folder / name
         folder.mkdir()
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
             config, more = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{BROKER}"
-            async with running(folder, config, self.namespace, found, cluster=more) as started:
+            async with running(folder, config, self.namespace, found, sources, cluster=more) as started:
                 yield Daemon(started, proxy)
 
     def spec(self, **more: Any) -> JSON:
@@ -257,18 +256,20 @@ def table(rows: Sequence[Row]) -> str:
 
 
 @asynccontextmanager
-async def stage(kube: Kube, folder: Path) -> AsyncIterator[Stage]:
-    """A stage with no daemon yet."""
+async def stage(
+    kube: Kube, folder: Path, names: str = "ab", cpu: str = "4", memory: str = "16Gi"
+) -> AsyncIterator[Stage]:
+    """A stage with no daemon yet, and a node of this size for each letter of `names`."""
     made = await kube.client.create("/api/v1/namespaces", {"metadata": {"generateName": "moves-"}})
     namespace = made["metadata"]["name"]
-    nodes = [NodeSpec(f"{namespace}-{one}", cpu="4", labels={"pool": namespace}, taints=[TAINT]) for one in "ab"]
+    nodes = [NodeSpec(f"{namespace}-{one}", cpu, memory, labels={"pool": namespace}, taints=[TAINT]) for one in names]
     async with (
         shipped_rights(kube.plane, USER, namespace),
         _granted(kube, namespace, RIGHTS),
         kube.nodes.having(*nodes),
     ):
         with installed(folder):
-            yield Stage(kube, namespace, folder)
+            yield Stage(kube, namespace, folder, [one.name for one in nodes])
             await kube.client.request("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments")
             for pod in await kube.client.list(f"/api/v1/namespaces/{namespace}/pods"):
                 path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"

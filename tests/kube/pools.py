@@ -3,12 +3,16 @@
 Knows manifests and the daemon's journal; knows no strategy.
 """
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from elasticd.api import BINDING
 from elasticd.journal import read
+from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
@@ -74,6 +78,65 @@ def five() -> list[JSON]:
     ]
 
 
+def deployment(name: str, replicas: int, cpu: str = "10m", memory: str = "64Mi", **spec: Any) -> JSON:
+    """A Deployment of pods for elasticd."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": manifest(name, cpu, memory, **spec)["spec"]},
+        },
+    }
+
+
+async def create_budget(kube: Kube, namespace: str, app: str, least: int) -> None:
+    """A PodDisruptionBudget by which one pod of this many and one more may go, once the controller has counted them."""
+    path = f"/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets"
+    spec = {"minAvailable": least, "selector": {"matchLabels": {"app": app}}}
+    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": app}, "spec": spec}
+    await kube.client.create(path, budget)
+
+    async def has_been_counted() -> bool:
+        found = await kube.client.get(f"{path}/{app}")
+        return bool(found.get("status", {}).get("disruptionsAllowed") == 1)
+
+    await wait_until(has_been_counted, what="the disruption controller has counted the pods")
+
+
+@asynccontextmanager
+async def counting(kube: Kube, namespace: str) -> AsyncIterator[list[Counter[str]]]:
+    """How many pods of each app were ready and stayed, after each change of one."""
+    counts: list[Counter[str]] = []
+
+    async def follow() -> None:
+        ready: dict[str, str] = {}
+        async with aclosing(kube.client.follow(PODS.format(namespace))) as changes:
+            async for kind, pod in changes:
+                metadata = pod["metadata"]
+                ready.pop(metadata["uid"], None)
+                if kind != "DELETED" and stays_ready(pod):
+                    ready[metadata["uid"]] = metadata.get("labels", {}).get("app", "")
+                counts.append(Counter(ready.values()))
+
+    task = asyncio.create_task(follow())
+    try:
+        yield counts
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def stays_ready(pod: JSON) -> bool:
+    """Whether a pod is ready and is not being deleted."""
+    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
 async def create(kube: Kube, namespace: str, *manifests: JSON) -> None:
     """Create these pods, one after the other."""
     for one in manifests:
@@ -109,6 +172,11 @@ async def all_run(kube: Kube, namespace: str, *names: str) -> None:
 def decisions(daemon: Running) -> list[PodDecision]:
     """All about pods, in the order in which they were made."""
     return [one for one in read(daemon.folder / "state") if isinstance(one, PodDecision)]
+
+
+def moves(daemon: Running) -> list[MoveDecision]:
+    """All decisions about pods that a strategy wanted moved, in the order in which they were made."""
+    return [one for one in read(daemon.folder / "state") if isinstance(one, MoveDecision)]
 
 
 async def decided(daemon: Running, name: str, verdict: str) -> PodDecision:

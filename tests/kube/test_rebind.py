@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from elasticd.broker import Broker, BrokerTable
 from elasticd.clock import WallClock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
-from elasticd.journal import Journal, read
+from elasticd.journal import Journal
 from elasticd.mover import Mover
 from elasticd.moves import MoveDecision
 from elasticd.placements import DisruptionBudget, PodOutcome
@@ -23,9 +23,24 @@ from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.pools import FRONT, PODS, all_run, bound, create, decided, five, manifest, places, thesis, uids
+from tests.kube.pools import (
+    FRONT,
+    PODS,
+    all_run,
+    bound,
+    counting,
+    create,
+    create_budget,
+    decided,
+    deployment,
+    five,
+    moves,
+    places,
+    thesis,
+    uids,
+)
 from tests.kube.reports import NodeSpec
-from tests.kube.running import Running, running
+from tests.kube.running import running
 
 POLICY = """
 mode = "act"
@@ -69,11 +84,6 @@ async def stand(kube: Kube, namespace: str, expected: dict[str, str]) -> None:
     await all_run(kube, namespace, *(name for name, node in expected.items() if node))
 
 
-def moves(daemon: Running) -> list[MoveDecision]:
-    """All that were decided."""
-    return [one for one in read(daemon.folder / "state") if isinstance(one, MoveDecision)]
-
-
 async def test_t5_pods_are_where_the_thesis_has_them_after_the_labels_changed(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
@@ -99,22 +109,6 @@ async def test_t5_pods_are_where_the_thesis_has_them_after_the_labels_changed(
         ]
 
 
-def deployment(replicas: int, **spec: Any) -> JSON:
-    """A Deployment of pods for elasticd."""
-    pod = manifest("none", **spec)["spec"]
-    labels = {"app": "web"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
-
-
 async def test_pods_of_a_deployment_follow_their_node_selector_and_others_end_or_stay_as_they_ask(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
@@ -129,7 +123,7 @@ async def test_pods_of_a_deployment_follow_their_node_selector_and_others_end_or
             bound("ends", FRONT, nodeLabelChange="kill"),
             bound("stays", FRONT, nodeLabelChange="still"),
         )
-        await kube.client.apply(deployment(2, nodeSelector={"tier": "frontend"}), namespace)
+        await kube.client.apply(deployment("web", 2, nodeSelector={"tier": "frontend"}), namespace)
         await counted(kube, namespace, {"node1": 4})
         before = await uids(kube, namespace)
 
@@ -171,6 +165,9 @@ class _Heard:
 
     def __init__(self) -> None:
         self.outcomes: list[PodOutcome] = []
+
+    def looked(self, policy: str, seconds: float) -> None:
+        """Nothing."""
 
     def moving(self, decision: MoveDecision) -> None:
         """Nothing."""
@@ -219,30 +216,6 @@ async def draining(kube: Kube, namespace: str, seen: Callable[[Snapshot], Snapsh
             await mover.drain(5.0)
 
 
-@asynccontextmanager
-async def counting(kube: Kube, namespace: str) -> AsyncIterator[list[int]]:
-    """How many pods were ready and stayed, after each change of one."""
-    counts: list[int] = []
-
-    async def follow() -> None:
-        ready: dict[str, bool] = {}
-        async with aclosing(kube.client.follow(PODS.format(namespace))) as changes:
-            async for kind, pod in changes:
-                metadata = pod["metadata"]
-                conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
-                stays = kind != "DELETED" and "deletionTimestamp" not in metadata
-                ready[metadata["uid"]] = stays and conditions.get("Ready") == "True"
-                counts.append(sum(ready.values()))
-
-    task = asyncio.create_task(follow())
-    try:
-        yield counts
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 def evictions(kube: Kube, namespace: str) -> Counter[int]:
     """The answers of the API server to evictions, by their status, as its own log has them."""
     return Counter(
@@ -270,36 +243,22 @@ async def test_a_drained_node_is_left_one_by_one_as_replacements_become_ready(
     monkeypatch.setattr(kube.nodes, "startup", lambda _: 1.0)
     leaving, staying = (NodeSpec(f"{name}-{namespace}", labels={"for": namespace}) for name in ("leaving", "staying"))
     async with kube.nodes.having(leaving), draining(kube, namespace, seen) as heard:
-        await kube.client.apply(deployment(4), namespace)
+        await kube.client.apply(deployment("web", 4), namespace)
         await counted(kube, namespace, {"leaving": 4})
-        await create_budget(kube, namespace, least=3)
+        await create_budget(kube, namespace, "web", least=3)
         async with kube.nodes.having(staying), counting(kube, namespace) as ready:
-            await wait_until(lambda: ready and ready[-1] == 4, what="the test sees all pods")
+            await wait_until(lambda: ready and ready[-1]["web"] == 4, what="the test sees all pods")
             begun = len(ready)
             await kube.client.patch(f"/api/v1/nodes/{leaving.name}", {"spec": {"unschedulable": True}})
             await counted(kube, namespace, {"staying": 4})
-            await wait_until(lambda: ready[-1] == 4, what="all replacements are ready")
-            assert min(ready[begun:]) == 3
+            await wait_until(lambda: ready[-1]["web"] == 4, what="all replacements are ready")
+            assert min(one["web"] for one in ready[begun:]) == 3
             made = evictions(kube, namespace)
             assert made[201] == 4
             assert made[429] or not refused
             came = Counter((one.result, one.code, one.reason) for one in heard.outcomes)
             assert came == +Counter({("done", 201, ""): 4, ("refused", 429, "Budget"): made[429]})
             await empty(kube, namespace)
-
-
-async def create_budget(kube: Kube, namespace: str, least: int) -> None:
-    """A PodDisruptionBudget of the Deployment, of which the controller has counted the pods."""
-    path = f"/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets"
-    spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}
-    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
-    await kube.client.create(path, budget)
-
-    async def has_been_counted() -> bool:
-        (one,) = await kube.client.list(path)
-        return bool(one.get("status", {}).get("disruptionsAllowed") == 1)
-
-    await wait_until(has_been_counted, what="the disruption controller has counted the pods")
 
 
 async def empty(kube: Kube, namespace: str) -> None:

@@ -108,7 +108,7 @@ def test_nobody_goes_where_it_would_not_suffice_whatever_a_plugin_says() -> None
     assert (decision.verdict, evicted(decision)) == ("wait", [])
     assert (
         decision.message
-        == "0/1 nodes are available: 1 Insufficient cpu; no others can give way for it: on 1 it would not suffice"
+        == "0/1 nodes are available: 1 Insufficient cpu; no others can give way for it: on 1 node it would not suffice"
     )
 
 
@@ -118,7 +118,7 @@ def test_why_nobody_gives_way_is_counted_by_node() -> None:
 
     there = [pod(f"old-{name}", 1, on=name) for name in "abcd"]
     first, second = preempting(there, [URGENT, pod("urgent2", 1, priority=9)], answer)
-    assert first.message.endswith("no others can give way for it: on 2 all sleep, on 1 nobody is lesser")
+    assert first.message.endswith("no others can give way for it: on 2 nodes all sleep, on 1 node nobody is lesser")
     assert second.message == first.message, "one like it is told the same without asking again"
 
 
@@ -170,7 +170,7 @@ def budget(allowed: int, *pods: str) -> DisruptionBudget:
         pytest.param(
             {"budgets": (budget(0, "old"),)},
             "Unschedulable",
-            "no others can give way for it: on 1 a PodDisruptionBudget lets too few of them go",
+            "no others can give way for it: on 1 node a PodDisruptionBudget lets too few of them go",
             id="a budget forbids it",
         ),
         pytest.param(

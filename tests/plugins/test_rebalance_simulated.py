@@ -53,6 +53,9 @@ class Told:
     def governed(self, keys: Any) -> None:
         """Not looked at."""
 
+    def looked(self, policy: str, seconds: float) -> None:
+        """Not looked at."""
+
     def moving(self, decision: MoveDecision) -> None:
         self.moves.append(decision)
 

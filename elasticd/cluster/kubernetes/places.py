@@ -56,7 +56,10 @@ class Places:
             return
         key = (new.namespace, new.name)
         if takes_room(new):
-            self._on.setdefault(new.node, {})[key] = new
+            found = self._on.get(new.node)
+            if found is None:
+                found = self._on[new.node] = {}
+            found[key] = new
             self._stale.add(new.node)
         elif waits(new):
             self._waiting[key], self._pending = new, None
@@ -81,7 +84,7 @@ class Places:
         the same one always."""
         for node in self._stale:
             if pods := self._on.get(node):
-                self._shown[node] = tuple(pod for _, pod in sorted(pods.items()))
+                self._shown[node] = tuple([pods[key] for key in sorted(pods)])
             else:
                 self._on.pop(node, None)
                 self._shown.pop(node, None)
