@@ -7,6 +7,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from math import inf
 
@@ -18,6 +19,7 @@ from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Node
 from elasticd.moves import Look, Moved, MoveDecision, PoolPast
+from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
@@ -56,6 +58,7 @@ class _Memory:
         self.moved: deque[Moved] = deque()
         self.labelled: dict[str, float] = {}
         self.told: dict[str, tuple[object, ...]] = {}
+        self._undone: dict[str, tuple[object, ...]] = {}
         self._seen: dict[str, Node] = {}
 
     def note(self, nodes: Sequence[Node], now: float) -> bool:
@@ -72,6 +75,19 @@ class _Memory:
         for name in before.keys() - self._seen.keys():
             self.labelled.pop(name, None)
         return changed
+
+    def news(self, uid: str, outcome: PodOutcome) -> bool:
+        """Whether what came of a pod's move is to be told: not where it was not done for the same reason as before."""
+        found = (outcome.result, outcome.code, outcome.reason)
+        if outcome.result == "done":
+            self._undone.pop(uid, None)
+            return True
+        before, self._undone[uid] = self._undone.get(uid), found
+        return found != before
+
+    def forget(self, uids: AbstractSet[str]) -> None:
+        """Only these are still to be moved: what came of the others is news when it comes again."""
+        self._undone = {uid: one for uid, one in self._undone.items() if uid in uids}
 
     def past(self, now: float) -> PoolPast:
         """As strategies see it."""
@@ -197,6 +213,7 @@ class Mover:
                 task = asyncio.create_task(self._act(memory, decision), name=decision.id)
                 self._acting[decision.uid] = task
         memory.told = told
+        memory.forget(told.keys())
 
     async def _act(self, memory: _Memory, decision: MoveDecision) -> None:
         action = decision.action
@@ -211,6 +228,8 @@ class Mover:
             self._placer.views.evicted(action, outcome)
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             memory.moved.append(Moved(outcome.at, key, decision.node))
+        if not memory.news(decision.uid, outcome):
+            return
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:

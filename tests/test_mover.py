@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict
+from elasticd.actions import Action, Answer, Evict
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Strategy, hookimpl
 from elasticd.clock import VirtualClock
 from elasticd.journal import Journal
@@ -187,3 +187,40 @@ async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
         assert it.mover.hurry() == "1 pool is looked at now"
         it.board.leading = False
         assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        pytest.param([("refused", "Budget")] * 3, ["Budget"], id="the same"),
+        pytest.param([("refused", "Budget"), ("refused", "Breaker")], ["Budget", "Breaker"], id="another reason"),
+        pytest.param([("refused", "Busy"), ("conflict", "Busy")], ["Busy", "Busy"], id="another result"),
+        pytest.param([("refused", "Budget"), ("done", "")], ["Budget", ""], id="done at last"),
+        pytest.param([("failed", "Timeout")] * 2, ["Timeout"], id="a failure"),
+    ],
+)
+async def test_what_is_not_done_is_told_once_for_as_long_as_it_says_the_same(
+    answers: list[tuple[Any, str]], told: list[str]
+) -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=1.0) as it:
+        left = iter(answers)
+
+        def answer(_: Action) -> Answer:
+            result, reason = next(left)
+            return Answer(result, reason=reason)
+
+        it.board.refuse = answer
+        async with asyncio.timeout(10):
+            while len(it.board.tried(Evict)) < len(answers):
+                await it.until(it.clock.now() - NOW + 1)
+        assert [one.reason for one in it.heard.outcomes] == told
+
+
+async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        it.board.refuse = lambda _: Answer("refused", 429, "a budget", "Budget")
+        await it.until(5)
+        for labels in ({}, LEAVE):
+            it.board.add(replace(it.board.nodes["a"], labels=labels))
+            await it.until(it.clock.now() - NOW + 5)
+        assert [one.reason for one in it.heard.outcomes] == ["Budget", "Budget"]
