@@ -10,14 +10,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from elasticd.actions import Answer, Evict
+from elasticd.asking import Answers, Asks
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Node
+from elasticd.model import Failure, Node
 from elasticd.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
@@ -26,7 +28,7 @@ from elasticd.placing.moving import plan_moves
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
 from elasticd.policy import MovesTable, PoolPolicy
-from elasticd.pool import Pool
+from elasticd.pool import OURSELVES, Pool
 from elasticd.surging import Surging
 
 REMEMBERED = 3600.0
@@ -190,13 +192,15 @@ class Mover:
             memory.looks.append(Look(now, case.columns.names, use))
             while len(memory.looks) > looks_back:
                 memory.looks.popleft()
-        (found,) = await self._planner([_with(case, memory.past(now))])
+        heard = _Heard(case.hooks)
+        (found,) = await self._planner([_with(case, heard, memory.past(now))])
         if pool not in self._placer.pools:
             return  # what other policies say is not done
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
+            pool.strike([Failure(OURSELVES, "", pool.blocked)], "moving")
             return
-        pool.strike(failure for decision in found for failure in decision.failures)
+        pool.strike(heard.failures, "moving")
         self._settle(memory, found, now)
 
     def _settle(self, memory: _Memory, decisions: Iterable[MoveDecision], now: float) -> None:
@@ -254,5 +258,20 @@ class Mover:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _with(case: PoolCase, past: PoolPast) -> PoolCase:
-    return PoolCase(case.policy, case.observation, case.columns, case.hooks, case.off, past)
+class _Heard:
+    """A policy's hooks, and which of them failed: where a plugin fails there may be no decision that could say so."""
+
+    def __init__(self, hooks: Asks) -> None:
+        self._hooks, self.failures = hooks, list[Failure]()
+        self.priorities, self.recalls, self.heeds = hooks.priorities, hooks.recalls, hooks.heeds
+
+    def ask(
+        self, hook: str, arguments: dict[str, Any], off: frozenset[str], read: Callable[[Any, str], Any]
+    ) -> Answers:
+        found = self._hooks.ask(hook, arguments, off, read)
+        self.failures += found.failures
+        return found
+
+
+def _with(case: PoolCase, hooks: Asks, past: PoolPast) -> PoolCase:
+    return PoolCase(case.policy, case.observation, case.columns, hooks, case.off, past)

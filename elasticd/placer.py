@@ -252,7 +252,7 @@ class Placer:
             return  # what other policies say is not done
         seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
-        pool.strike([failure for decision in decisions for failure in decision.failures])
+        pool.strike((failure for decision in decisions for failure in decision.failures), "placing")
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
         for listener in self._listeners:

@@ -13,10 +13,11 @@ from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Strategy, hooki
 from elasticd.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model import Node, Pod
-from elasticd.mover import Mover
+from elasticd.mover import Mover, MovesPlanner, moves_at_once
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
+from elasticd.placing.ask import PoolCase
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from tests.board import Board
 from tests.pools import NOW, node, pod
@@ -57,15 +58,17 @@ class Heard:
 class Bench:
     """A mover over a board, in virtual time, that looks every 30 s."""
 
-    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], pods: Sequence[Pod], planner: MovesPlanner = moves_at_once, **more: Any
+    ) -> None:
         SHOWN.clear()
         self.clock, self.heard = VirtualClock(NOW), Heard()
         self.board = Board(self.clock, nodes, pods)
         journal = Journal()
-        placer = Placer(self.board, self.board.observe, journal, self.clock)
+        self.placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
-        placer.adopt([policy])
-        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
+        self.placer.adopt([policy])
+        self.mover = Mover(self.board, self.placer, journal, self.clock, [self.heard], planner)
 
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:
@@ -224,3 +227,34 @@ async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile
             it.board.add(replace(it.board.nodes["a"], labels=labels))
             await it.until(it.clock.now() - NOW + 5)
         assert [one.reason for one in it.heard.outcomes] == ["Budget", "Budget"]
+
+
+class Broken(Strategy, tag="broken", frozen=True):
+    """Wants nothing moved: it fails."""
+
+    @hookimpl
+    def rebalance_nodes(self) -> Sequence[Move]:
+        raise RuntimeError("no idea")
+
+
+async def test_a_plugin_that_fails_where_nobody_is_to_be_moved_is_told_and_switched_off(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with bench([node("a")], [running("p", "a")], every=1.0) as it:
+        pool = it.placer.pools[0]
+        it.placer.adopt([replace(pool.policy, strategies=(Broken(),))])
+        await it.until(20)
+        assert it.placer.pools[0].off() == {"broken"}
+    assert caplog.messages == [
+        "policy pool: plugin broken: rebalance_nodes raised RuntimeError: no idea",
+        "policy pool: plugin broken is switched off until reload",
+    ]
+
+
+async def test_a_plugin_that_does_not_come_back_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def lost(cases: Sequence[PoolCase]) -> list[Any]:
+        return ["stuck in slow.py:7 rebind_pods"]
+
+    async with bench([node("a")], [running("p", "a")], every=1.0, planner=lost) as it:
+        await it.until(10)
+    assert caplog.messages == ["policy pool: stuck in slow.py:7 rebind_pods; it is not called again until reload"]
