@@ -239,7 +239,7 @@ async def assembled(
         broker = cluster = Broker(cluster, settings.broker, clock)
         plugins = _PluginListener(registry)
         stack.callback(plugins.close)
-        told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
+        told: list[Listener] = [metrics, plugins, Troubles(), *listeners]
         outlet = None
         if settings.outlet is not None:
             outlet = await stack.enter_async_context(settings.outlet.open())
