@@ -55,6 +55,8 @@ def moves(http: Http) -> list[Underway]:
 
 
 def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:
+    if not http.port:
+        raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
     host = _ANY.get(http.host, http.host)
     address = f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
     try:
