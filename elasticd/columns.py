@@ -33,7 +33,8 @@ T = TypeVar("T", bound=NDArray[Any])
 
 
 LARGEST = 10**15
-"""What an amount counts for at most: a petabyte, or a million million cores. Nine thousand of them still fit in a column."""
+"""What an amount counts for at most: a petabyte, or a million million cores. Nine thousand of them still fit
+in a column together."""
 
 
 def whole(resource: str, amount: float) -> int:

@@ -21,8 +21,7 @@ from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
-from elasticd.config import Settings, check_sources, load_policies, load_settings, policy_files, template_files
-from elasticd.config_pools import load_pools
+from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
@@ -34,10 +33,10 @@ from elasticd.placer import Placer
 from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
+from elasticd.reading import read_policies
 from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 from elasticd.shelf import opened
-from elasticd.sources import Source
 from elasticd.surging import DEPLOYMENT
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
@@ -57,27 +56,6 @@ GRACE = 10.0
 
 BACKLOG = 10_000
 """Records that may wait for plugins' `decided` and `acted`."""
-
-
-def read_policies(
-    folder: Path, registry: Registry, sources: Sequence[Source] | None = None
-) -> tuple[list[Policy | PoolPolicy], list[ConfigError]]:
-    """The policies of a folder, and every mistake in them; whatever a plugin does while its options are decoded is
-    one. With `sources`, those that policies name must be among them."""
-    try:
-        policies, errors = load_policies(folder, registry)
-        pools, more = load_pools(folder, registry)
-        found: list[Policy | PoolPolicy] = [*policies, *pools]
-        errors += more
-        if sources is not None:
-            errors += check_sources(folder, found, [source.label for source in sources])
-        return found, errors
-    except ConfigError as error:
-        return [], [error]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # sys.exit in a plugin must not end the daemon
-        return [], [ConfigError(str(folder), "", f"a plugin must decode its options, raised {raised(error)}")]
 
 
 class _PluginListener:

@@ -126,10 +126,12 @@ class Mover:
         """Look at every pool now; what to say to whoever asked for it."""
         if not self._cluster.leading:
             return "this elasticd does not lead: another looks at the pools"
+        pools = len(self._moving())
+        if not pools:
+            return "no policy in force has a strategy that moves pods"
         for memory in self._memories.values():
             memory.due = -inf
         self._stirred.set()
-        pools = len(self._memories)
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:

@@ -31,7 +31,6 @@ def problem_of(tmp_path: Path, text: str, registry: Registry = REGISTRY) -> str:
     try:
         load_pool(path, registry)
     except ConfigError as error:
-        assert (error.exit_code, str(error).count("\n")) == (78, 0)
         return str(error).removeprefix(f"{path}: ")
     return ""
 

@@ -35,7 +35,9 @@ OFF = "WARNING policy p: plugin bad is switched off until reload"
         pytest.param(
             [("moving", ["bad"]), ("placing", [])] * STRIKES, [BAD, OFF], {"bad"}, id="in moving, and not in placing"
         ),
-        pytest.param([("placing", ["bad"]), ("placing", [])] * STRIKES, [BAD, WELL] * STRIKES, set(), id="not in a row"),
+        pytest.param(
+            [("placing", ["bad"]), ("placing", [])] * STRIKES, [BAD, WELL] * STRIKES, set(), id="not in a row"
+        ),
     ],
 )
 def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(

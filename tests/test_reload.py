@@ -56,7 +56,7 @@ def running(shared: Daemon) -> Daemon:
     [
         ('mode = "act"\n[[strategy]\n', r"ERROR .*web\.toml: must be TOML: .*line 2.*"),
         (policy()[: len(policy()) // 2], r"ERROR .*web\.toml: .*"),
-        ("", r"ERROR .*web\.toml: replicas: must be given, is missing"),
+        ("", r"ERROR .*web\.toml: workload: must be given, .*, the file is empty"),
         (policy().replace("max = 8", 'max = "8"'), r'ERROR .*web\.toml: replicas\.max: must be .*, is "8"'),
         (policy().replace("min = 1", "min = 9"), r"ERROR .*web\.toml: replicas\.min: must be <= max = 8, is 9"),
         (policy().replace("max", "mx"), r'ERROR .*web\.toml: replicas\.mx: no such key, did you mean "max"\?'),
