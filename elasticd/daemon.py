@@ -348,10 +348,12 @@ def _unapplied(path: Path, settings: Settings, registry: Registry) -> list[str]:
 
 async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires: _Wires) -> None:
     """All or nothing: with one bad file, everything goes on as it was, and the mistakes are told."""
+    errors: list[ConfigError] = []
     while True:
         await wires.reload.wait()
         wires.reload.clear()
         wires.notifier.reloading()
+        wrong = bool(errors)
         policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings.sources)
         if errors:
             for mistake in errors:
@@ -361,6 +363,8 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
         else:
             daemon.adopt(policies)
             status = f"{_count(policies)} in force"
+            if wrong:
+                log.info("all policies are right again")
             log.log(logging.INFO if policies else logging.WARNING, "%s", status)
         for line in await asyncio.to_thread(_unapplied, wires.path, settings, registry):
             log.warning("%s", line)

@@ -119,8 +119,10 @@ class Placer:
         self._stirred.set()
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
-        """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
-        self.pools = tuple(Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
+        """Place by these policies from the next tick on. A pod that several are about is that of the one that acts, else
+        the first one's, by name."""
+        order = sorted(policies, key=lambda one: (one.mode != "act", one.name))
+        self.pools = tuple(Pool(policy) for policy in order)
         self.stock.forget()
         self._rests.clear()
         self._said.keep(frozenset())

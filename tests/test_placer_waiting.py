@@ -112,3 +112,14 @@ async def test_each_pod_counts_for_its_own_pool() -> None:
         it.placer.adopt([replace(mine, pool=PoolSelect(namespaces=("shop",))), theirs])
         await it.until(1)
         assert heard == {"pool": {"Unschedulable": 1}, "zoo": {"Unschedulable": 1}}
+
+
+async def test_a_pod_is_that_of_the_policy_that_acts_and_not_of_one_that_looks_on() -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=0.5)]) as it:
+        mine = it.placer.pools[0].policy
+        it.heard.pools = lambda names: None  # type: ignore[method-assign]
+        it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
+        it.placer.adopt([replace(mine, name="a-trial", mode="observe"), mine])
+        await it.until(1)
+        assert it.board.pods["p"].node == "a"
+        assert [one.policy for one in it.heard.decisions] == ["pool"]

@@ -94,6 +94,10 @@ def test_after_a_bad_reload_a_good_one_is_adopted(running: Daemon) -> None:
     put(running, policy(4))
     hang_up(running)
     running.replicas(4)
+    running.logged("INFO all policies are right again\nINFO 1 policy in force\n")
+    hang_up(running)
+    running.logged("INFO 1 policy in force\n", times=2)
+    assert running.log.count("right again") == 1
 
 
 def test_a_good_reload_is_adopted(running: Daemon) -> None:
