@@ -127,6 +127,8 @@ class Evict(Struct, frozen=True, gc=False, tag="evict"):
     first: bool = False
     owner: str = ""
     """The UID of its controller."""
+    target: str = ""
+    """The node where it, or what takes its place, is thought to go; empty: not known."""
 
 
 class Nominate(Struct, frozen=True, gc=False, tag="nominate"):

@@ -31,7 +31,7 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.movable import CRITICAL, SPARE, rooted, stationary
-from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, PoolPast, whose
+from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import timeline
@@ -100,6 +100,7 @@ __all__ = [
     "Moved",
     "Needs",
     "Node",
+    "NodeLevel",
     "Nodes",
     "Observation",
     "Operator",
@@ -141,6 +142,7 @@ __all__ = [
     "Serving",
     "Spared",
     "Spell",
+    "Stand",
     "Standing",
     "Strategy",
     "Struct",

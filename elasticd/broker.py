@@ -17,7 +17,7 @@ from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Readings, Workload
 from elasticd.moves import Underway
-from elasticd.surge import SURGE, noted
+from elasticd.surge import SURGE, noted, surged
 
 MEMORY = 600.0
 """Seconds within which half of something must have gone for it to have gone at once."""
@@ -68,8 +68,8 @@ class Broker:
         self._most: dict[str, deque[tuple[float, int]]] = {}
         self._snapshot: Snapshot | None = None
         self._looked = float("-inf")
-        self.series: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """How many of the series that were last looked at can be trusted, and of how many."""
+        self.known: dict[str, Callable[[], tuple[int, int]]] = {}
+        """How many of what was last looked at can be trusted, and of how many, by what it is called."""
 
     @property
     def leading(self) -> bool:
@@ -201,8 +201,8 @@ class Broker:
         found = self._workload_of(action)
         if found is None:
             return None
-        if SURGE in found.annotations:
-            return "BeingMoved", f"a pod of {found.ref} is being moved: {found.annotations[SURGE]}"
+        if (note := surged(found)) is not None:
+            return "BeingMoved", f"a pod of {found.ref} is being moved: {note}"
         if found.rollout:
             return "RollingOut", f"{found.ref} is being rolled out: {found.rollout}"
         scaled = now - self._scaled.get(found.uid, -SETTLING)
@@ -223,9 +223,10 @@ class Broker:
     def _moving(self, action: Scale, now: float) -> tuple[str, str] | None:
         """Whether a pod of the workload is being moved by making another first: fewer would then be one too few."""
         found = self._snapshot.workload(action.workload) if self._snapshot else None
-        if found is None or SURGE not in found.annotations or action.reason.startswith(SURGE):
+        note = surged(found) if found else None
+        if note is None or action.reason.startswith(SURGE):
             return None
-        return "BeingMoved", f"a pod of {found.ref} is being moved: {found.annotations[SURGE]}"
+        return "BeingMoved", f"a pod of {action.workload} is being moved: {note}"
 
     def _broken(self, now: float) -> str:
         """What has gone by half, or more, at once: then what is seen is not to be believed."""
@@ -236,10 +237,11 @@ class Broker:
             most = max(len(nodes), self._peak("nodes", ready, now))
             if most and ready <= most * left:
                 return f"{ready} of {most} nodes are ready"
-        trusted, known = self.series()
-        before = self._peak("series", trusted, now)
-        if known >= FEWEST and trusted <= min(before, known) * left:
-            return f"{trusted} of {known} series can be trusted, and {before} could be before"
+        for what, count in self.known.items():
+            trusted, known = count()
+            before = self._peak(what, trusted, now)
+            if before and known >= FEWEST and trusted <= min(before, known) * left:
+                return f"{trusted} of {known} {what} can be trusted, and {before} could be before"
         return ""
 
     def _peak(self, what: str, count: int, now: float) -> int:

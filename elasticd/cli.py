@@ -18,7 +18,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from elasticd import bell, daemon, remote, show, show_pods
+from elasticd import bell, daemon, remote, show, show_nodes, show_pods
 from elasticd.checking import check
 from elasticd.config import load_settings
 from elasticd.errors import EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, nearest
@@ -84,7 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("series", metavar="SERIES")
     query.add_argument("workload", metavar="NAMESPACE/KIND/NAME")
     query.add_argument("--json", action="store_true", help="for a machine")
-    nodes = command("nodes", _nodes, "Show the nodes of a running daemon's pools: what is asked of them and used.")
+    nodes = command("nodes", _nodes, "Show a running daemon's pools: load of nodes, who gives way, what moves next.")
+    nodes.add_argument("node", metavar="NODE", nargs="?", default="", help="this one, and its pods; default: all")
     nodes.add_argument("--json", action="store_true", help="for a machine")
     moves = command("moves", _moves, "Show a running daemon's moves in flight, and how far each is.")
     moves.add_argument("--json", action="store_true", help="for a machine")
@@ -234,11 +235,15 @@ def _sources(arguments: argparse.Namespace) -> int:
 
 
 def _nodes(arguments: argparse.Namespace) -> int:
-    found = remote.nodes(load_settings(arguments.config, discover()).http)
+    http = load_settings(arguments.config, discover()).http
+    found = remote.node(http, arguments.node) if arguments.node else remote.pools(http)
+    if not found and arguments.node:
+        names = {node.node for pool in remote.pools(http) for node in pool.nodes}
+        raise UnavailableError(f"no pool has a node {arguments.node}{nearest(arguments.node, names)}")
     if arguments.json:
         print(msgspec.json.encode(found).decode())
     elif found:
-        Terminal().print(show_pods.nodes(found))
+        Terminal().print(show_nodes.shown(found, time.time()))
     else:
         print("no policy in force has a table [pool]")
     return 0

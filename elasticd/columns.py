@@ -127,7 +127,7 @@ class Ledger:
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
         self._count_siblings(self._pods[index], -1)
         self._count_siblings(pods, 1)
-        self._pods[index], self._special[index] = pods, tuple(pod for pod in pods if _special(pod))
+        self._pods[index], self._special[index] = pods, tuple([pod for pod in pods if _special(pod)])
         sums = dict.fromkeys(self._sums[index], 0)
         for pod in pods:
             for resource, amount in _taken(pod).items():
@@ -318,13 +318,18 @@ _KEPT = 4096
 _ASSUMED = "assumed "
 
 
-def _taken(pod: Pod) -> dict[str, int]:
+def _counts(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
+    found = _whole(0, requests)
+    return {**found, **{_ASSUMED + one: amount for one, amount in ASSUMED.items() if not found.get(one)}}
+
+
+_counted: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_counts)
+
+
+def _taken(pod: Pod) -> Mapping[str, int]:
     """What it takes, and apart from that what is assumed of what it does not request."""
-    found = dict(needed(pod))
-    for resource, amount in ASSUMED.items():
-        if not found.get(resource):
-            found[_ASSUMED + resource] = amount
-    return found
+    requests = pod.counted
+    return _counted(id(requests), requests)
 
 
 def _special(pod: Pod) -> bool:

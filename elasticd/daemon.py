@@ -7,13 +7,11 @@ import asyncio
 import contextlib
 import gc
 import logging
-import queue
 import signal
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from elasticd import bell
 from elasticd.advice import examine
@@ -29,19 +27,19 @@ from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
 from elasticd.mover import Mover
 from elasticd.outlet import Teller
-from elasticd.placer import Placer
+from elasticd.placer import DISTURB, Placer
+from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry, discover
 from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
+from elasticd.pool import measured
+from elasticd.pool_report import PoolReports
 from elasticd.reading import read_policies
-from elasticd.records import Decision, Outcome
-from elasticd.roll import STRIKES
 from elasticd.shelf import opened
-from elasticd.surging import DEPLOYMENT
+from elasticd.surging import ROLLING
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
-from elasticd.words import raised
 
 log = logging.getLogger("elasticd")
 
@@ -53,75 +51,6 @@ STALLED = 30.0
 
 GRACE = 10.0
 """Seconds that actions under way have to end when the daemon is stopped."""
-
-BACKLOG = 10_000
-"""Records that may wait for plugins' `decided` and `acted`."""
-
-
-class _PluginListener:
-    """Hands records to plugins' `decided` and `acted`, in a thread of its own, so that one that blocks keeps nobody
-    waiting. One that raises is named, and after so many failures in a row not called again."""
-
-    def __init__(self, registry: Registry, backlog: int = BACKLOG) -> None:
-        hooks = registry.modules.hook
-        self._told = {"decided": hooks.decided.get_hookimpls(), "acted": hooks.acted.get_hookimpls()}
-        self._records: queue.Queue[tuple[str, Decision | Outcome] | None] = queue.Queue(backlog)
-        self._strikes: dict[str, int] = {}
-        self._behind = False
-        self._thread = threading.Thread(target=self._work, name="listeners", daemon=True)
-        if any(self._told.values()):
-            self._thread.start()
-
-    def decided(self, decision: Decision) -> None:
-        """Hand on a decision."""
-        self._put("decided", decision)
-
-    def acted(self, outcome: Outcome) -> None:
-        """Hand on an outcome."""
-        self._put("acted", outcome)
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """Plugins are not told."""
-
-    def governed(self, keys: object) -> None:
-        """Plugins are not told."""
-
-    def _put(self, hook: str, record: Decision | Outcome) -> None:
-        if not self._told[hook]:
-            return
-        try:
-            self._records.put_nowait((hook, record))
-        except queue.Full:
-            if not self._behind:
-                log.warning("plugins do not keep up with what they are told: some of it is left out")
-            self._behind = True
-        else:
-            self._behind = False
-
-    def _work(self) -> None:
-        while (entry := self._records.get()) is not None:
-            hook, record = entry
-            for found in self._told[hook]:
-                name = f"{found.plugin_name}: {hook}"
-                if self._strikes.get(name, 0) < STRIKES:
-                    self._call(name, found, record)
-
-    def _call(self, name: str, found: Any, record: Decision | Outcome) -> None:
-        try:
-            found.function(*[record for _ in found.argnames])
-        except BaseException as error:  # sys.exit too is only this plugin's failure
-            strikes = self._strikes[name] = self._strikes.get(name, 0) + 1
-            after = ", and is switched off until restart" if strikes == STRIKES else ""
-            log.warning("plugin %s raised %s%s", name, raised(error), after)
-        else:
-            self._strikes.pop(name, None)
-
-    def close(self) -> None:
-        """Let it finish what it has, if it comes on."""
-        if self._thread.is_alive():
-            with contextlib.suppress(queue.Full):
-                self._records.put_nowait(None)
-            self._thread.join(0.5)
 
 
 class Loops(NamedTuple):
@@ -144,8 +73,13 @@ class Daemon:
         """Govern by these policies from now on, and no others."""
         self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
         pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-        self.loop.also = frozenset({DEPLOYMENT}) if any(pool.moves.surge for pool in pools) else frozenset()
         self.placer.adopt(pools)
+        disturbs = any(pool.hooks.heeds(hook) for pool in self.placer.pools for hook in DISTURB)
+        self.loop.also = ROLLING if disturbs else frozenset()  # of no rollout a pod is made to leave
+
+    async def drain(self, patience: float) -> None:
+        """Wait for what is under way anywhere, at most `patience` seconds in all."""
+        await asyncio.gather(self.loop.drain(patience), self.placer.drain(patience), self.mover.drain(patience))
 
     def health(self) -> str:
         """Why the daemon should be restarted, or an empty string."""
@@ -172,7 +106,7 @@ class Daemon:
                 leading=self.cluster.leading,
                 journal_failures=self.journal.failures,
                 sources=self.loop.stock.report(self.clock.now()),
-                moves=self.mover.surging.in_flight(self.loop.snapshot),
+                moves=self.mover.in_flight(self.loop.snapshot),
             ),
             health=self.health,
             readiness=self.readiness,
@@ -184,8 +118,8 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=self.placer.nodes,
-            moves=self.mover.surging.underway,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            moves=self.mover.underway,
         )
 
     async def _query(self, series: str, workload: str) -> object:
@@ -215,7 +149,7 @@ async def assembled(
         if settings.dry_run:
             cluster = DryRun(cluster)
         broker = cluster = Broker(cluster, settings.broker, clock)
-        plugins = _PluginListener(registry)
+        plugins = PluginListener(registry)
         stack.callback(plugins.close)
         told: list[Listener] = [metrics, plugins, Troubles(), *listeners]
         outlet = None
@@ -225,16 +159,15 @@ async def assembled(
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
         shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
         loop.furnish(shelves)
-        broker.series = journal.series
+        broker.known["series"] = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
         placer = Placer(cluster, loop.look, journal, clock, placing, ThreadPlanner())
         placer.furnish(shelves)
+        broker.known["series of nodes"] = lambda: measured(placer.pools)
         moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
         mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
-        stack.push_async_callback(loop.drain, GRACE)
-        stack.push_async_callback(placer.drain, GRACE)
-        stack.push_async_callback(mover.drain, GRACE)
+        stack.push_async_callback(daemon.drain, GRACE)
         daemon.outlet = outlet
         yield daemon
 

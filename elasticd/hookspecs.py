@@ -11,7 +11,7 @@ import pluggy
 
 from elasticd.memory import Past
 from elasticd.model import Limit, Observation, Pod, Rank, Recommendation, Workload
-from elasticd.moves import Move, PoolPast
+from elasticd.moves import Move, NodeLevel, PoolPast
 from elasticd.placements import (
     Candidate,
     Nodes,
@@ -122,6 +122,14 @@ def select_victims(
 
 
 @hookspec
+def explain_nodes(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[NodeLevel] | None:
+    """Where nodes stand for this strategy, the most loaded first, in words for people: who gives pods, who takes them,
+    and how far the others are from that. Asked in each look, before anything is moved; nothing is decided by it, and
+    where it fails nothing else does. Of several the most urgent word about a node is shown."""
+    raise NotImplementedError
+
+
+@hookspec
 def rebind_pods(nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move] | None:
     """Pods whose nodes no longer are as they ask, and what becomes of them. Asked when a node's labels have changed,
     and each period."""
@@ -133,8 +141,8 @@ def rebalance_nodes(
     nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
 ) -> Sequence[Move] | None:
     """Pods that should leave nodes that are too loaded, or are to be emptied; those that should go first first. Asked
-    each period, and when a node or pod fails. `movable`: whether a pod that need not go may be moved, as things stand,
-    if there is a place for it and it is worth it; only of those that the policy places."""
+    each period, and when a node comes, goes or fails, or a pod fails. `movable`: whether a pod that need not go may be
+    moved, as things stand, if there is a place for it and it is worth it; only of those that the policy places."""
     raise NotImplementedError
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from elasticd import asking
 from elasticd.decide import Case, decide, held
 from elasticd.model import Failure
-from elasticd.moves import MoveDecision
+from elasticd.moves import MovesPlan
 from elasticd.placements import PodDecision
 from elasticd.placing import ask as pool_asking
 from elasticd.placing.ask import PoolCase
@@ -32,7 +32,6 @@ from elasticd.words import raised
 logger = logging.getLogger(__name__)
 
 Plan = tuple[PodDecision, ...]
-MovesPlan = tuple[MoveDecision, ...]
 
 
 class _Named(Protocol):
@@ -79,7 +78,7 @@ def _moves_planned(case: PoolCase) -> MovesPlan:
         return plan_moves(case)
     except BaseException as error:
         logger.exception("policy %s: moves cannot be planned: %s", case.policy.name, raised(error))
-        return ()
+        return MovesPlan(failures=(Failure("elasticd", "", raised(error)),))
 
 
 class _Batch(Generic[C, R]):

@@ -1,7 +1,9 @@
-"""Which pods stay where they are, whoever wants them moved or out of the way.
+"""Which pods stay where they are, whoever wants them moved or out of the way; and which have failed.
 
 Pure. Knows what makes a pod one that must not be disturbed; knows no policy.
 """
+
+from collections.abc import Sequence
 
 from elasticd.model import Pod
 
@@ -16,6 +18,22 @@ def stationary(pod: Pod) -> bool:
     """Whether it belongs to its node: a kubelet runs it from a file, or a DaemonSet wants it there and ends it where it
     does not. Nobody is told that such a pod stays."""
     return pod.static or pod.owner[0] in ("Node", "DaemonSet")
+
+
+def fails(before: Pod | None, now: Pod | None) -> bool:
+    """Whether a pod has failed between two looks: it was ready, nobody let it go, and it is ready no more; or it is
+    gone, though it is one that does not end by itself."""
+    if before is None or before.ready is not True or before.deleted:
+        return False
+    if now is None or now.uid != before.uid:
+        return before.needs.restart == "Always"
+    return not now.ready and not now.deleted
+
+
+def one_failed(before: Sequence[Pod], now: Sequence[Pod]) -> bool:
+    """Whether any of a node's pods has."""
+    there = {pod.uid: pod for pod in now}
+    return any(fails(pod, there.get(pod.uid)) for pod in before)
 
 
 def rooted(pod: Pod) -> tuple[str, str] | None:

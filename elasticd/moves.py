@@ -14,6 +14,10 @@ from elasticd.placements import Column, Mask
 
 How = Literal["reschedule", "kill"]
 
+Stand = Literal["gives", "high", "takes", "level", "unknown"]
+"""gives: pods are to leave it; high: it has too much, and nobody leaves yet; takes: pods may come; level: neither;
+unknown: what it uses is not known, so that nobody leaves and nobody comes."""
+
 
 class Fits(Protocol):
     """A rule about nodes' use. Pure, as the strategy that names it."""
@@ -47,6 +51,17 @@ class Move(Struct, frozen=True, gc=False):
     relief: tuple[float, ...] = ()
 
 
+class NodeLevel(Struct, frozen=True, gc=False):
+    """Where a node, by name, stands for who moves pods: for people to read. `resources` are those that it has too much
+    of, or, where it takes pods, those of which it can take more; empty: it is not about single ones. The message says
+    by how much, and, where nobody leaves yet, why."""
+
+    node: str
+    state: Stand
+    resources: tuple[str, ...] = ()
+    message: str = ""
+
+
 class Look(Struct, frozen=True, eq=False):
     """What nodes used at a time, by series, in the order of `names`; NaN: not known."""
 
@@ -75,12 +90,13 @@ class PoolPast(Struct, frozen=True, eq=False):
 
 
 class Underway(Struct, frozen=True, gc=False):
-    """A move in flight, as it is found in the cluster: of a pod made anew under its name, or by making another first
-    (surge). `step` is how far it is, `since` when it got there, `fault` what keeps it there."""
+    """A move in flight, as it is found in the cluster: of a pod made anew under its name, by making another first
+    (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,
+    `fault` what keeps it there."""
 
     pod: Ref
     uid: str
-    how: Literal["anew", "surge"]
+    how: Literal["anew", "surge", "evicted"]
     step: str
     since: float
     node: str = ""
@@ -95,7 +111,8 @@ def whose(pod: Pod) -> str:
 class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     """What was decided about a pod that a strategy wants moved: move it, or (refuse) why not.
 
-    `node` is where it is, `target` where it is thought to go; who places it decides that.
+    `node` is where it is, `target` where it is thought to go; who places it decides that. One with `failures` is about
+    no pod, and says which strategies could not tell what they want.
     """
 
     id: str
@@ -116,4 +133,13 @@ class MoveDecision(Struct, frozen=True, gc=False, tag="moving"):
     refusal: str = ""
     """One word for why it is left where it is."""
     action: Evict | None = None
+    failures: tuple[Failure, ...] = ()
+
+
+class MovesPlan(Struct, frozen=True):
+    """What came of one look at a pool: what was decided about each pod that a strategy wants moved, in that order;
+    where nodes stand, the most loaded first, as far as a strategy says so; and which plugins failed."""
+
+    decisions: tuple[MoveDecision, ...] = ()
+    levels: tuple[NodeLevel, ...] = ()
     failures: tuple[Failure, ...] = ()

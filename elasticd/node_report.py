@@ -1,42 +1,72 @@
-"""The nodes of a pool as a person looks at them.
+"""The nodes of a pool as a person looks at them, and the pods of one of them in the order in which they give way.
 
-Pure. Knows columns and the score of a node's load; knows nothing of how it is shown.
+Pure. Knows columns, the score of a node's load and what keeps pods where they are; knows nothing of how it is shown.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 
 import numpy as np
 
+from elasticd.bindings import binding_of
 from elasticd.columns import PODS, Columns
 from elasticd.load_score import idleness, load_score
-from elasticd.placements import Column, NodeReport
+from elasticd.model import Node, Pod
+from elasticd.movable import rooted
+from elasticd.moves import NodeLevel
+from elasticd.placements import Column
+from elasticd.reports import HeapPod, NodeReport
+
+SERIES = ("cpu", "memory")
+
+TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type")
+"""Labels that matter whoever asks for them."""
+
+Use = Mapping[str, Mapping[str, float]]
+"""What pods use, by series and "namespace/name"."""
+
+Restraint = Callable[[Pod], tuple[str, str] | None]
+"""Why a pod may not be moved now, in a word and a sentence."""
 
 
-def report(pool: str, columns: Columns) -> list[NodeReport]:
-    """Each node, as a person looks at it."""
-    found, scores = [], _scores(columns)
+def report(pool: str, columns: Columns, levels: Sequence[NodeLevel] = ()) -> list[NodeReport]:
+    """Each node, as a person looks at it: in the order of the levels, and those about which there is none by load."""
+    order = {one.node: place for place, one in enumerate(levels)}
+    found, scores = list[NodeReport](), _scores(columns)
     for index, node in enumerate(columns.nodes):
-        state = "not ready" if not node.ready else "cordoned" if node.unschedulable else "ready"
-        tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
-        requested = {
-            "cpu": int(columns.requested("cpu")[index]) / 1000,
-            "memory": float(columns.requested("memory")[index]),
-        }
-        used = {series: float(columns.use(series)[index]) for series in ("cpu", "memory")}
-        found.append(
-            NodeReport(
-                pool,
-                node.name,
-                state + tainted,
-                int(columns.requested(PODS)[index]),
-                int(columns.allocatable(PODS)[index]),
-                {name: amount for name, amount in node.allocatable.items() if name in requested},
-                requested,
-                {series: value for series, value in used.items() if isfinite(value)},
-                float(scores[index]) if isfinite(scores[index]) else None,
-            )
-        )
-    return found
+        place = order.get(node.name)
+        level = None if place is None else levels[place]
+        score = float(scores[index])
+        found.append(_report(pool, columns, index, score if isfinite(score) else None, level))
+    return sorted(found, key=lambda one: (order.get(one.node, len(order)), -one.load, one.node))
+
+
+def _report(pool: str, columns: Columns, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
+    node = columns.nodes[index]
+    tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
+    used = {series: float(columns.use(series)[index]) for series in SERIES}
+    requested = {
+        "cpu": int(columns.requested("cpu")[index]) / 1000,
+        "memory": float(columns.requested("memory")[index]),
+    }
+    return NodeReport(
+        pool,
+        node.name,
+        _state(node) + tainted,
+        int(columns.requested(PODS)[index]),
+        int(columns.allocatable(PODS)[index]),
+        {name: amount for name, amount in node.allocatable.items() if name in requested},
+        requested,
+        {series: value for series, value in used.items() if isfinite(value)},
+        score,
+        level,
+    )
+
+
+def _state(node: Node) -> str:
+    if not node.ready:
+        return "not ready"
+    return "cordoned" if node.unschedulable else "ready"
 
 
 def _scores(columns: Columns) -> Column:
@@ -47,3 +77,60 @@ def _scores(columns: Columns) -> Column:
         use = columns.use(series) / np.maximum(whole, 1e-9)
         factors.append((0.5, idleness(use, whole)))
     return load_score(factors)
+
+
+class Heaps:
+    """The pods of a node that could give way, by restartPolicy: of each the lowest priority first, then the largest
+    memory request, then the largest use of cpu (thesis, 4.3; of one whose use is not known, its request), then by name.
+    Those that never do are apart."""
+
+    def __init__(self, pods: Iterable[Pod], use: Use, restraint: Restraint) -> None:
+        self._use, self._restraint = use, restraint
+        self._pods = sorted(pods, key=self._order)
+
+    def of(self, restart: str) -> tuple[HeapPod, ...]:
+        """One heap, the first to give way first."""
+        mine = (pod for pod in self._pods if pod.needs.restart == restart and _rooted(pod) is None)
+        return tuple([self._pod(pod, self._restraint(pod)) for pod in mine])
+
+    def rooted(self) -> tuple[HeapPod, ...]:
+        """Those that are in none."""
+        return tuple([self._pod(pod, why) for pod in self._pods if (why := _rooted(pod))])
+
+    def _order(self, pod: Pod) -> tuple[int, float, float, str, str]:
+        requested, used = pod.counted, self._used(pod)
+        cpu = used.get("cpu", requested.get("cpu", 0.0))
+        return pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
+
+    def _used(self, pod: Pod) -> dict[str, float]:
+        key = f"{pod.namespace}/{pod.name}"
+        known = {series: self._use.get(series, {}).get(key) for series in SERIES}
+        return {series: value for series, value in known.items() if value is not None and isfinite(value)}
+
+    def _pod(self, pod: Pod, why: tuple[str, str] | None) -> HeapPod:
+        requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
+        needs, stays = pod.needs, why or ("", "")
+        return HeapPod(
+            pod.namespace, pod.name, needs.restart, needs.priority, requested, self._used(pod), stays[0], stays[1]
+        )
+
+
+def _rooted(pod: Pod) -> tuple[str, str] | None:
+    return ("Leaving", "it is being deleted") if pod.deleted else rooted(pod)
+
+
+def asked_labels(node: Node, pool: Mapping[str, str], pods: Iterable[Pod]) -> dict[str, str]:
+    """The labels of a node that its pool or one of these pods asks for, and where it stands."""
+    keys = {*pool, *TOPOLOGY, *(key for pod in pods for key in _keys(pod))}
+    return {key: value for key, value in sorted(node.labels.items()) if key in keys}
+
+
+def _keys(pod: Pod) -> Iterator[str]:
+    """The labels of nodes that a pod names."""
+    yield from pod.needs.selector
+    yield from (one.key for term in pod.needs.affinity or () for one in term.labels)
+    try:
+        binding = binding_of(pod)
+    except ValueError:  # it waits, and explain says why
+        return
+    yield from (rule.key for rule in (binding.expressions if binding else ()))

@@ -224,26 +224,3 @@ class PodOutcome(Struct, frozen=True, gc=False, tag="placed"):
     message: str = ""
     reason: str = ""
     seconds: float = 0.0
-
-
-class NodeReport(Struct, frozen=True, gc=False):
-    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
-    not known is left out. `score` is how it stands beside the others by what is used (thesis, 5-16, cpu and memory
-    alike): > 0 less loaded than the pool's mean, < 0 more."""
-
-    pool: str
-    node: str
-    state: str
-    pods: int
-    most_pods: int
-    allocatable: dict[str, float] = {}
-    requested: dict[str, float] = {}
-    used: dict[str, float] = {}
-    score: float | None = None
-
-    @property
-    def load(self) -> float:
-        """The greatest part of it that is used, or, where that is not known, requested."""
-        known = {**self.requested, **self.used}
-        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
-        return max(parts, default=0.0)

@@ -16,12 +16,11 @@ from msgspec import Struct
 from elasticd.acting import STOPPED, announce
 from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.clock import Clock, pause
-from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.columns import Columns
 from elasticd.journal import Journal
-from elasticd.model import Pod
-from elasticd.node_report import report
-from elasticd.placements import NodeReport, PodDecision, PodOutcome, PoolObservation
+from elasticd.model import Pod, Readings
+from elasticd.placements import PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
@@ -32,13 +31,13 @@ from elasticd.pool import Pool
 from elasticd.said import Said
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
-from elasticd.views import Views, Wants
+from elasticd.views import Known, Views, Wants
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
 
-LOOKED_AT = ("cpu", "memory")
-"""The series of nodes that people look at."""
+LOOKED_AT = frozenset({"cpu", "memory"})
+"""The series that people look at."""
 
 AHEAD = 100
 """Pods that rest and are asked all the same where one behind them is."""
@@ -108,6 +107,7 @@ class Placer:
         self._stirred = asyncio.Event()
         self._said = Said()
         self.views = Views()
+        self.answered: list[Callable[[], None]] = []  # who else is told that a source has answered late
         self.stock: Stock[str] = Stock((), self._ready)
         cluster.heed(self._stirred.set)
 
@@ -117,9 +117,11 @@ class Placer:
 
     def _ready(self, _: object) -> None:
         self._stirred.set()
+        for tell in self.answered:
+            tell()
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
-        """Place by these policies from the next tick on. A pod that several are about is that of the one that acts, else
+        """Place by these policies from the next tick on. A pod that several are about is that of one that acts, or else
         the first one's, by name."""
         order = sorted(policies, key=lambda one: (one.mode != "act", one.name))
         self.pools = tuple(Pool(policy) for policy in order)
@@ -146,9 +148,10 @@ class Placer:
 
     def due(self) -> float:
         """When it looks next, from now on: as often as a policy says, or when a pod has rested, or soon after
-        something has happened."""
+        something has happened. Who does not lead waits for no pod."""
         now = self._clock.now()
-        rested = min((rest.until for rest in self._rests.values()), default=inf)
+        rests = self._rests.values() if self._cluster.leading else ()
+        rested = min((rest.until for rest in rests), default=inf)
         beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
         return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
 
@@ -224,9 +227,20 @@ class Placer:
         readings = (await self.stock.read({pool.policy.name: shelves}, now)).get(pool.policy.name)
         if readings is None:
             return None  # the source tells when it has answered
-        known = self.views.look(pool.policy, pool.wants, readings, now)
-        nodes = pool.nodes("", snapshot.nodes())
-        columns = pool.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
+        return self._case(pool, snapshot, pods, self._known(pool, pool.wants, readings, snapshot, now), now)
+
+    async def shown(self, pool: Pool, snapshot: Snapshot, now: float) -> PoolCase:
+        """The same for a person, who looks at cpu and memory whoever else does, at what sources said last."""
+        wants = Wants(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
+        readings = await self.stock.look(self.stock.having(pool.policy, wants.nodes | wants.pods), now)
+        return self._case(pool, snapshot, (), self._known(pool, wants, readings, snapshot, now), now)
+
+    def _known(self, pool: Pool, wants: Wants, readings: Sequence[Readings], snapshot: Snapshot, now: float) -> Known:
+        strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
+        return self.views.look(pool.policy, wants, readings, now, strays)
+
+    def _case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], known: Known, now: float) -> PoolCase:
+        columns = pool.columns(snapshot, known)
         self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
         observation = PoolObservation(
@@ -254,7 +268,7 @@ class Placer:
             return  # what other policies say is not done
         seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
-        pool.strike((failure for decision in decisions for failure in decision.failures), "placing")
+        pool.strike("placing", [failure for decision in decisions for failure in decision.failures])
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
         for listener in self._listeners:
@@ -363,18 +377,6 @@ class Placer:
                 text = f"{pod.namespace}/{pod.name} does not wait for a node any more"
                 return Answer("conflict", message=text, reason=NOT_WANTED)
         return await self._cluster.act(action)
-
-    async def nodes(self) -> list[NodeReport]:
-        """Every node of every pool, as a person looks at it."""
-        now = self._clock.now()
-        snapshot = await self.look(now)
-        found: list[NodeReport] = []
-        for pool in self.pools:
-            readings = await self.stock.look(self.stock.having(pool.policy, LOOKED_AT), now)
-            used = self.views.look(pool.policy, Wants(frozenset(LOOKED_AT), frozenset()), readings, now).use
-            nodes = pool.nodes("", snapshot.nodes())
-            found += report(pool.policy.name, pool.ledger.columns(nodes, snapshot.on_nodes(), used))
-        return found
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds."""

@@ -252,8 +252,10 @@ class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
 
     def has(self, pod: Pod) -> bool:
         """Whether the pod is one of them."""
-        if pod.needs.scheduler != self.scheduler:
-            return False
+        return pod.needs.scheduler == self.scheduler and self.names(pod)
+
+    def names(self, pod: Pod) -> bool:
+        """Whether it is, whoever places it."""
         if pod.namespace not in self.namespaces and "*" not in self.namespaces:
             return False
         return all(pod.labels.get(key) == value for key, value in self.labels.items())
@@ -278,6 +280,10 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     bare: Annotated[bool, Meta(description="also pods without a controller: they are made anew under their name")] = (
         True
     )
+    others: Annotated[
+        bool,
+        Meta(description="also its namespaces' pods that other schedulers place, where they must go"),
+    ] = False
     spared: Annotated[tuple[str, ...], Meta(description="namespaces whose pods stay")] = ("kube-system",)
     min_age: Annotated[float, Meta(ge=0, description="seconds that a pod must have run")] = 60.0
     worth: Annotated[

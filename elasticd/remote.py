@@ -17,7 +17,7 @@ from elasticd.config import Http
 from elasticd.errors import UnavailableError
 from elasticd.model import Series
 from elasticd.moves import Underway
-from elasticd.placements import NodeReport
+from elasticd.reports import NodeView, PoolReport
 from elasticd.shelf import SourceReport
 from elasticd.words import one_line
 
@@ -50,9 +50,14 @@ def query(http: Http, series: str, workload: str) -> Found:
     return _get(http, "/query", {"series": series, "workload": workload}, Found)
 
 
-def nodes(http: Http) -> list[NodeReport]:
-    """The nodes of the daemon's pools. Raises UnavailableError when no daemon answers."""
-    return _get(http, "/nodes", {}, list[NodeReport])
+def pools(http: Http) -> list[PoolReport]:
+    """The daemon's pools and their nodes. Raises UnavailableError when no daemon answers."""
+    return _get(http, "/nodes", {}, list[PoolReport])
+
+
+def node(http: Http, name: str) -> list[NodeView]:
+    """One node, in each of the daemon's pools that has it. Raises UnavailableError when no daemon answers."""
+    return _get(http, "/nodes", {"node": name}, list[NodeView])
 
 
 def moves(http: Http) -> list[Underway]:

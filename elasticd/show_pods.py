@@ -1,4 +1,4 @@
-"""Placements and nodes in words: what `explain pod` and `nodes` print.
+"""Placements and moves in words: what `explain pod` and `moves` print.
 
 Knows the records and the terminal; knows nothing of where a record came from.
 """
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elasticd.moves import Underway
-from elasticd.placements import NodeReport, NodeScore, PodDecision, PodOutcome
+from elasticd.placements import NodeScore, PodDecision, PodOutcome
 from elasticd.show import add_row, make_table, seconds
 from elasticd.words import one_line
 
@@ -83,30 +83,11 @@ def _done(decision: PodDecision, outcomes: Sequence[PodOutcome]) -> list[Rendera
     return [table]
 
 
-def nodes(reports: Iterable[NodeReport]) -> Table:
-    """A row for each node of a pool, the most loaded first: what is requested of it, and what it really uses."""
-    table = make_table("pool", "node", "state", "pods", "cpu asked", "cpu used", "memory asked", "memory used", "score")
-    for one in sorted(reports, key=lambda one: (one.pool, -one.load, one.node)):
-        state = Text(one_line(one.state), style="default" if one.state == "ready" else "yellow")
-        cells = [_share(one.requested, one.allocatable, "cpu"), _share(one.used, one.allocatable, "cpu")]
-        cells += [_share(one.requested, one.allocatable, "memory"), _share(one.used, one.allocatable, "memory")]
-        score = "-" if one.score is None else f"{one.score:+.2f}"
-        add_row(table, one.pool, one.node, state, f"{one.pods}/{one.most_pods}", *cells, score)
-    return table
-
-
 def moves(found: Iterable[Underway], now: float) -> Table:
     """A row for each move in flight: of which pod, how, and how far it is."""
     table = make_table("pod", "from", "how", "step", "for", "trouble")
     for one in sorted(found, key=lambda one: one.pod):
-        how = {"anew": "made anew", "surge": "another first"}[one.how]
+        how = {"anew": "made anew", "surge": "another first", "evicted": "evicted"}[one.how]
         waited = seconds(max(0.0, now - one.since))
         add_row(table, f"{one.pod.namespace}/{one.pod.name}", one.node, how, one.step, waited, one.fault)
     return table
-
-
-def _share(amounts: dict[str, float], whole: dict[str, float], resource: str) -> str:
-    """A part of a node, in hundredths; what is not known is no 0."""
-    if resource not in amounts or not whole.get(resource):
-        return "unknown"
-    return f"{100 * amounts[resource] / whole[resource]:.0f} %"

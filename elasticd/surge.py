@@ -27,11 +27,17 @@ SURGE = "elasticd.io/surge"
 """Annotation of a workload of which a pod is being moved by making another first; also how the reasons of actions begin
 that belong to such a move."""
 
+DEPLOYMENT = ("apps/v1", "Deployment")
+"""The kind of which pods are moved so."""
+
 MOVED = "BeingMoved"
 """The reason of what holds the count of such a workload."""
 
 LEAST = "-2147483648"
 """The deletion cost of the pod that is to go: less than any other can be."""
+
+MARKING = 60.0
+"""Seconds after the time that another may take to be ready in which the pod must be marked, or it stays."""
 
 Phase = Literal["up", "wait", "down", "out", "back"]
 
@@ -61,6 +67,13 @@ class Step(Struct, frozen=True):
     action: Mark | Scale | Evict | None = None
     last: bool = False
     done: bool = False
+
+
+def surged(workload: Workload) -> str | None:
+    """The note of a move of one of its pods; None: there is none. One at anything but a Deployment is a copy, which
+    its controller makes at its ReplicaSets and leaves there."""
+    kind = workload.ref.api_version, workload.ref.kind
+    return workload.annotations.get(SURGE) if kind == DEPLOYMENT else None
 
 
 def noted(annotations: Mapping[str, str | None]) -> Note | None:
@@ -132,22 +145,26 @@ class _Seen:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if self._old is None:
             return self._turn("back", "WentByItself", f"{note.pod} is gone already")
-        if trouble := self._trouble():
+        marked = not heeds or self._old.annotations.get(COST) == LEAST
+        if trouble := self._trouble(marked=marked):
             return self._turn("back", *trouble)
         if len(self._ready) < note.count:
             return Step("Waiting", f"{len(self._ready)} of {note.count} are ready without {note.pod}")
-        if not heeds or self._old.annotations.get(COST) == LEAST:
+        if marked:
             return self._turn("down" if heeds else "out", "Ready", f"as many are ready without {note.pod}")
         return Step("Mark", f"{note.pod} is the one to go", self._cost(self._old, LEAST))
 
-    def _trouble(self) -> tuple[str, str] | None:
-        """Why it is given up: the pod that was made has come to the same node, or is not ready in time."""
+    def _trouble(self, *, marked: bool) -> tuple[str, str] | None:
+        """Why it is given up: the pod that was made has come to the same node, or is not ready in time; or the one that
+        is to go cannot be marked."""
         note = self._note
         newest = max(self._others, key=lambda pod: (pod.created, pod.name), default=None)
         if len(self._others) >= note.count and newest is not None and newest.node == note.node:
             return "PutBack", f"{newest.name} was put on {note.node} too"
         if len(self._ready) < note.count and self._now >= note.until:
             return "TooLate", f"no other pod was ready within {note.until - note.at:.0f} s"
+        if not marked and self._now >= note.until + MARKING:
+            return "TooLate", f"{note.pod} could not be marked as the one to go"
         return None
 
     def down(self) -> Step:

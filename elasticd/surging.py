@@ -14,12 +14,12 @@ from elasticd.journal import Journal
 from elasticd.model import Pod, Ref, Workload
 from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
-from elasticd.surge import SURGE, Note, Step, begin, next_step, noted
+from elasticd.surge import DEPLOYMENT, Note, Step, begin, next_step, noted, surged
 from elasticd.vetoes import FREEZE
 from elasticd.words import raised
 
-DEPLOYMENT = ("apps/v1", "Deployment")
-"""The kind of which pods are moved so."""
+ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
+"""The kinds that replace pods of an old template by themselves."""
 
 EVERY = 1.0
 """Seconds between looks for moves in flight."""
@@ -177,7 +177,7 @@ class Surging:
 
 
 def _surging(snapshot: Snapshot) -> list[Workload]:
-    return [workload for workload in snapshot.workloads() if SURGE in workload.annotations]
+    return [workload for workload in snapshot.workloads() if surged(workload) is not None]
 
 
 def _workload_of(snapshot: Snapshot, pod: Pod) -> Workload | None:

@@ -21,6 +21,7 @@ PLACING = frozenset(
         "select_victims",
         "rebind_pods",
         "rebalance_nodes",
+        "explain_nodes",
     }
 )
 """The hooks that are about the pods of a pool."""

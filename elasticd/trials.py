@@ -14,6 +14,7 @@ from msgspec import Struct
 from elasticd.asking import Answers
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Container, Node, Pod
+from elasticd.moves import NodeLevel
 from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation, Victims
 from elasticd.placing.ask import PoolCase
@@ -26,7 +27,7 @@ NOW = 1_700_000_000.0
 """When the trials take place, in seconds since the epoch."""
 
 _BY_POD = ("filter_nodes", "select_nodes", "score_nodes")
-_BY_POOL = ("rebind_pods", "rebalance_nodes")
+_BY_POOL = ("rebind_pods", "rebalance_nodes", "explain_nodes")
 
 
 class Trial(Struct, frozen=True, eq=False):
@@ -121,8 +122,10 @@ def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[
     """What is wrong with an answer for what was asked, though it makes sense by itself."""
     for _, value in heard.values:
         if asked[0] in _BY_POOL:
-            if any(case.columns.index(move.pod.node) is None for move in value):
-                yield f"{asked[0]} moves a pod that is on no node"
+            named = {level.node if isinstance(level, NodeLevel) else level.pod.node for level in value}
+            if any(case.columns.index(name) is None for name in named):
+                explains = asked[0] == "explain_nodes"
+                yield f"{asked[0]} {'names a node that there is not' if explains else 'moves a pod that is on no node'}"
         elif asked[0] == "place_pods":
             if asked[1] == "no node" and value:
                 yield "place_pods placed a pod on a node that may not take it"

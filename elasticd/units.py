@@ -10,12 +10,22 @@ _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMG
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 
+_SHORT = 280
+"""Digits of numbers that a double holds with any suffix."""
+
 
 def parse_quantity(text: str) -> float:
     """A Kubernetes quantity ("250m", "1.5Gi", "1e3") in its base unit (cores, bytes, ones), as the nearest double.
 
     Raises ValueError when the text is not a quantity, or one that no double can hold.
     """
+    whole = text[:-2] if text[-1:] == "i" else text[:-1]
+    if whole.isdecimal() and whole.isascii() and len(whole) < _SHORT:  # nearly all are, and there are very many
+        suffix = text[len(whole) :]
+        if suffix in _DECIMAL:
+            return float(f"{whole}e{_DECIMAL[suffix]}")
+        if suffix in _BINARY:
+            return float(whole) * _BINARY[suffix]
     found = _QUANTITY.fullmatch(text)
     if not found:
         raise ValueError(f"must be a quantity such as 250m, 2 or 1.5Gi, is {text!r}")

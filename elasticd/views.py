@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
+from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
 from elasticd.model import Pod, Readings, Ref, Sample
 from elasticd.placements import DisruptionBudget, PodOutcome
@@ -67,28 +68,42 @@ class Views:
         self._doubtful: dict[str, tuple[str, float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
 
-    def look(self, policy: PoolPolicy, wants: Wants, readings: Sequence[Readings], now: float) -> Known:
-        """What sources say now."""
+    def look(
+        self,
+        policy: PoolPolicy,
+        wants: Wants,
+        readings: Sequence[Readings],
+        now: float,
+        strays: Sequence[Stray] = (),
+    ) -> Known:
+        """What sources say now; of pods that are seen elsewhere than they are, as if it had been measured there."""
         oldest = now - policy.max_age
         at = {name: _trusted([said.nodes.get(name, {}) for said in readings], oldest, now) for name in wants.nodes}
         self._bound = {uid: one for uid, one in self._bound.items() if now - one[2] <= NEW + policy.max_age}
         peaks = {name: self._peak(policy, name, found, now) for name, found in at.items()}
-        measured = {name: {node: value for node, (value, _) in found.items()} for name, found in at.items()}
-        use = {name: self._estimate(name, measured[name], found) for name, found in at.items()}
         pods = {name: _trusted([said.pods.get(name, {}) for said in readings], oldest, now) for name in wants.pods}
         used = {name: {pod: one[0] for pod, one in found.items()} for name, found in pods.items()}
+        plain = {name: {node: value for node, (value, _) in found.items()} for name, found in at.items()}
+        measured = _strayed(plain, used, strays) if strays else plain
+        told = frozenset(stray.pod.uid for stray in strays)
+        use = {name: self._estimate(name, measured[name], found, told) for name, found in at.items()}
         return Known(use, peaks, used, measured)
 
     def _estimate(
-        self, series: str, measured: dict[str, float], at: Mapping[str, tuple[float, float]]
+        self,
+        series: str,
+        measured: dict[str, float],
+        at: Mapping[str, tuple[float, float]],
+        told: Collection[str],
     ) -> Mapping[str, float]:
-        """What is measured, with what those add that were bound too late to be in it."""
+        """What is measured, with what those add that were bound too late to be in it, but for those that it is told of
+        already."""
         if series not in ESTIMATE or not self._bound:
             return measured
         use = dict(measured)
         for pod, node, bound in self._bound.values():
             found = at.get(node)
-            if found is not None and found[1] < bound + NEW:
+            if found is not None and found[1] < bound + NEW and pod.uid not in told:
                 use[node] += estimated(pod, series)
         return use
 
@@ -177,6 +192,23 @@ class Views:
         return dict(self._stand_for)
 
 
+def _strayed(
+    measured: Mapping[str, dict[str, float]], used: By, strays: Sequence[Stray]
+) -> dict[str, dict[str, float]]:
+    """What would be measured if pods were where they are seen: of one whose use is not known, what it is thought to
+    use."""
+    found = {series: dict(by_node) for series, by_node in measured.items()}
+    for series, by_node in found.items():
+        by_pod = used.get(series, {})
+        for pod, really, seen in strays:
+            amount = by_pod.get(f"{pod.namespace}/{pod.name}", estimated(pod, series))
+            if really in by_node:
+                by_node[really] = max(0.0, by_node[really] - amount)
+            if seen in by_node:
+                by_node[seen] += amount
+    return found
+
+
 def _trusted(
     said: Iterable[Mapping[str, Sequence[Sample]]], since: float, now: float
 ) -> dict[str, tuple[float, float]]:
@@ -186,10 +218,16 @@ def _trusted(
         for subject, samples in subjects.items():
             if subject in found or not samples:
                 continue
-            oldest = min(sample.measured for sample in samples)
-            newest = max(sample.measured for sample in samples)
-            total = sum(sample.value for sample in samples)
-            good = all(sample.value >= 0 for sample in samples) and isfinite(total)
-            if good and oldest >= since and newest <= now + FUTURE:
+            total, good = 0.0, True
+            oldest = newest = samples[0].measured
+            for sample in samples:  # by hand: there are very many subjects, nearly all with one sample
+                total += sample.value
+                if sample.measured < oldest:
+                    oldest = sample.measured
+                elif sample.measured > newest:
+                    newest = sample.measured
+                if not sample.value >= 0:
+                    good = False
+            if good and isfinite(total) and oldest >= since and newest <= now + FUTURE:
                 found[subject] = total, oldest
     return found

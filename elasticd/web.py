@@ -24,7 +24,7 @@ class Pages(Struct, frozen=True):
     status: Callable[[], object]
     sources: Callable[[], object]
     query: Callable[[str, str], Awaitable[object]]
-    nodes: Callable[[], Awaitable[object]]
+    nodes: Callable[[str], Awaitable[object]]
     moves: Callable[[], Awaitable[object]]
 
 
@@ -46,8 +46,9 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         found = await pages.query(request.query.get("series", ""), request.query.get("workload", ""))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
-    async def nodes(_: web.Request) -> web.Response:
-        return web.Response(body=msgspec.json.encode(await pages.nodes()), content_type="application/json")
+    async def nodes(request: web.Request) -> web.Response:
+        found = await pages.nodes(request.query.get("node", ""))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def moves(_: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(await pages.moves()), content_type="application/json")

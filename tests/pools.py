@@ -102,7 +102,7 @@ def moving(
     moves = MovesTable(**{"per_look": 1000, **table})
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act", moves=moves)
     observation = PoolObservation(at, budgets=budgets, confirmed=at)
-    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies), past=past or PoolPast()))
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies), past=past or PoolPast())).decisions
 
 
 def refused(folder: Path, plugin: ModuleType, table: str) -> str:

@@ -171,6 +171,8 @@ async def test_nodes_that_went_long_ago_are_not_missed() -> None:
         pytest.param((10, 10), (5, 10), "Breaker", id="half of them at once"),
         pytest.param((10, 10), (6, 10), "", id="less than half"),
         pytest.param((5, 10), (5, 10), "", id="they never could be"),
+        pytest.param((0, 10), (0, 10), "", id="none ever could be"),
+        pytest.param((10, 10), (0, 10), "Breaker", id="all of them at once"),
         pytest.param((10, 10), (4, 4), "", id="the others are not looked at any more"),
         pytest.param((3, 3), (0, 3), "", id="too few to be a sign"),
     ],
@@ -179,11 +181,35 @@ async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
     before: tuple[int, int], now: tuple[int, int], reason: str
 ) -> None:
     door = Door()
-    door.broker.series = lambda: before
+    door.broker.known["series"] = lambda: before
     await door.look()
-    door.broker.series = lambda: now
+    door.broker.known["series"] = lambda: now
     await door.wait(10)
     assert (await door.broker.act(evict())).reason == reason
+
+
+async def test_what_nodes_use_is_missed_for_itself() -> None:
+    door = Door()
+    door.broker.known |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
+    await door.look()
+    door.broker.known["series of nodes"] = lambda: (4, 8)
+    await door.wait(10)
+    refused = await door.broker.act(evict())
+    said = "4 of 8 series of nodes can be trusted, and 8 could be before"
+    assert (refused.reason, refused.message) == ("Breaker", said)
+
+
+@pytest.mark.parametrize("left", [0, 3])
+async def test_series_that_went_long_ago_are_not_missed(left: int) -> None:
+    door = Door()
+    door.broker.known["series"] = lambda: (10, 10)
+    await door.look()
+    door.broker.known["series"] = lambda: (left, 10)
+    await door.wait(10)
+    assert (await door.broker.act(evict())).reason == "Breaker"
+    for _ in range(70):
+        await door.wait(10)
+    assert (await door.broker.act(evict())).result == "done"
 
 
 def surge(phase: Phase = "up", name: str = "p0") -> Mark:
@@ -205,6 +231,14 @@ async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
     door = Door(blackout=(BUSINESS,))
     assert (await door.broker.act(surge())).reason == "Blackout"
     assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+
+
+async def test_the_copy_of_a_note_at_a_replica_set_holds_nothing() -> None:
+    found = replace(WEB, ref=Ref("shop", "ReplicaSet", "web-1"), annotations={SURGE: "p0"})
+    door = Door(found)
+    await door.look()
+    assert (await door.broker.act(evict())).result == "done"
+    assert (await door.broker.act(Scale(found.ref, found.uid, "1", 4, 3, "why"))).result == "done"
 
 
 async def test_no_other_pod_of_it_is_evicted_meanwhile() -> None:

@@ -308,6 +308,13 @@ def test_check_advises_where_looking_often_brings_nothing(capsys: pytest.Capture
     assert advice.startswith("web.toml: interval: to look every 0.2 s brings nothing: resource-metrics usually has")
 
 
+SOURCE = """
+[[source]]
+type = "resource-metrics"
+nodes = true
+
+"""
+
 MQTT = """
 [cluster]
 type = "kubernetes"
@@ -372,6 +379,44 @@ def test_a_running_daemon_shows_its_moves_and_looks_at_its_pools_on_command(
         assert called(capsys, "moves", "--json", "--config", settings) == (0, "[]\n", "")
         answer = called(capsys, "rebalance", "--now", "--state", tmp_path / "state", "--config", settings)
         assert answer == (0, "no policy in force has a strategy that moves pods\n", "")
+
+
+POOL = """
+mode = "act"
+[pool]
+[moves]
+every = 1
+[[strategy]]
+type = "filters"
+[[strategy]]
+type = "rebalance"
+"""
+
+
+def test_a_running_daemon_shows_its_pools_one_node_of_them_and_what_would_move_next(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    port = free_port()
+    settings = write(tmp_path, batch=POOL)
+    text = settings.read_text().replace("port = 0", f"port = {port}").replace("[cluster]", SOURCE + "[cluster]")
+    settings.write_text(text)
+    with daemons.daemon(tmp_path):
+        daemons.until(lambda: "the nodes are level" in called(capsys, "nodes", "--config", settings)[1])
+        code, out, _ = called(capsys, "nodes", "--config", settings)
+        assert (code, out.splitlines()[0]) == (0, "pool batch (act)")
+        assert [line.split()[0] for line in out.splitlines() if line.startswith("node-")] in (
+            ["node-1", "node-2"],
+            ["node-2", "node-1"],
+        )
+        (one,) = json.loads(called(capsys, "nodes", "--json", "--config", settings)[1])
+        assert {node["level"]["state"] for node in one["nodes"]} <= {"level", "takes", "gives", "high"}
+        code, out, _ = called(capsys, "nodes", "node-2", "--config", settings)
+        assert (code, out.splitlines()[0]) == (0, "node-2  pool batch (act), ready, 1 of 110 pods")
+        assert "shop/web-000002" in out
+        (one,) = json.loads(called(capsys, "nodes", "node-2", "--json", "--config", settings)[1])
+        assert [pod["stays"] for pod in one["always"]] == ["Young"]
+        code, out, err = called(capsys, "nodes", "node-3", "--config", settings)
+        assert (code, out, err) == (69, "", 'no pool has a node node-3, did you mean "node-2"?\n')
 
 
 def test_rebalance_asks_for_a_look_now_and_for_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

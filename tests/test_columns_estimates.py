@@ -1,5 +1,7 @@
 """What is thought of pods that are not measured, or request nothing, in the columns of a plan and in the views."""
 
+from math import inf, nan
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,35 @@ def test_views_add_an_estimate_of_what_was_bound_to_what_is_used_and_not_to_what
     known = views.look(policy, Wants(frozenset({"cpu", "x"}), frozenset()), [said], NOW + NEW)
     assert known.use["cpu"]["a"] == pytest.approx(use)
     assert known.measured == {"cpu": {"a": 1.0}, "x": {}}
+
+
+def sample(value: float, ago: float) -> Sample:
+    return Sample(value, NOW - ago, NOW)
+
+
+@pytest.mark.parametrize(
+    ("samples", "use"),
+    [
+        pytest.param([sample(1.0, 5)], 1.0, id="one"),
+        pytest.param([sample(1.0, 5), sample(2.0, 9), sample(4.0, 1)], 7.0, id="of several containers the sum"),
+        pytest.param([sample(0.0, 5)], 0.0, id="none is used"),
+        pytest.param([], None, id="no sample"),
+        pytest.param([sample(1.0, 121)], None, id="too old"),
+        pytest.param([sample(1.0, 5), sample(1.0, 121)], None, id="one of them too old"),
+        pytest.param([sample(1.0, 121), sample(1.0, 5)], None, id="the first of them too old"),
+        pytest.param([sample(1.0, -3600)], None, id="from the future"),
+        pytest.param([sample(1.0, 5), sample(1.0, -3600), sample(1.0, 5)], None, id="one of them from the future"),
+        pytest.param([sample(nan, 5)], None, id="no number"),
+        pytest.param([sample(1.0, 5), sample(nan, 5)], None, id="one of them no number"),
+        pytest.param([sample(inf, 5)], None, id="without end"),
+        pytest.param([sample(2.0, 5), sample(-1.0, 5)], None, id="one of them negative"),
+    ],
+)
+def test_views_trust_what_a_pod_uses_where_all_of_its_samples_can_be(samples: list[Sample], use: float | None) -> None:
+    views, policy = Views(), PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
+    first = Readings("first", NOW, pods={"cpu": {"shop/p": tuple(samples)}})
+    wants = Wants(frozenset(), frozenset({"cpu"}))
+    known = views.look(policy, wants, [first], NOW)
+    assert known.pods == {"cpu": {} if use is None else {"shop/p": use}}
+    second = Readings("second", NOW, pods={"cpu": {"shop/p": (sample(9.0, 5),)}})
+    assert views.look(policy, wants, [first, second], NOW).pods == {"cpu": {"shop/p": 9.0 if use is None else use}}

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from elasticd.daemon import _PluginListener
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.memory import Past
 from elasticd.model import Ref
+from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
 from elasticd.reading import read_policies
 from tests import daemons
@@ -174,7 +174,7 @@ def gate() -> Iterator[threading.Event]:
     opened.set()
 
 
-def _plugin(decided: Any, backlog: int = 100) -> tuple[list[object], _PluginListener]:
+def _plugin(decided: Any, backlog: int = 100) -> tuple[list[object], PluginListener]:
     seen: list[object] = []
 
     class Plugin:
@@ -188,7 +188,7 @@ def _plugin(decided: Any, backlog: int = 100) -> tuple[list[object], _PluginList
 
     registry = Registry()
     registry.modules.register(Plugin(), "chatty")
-    return seen, _PluginListener(registry, backlog)
+    return seen, PluginListener(registry, backlog)
 
 
 def test_plugins_are_told_what_was_decided_and_done() -> None:
@@ -228,7 +228,7 @@ def test_a_plugin_that_blocks_keeps_nobody_waiting(gate: threading.Event, caplog
 
 
 def test_without_such_plugins_there_is_no_thread() -> None:
-    listener = _PluginListener(Registry())
+    listener = PluginListener(Registry())
     listener.decided(decision(1.0))
     listener.close()
     assert not listener._thread.is_alive()

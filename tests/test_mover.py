@@ -1,6 +1,7 @@
 """The loop that moves pods: when a pool is looked at, what is remembered, and what is done."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,17 +9,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Evict
-from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Strategy, hookimpl
+from elasticd.actions import Answer, Evict
+from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
 from elasticd.clock import VirtualClock
+from elasticd.cluster import Kind
+from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal
-from elasticd.model import Node, Pod
-from elasticd.mover import Mover, MovesPlanner, moves_at_once
-from elasticd.moves import MoveDecision
+from elasticd.loop import Loop
+from elasticd.metrics import Metrics
+from elasticd.model import Node, Pod, Readings, Ref
+from elasticd.mover import Mover
+from elasticd.moves import MoveDecision, MovesPlan
 from elasticd.placements import PodOutcome
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.shelf import Shelf
+from elasticd.sources import Source
 from tests.board import Board
 from tests.pools import NOW, node, pod
 
@@ -58,17 +65,15 @@ class Heard:
 class Bench:
     """A mover over a board, in virtual time, that looks every 30 s."""
 
-    def __init__(
-        self, nodes: Sequence[Node], pods: Sequence[Pod], planner: MovesPlanner = moves_at_once, **more: Any
-    ) -> None:
+    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
         SHOWN.clear()
         self.clock, self.heard = VirtualClock(NOW), Heard()
         self.board = Board(self.clock, nodes, pods)
         journal = Journal()
-        self.placer = Placer(self.board, self.board.observe, journal, self.clock)
+        placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
-        self.placer.adopt([policy])
-        self.mover = Mover(self.board, self.placer, journal, self.clock, [self.heard], planner)
+        placer.adopt([policy])
+        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
 
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:
@@ -109,6 +114,22 @@ async def test_a_label_that_changes_is_looked_at_at_once_and_its_time_is_known()
     assert at == 32
     assert past.labelled["a"] == NOW + at
     assert past.labelled["b"] < NOW + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "look"),
+    [
+        pytest.param({"ready": False}, 32, id="one fails"),
+        pytest.param({"labels": {"a": "b"}}, 61, id="one is changed"),
+        pytest.param({"ready": False, "deleted": True}, 61, id="one is being deleted"),
+    ],
+)
+async def test_a_pod_that_fails_is_looked_at_at_once(change: dict[str, Any], look: int) -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(replace(it.board.pods["p"], **change))
+        await it.until(33)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, look]
 
 
 async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
@@ -188,75 +209,176 @@ async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(2)
         assert it.mover.hurry() == "1 pool is looked at now"
-        it.placer.adopt([])
+        it.mover._placer.adopt([])
         assert it.mover.hurry() == "no policy in force has a strategy that moves pods"
         it.board.leading = False
         assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
 
 
-@pytest.mark.parametrize(
-    ("answers", "told"),
-    [
-        pytest.param([("refused", "Budget")] * 3, ["Budget"], id="the same"),
-        pytest.param([("refused", "Budget"), ("refused", "Breaker")], ["Budget", "Breaker"], id="another reason"),
-        pytest.param([("refused", "Busy"), ("conflict", "Busy")], ["Busy", "Busy"], id="another result"),
-        pytest.param([("refused", "Budget"), ("done", "")], ["Budget", ""], id="done at last"),
-        pytest.param([("failed", "Timeout")] * 2, ["Timeout"], id="a failure"),
-    ],
-)
-async def test_what_is_not_done_is_told_once_for_as_long_as_it_says_the_same(
-    answers: list[tuple[Any, str]], told: list[str]
-) -> None:
-    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")], every=1.0) as it:
-        left = iter(answers)
-
-        def answer(_: Action) -> Answer:
-            result, reason = next(left)
-            return Answer(result, reason=reason)
-
-        it.board.refuse = answer
-        async with asyncio.timeout(10):
-            while len(it.board.tried(Evict)) < len(answers):
-                await it.until(it.clock.now() - NOW + 1)
-        assert [one.reason for one in it.heard.outcomes] == told
-
-
-async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile() -> None:
-    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
-        it.board.refuse = lambda _: Answer("refused", 429, "a budget", "Budget")
-        await it.until(5)
-        for labels in ({}, LEAVE):
-            it.board.add(replace(it.board.nodes["a"], labels=labels))
-            await it.until(it.clock.now() - NOW + 5)
-        assert [one.reason for one in it.heard.outcomes] == ["Budget", "Budget"]
-
-
 class Broken(Strategy, tag="broken", frozen=True):
-    """Wants nothing moved: it fails."""
+    """Cannot say what it wants moved; what it says of nodes is well."""
 
     @hookimpl
     def rebalance_nodes(self) -> Sequence[Move]:
-        raise RuntimeError("no idea")
+        raise RuntimeError("no load")
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
 
 
-async def test_a_plugin_that_fails_where_nobody_is_to_be_moved_is_told_and_switched_off(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with bench([node("a")], [running("p", "a")], every=1.0) as it:
-        pool = it.placer.pools[0]
-        it.placer.adopt([replace(pool.policy, strategies=(Broken(),))])
-        await it.until(20)
-        assert it.placer.pools[0].off() == {"broken"}
-    assert caplog.messages == [
-        "policy pool: plugin broken: rebalance_nodes raised RuntimeError: no idea",
-        "policy pool: plugin broken is switched off until reload",
-    ]
+async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    placer.adopt([replace(placer.pools[0].policy, strategies=(Broken(),))])
+    for looked in range(1, 6):
+        assert placer.pools[0].off() == frozenset()
+        await it.mover.tick(NOW + 30 * looked)
+        it.board.add(pod(f"waits{looked}"))
+        await placer.tick(NOW + 30 * looked)
+    assert placer.pools[0].off() == {"broken"}
+    (told,) = it.heard.decisions
+    assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
+    assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"
+    await placer.drain(0)
 
 
-async def test_a_plugin_that_does_not_come_back_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    async def lost(cases: Sequence[PoolCase]) -> list[Any]:
-        return ["stuck in slow.py:7 rebind_pods"]
+class Turned(Bench):
+    """Counts how often it turns."""
 
-    async with bench([node("a")], [running("p", "a")], every=1.0, planner=lost) as it:
-        await it.until(10)
-    assert caplog.messages == ["policy pool: stuck in slow.py:7 rebind_pods; it is not called again until reload"]
+    turns = 0
+
+    async def run(self, seconds: float) -> None:
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            await self.mover.step()
+            self.turns += 1
+            assert self.turns < 1000, "it turns and turns, and no time passes"
+
+
+async def test_who_leads_no_more_waits_until_he_does() -> None:
+    it = Turned([node("a")], [running("p", "a")])
+    await it.until(1)
+    it.board.leading = False
+    await it.run(300)
+    assert len(SHOWN) == 1
+    it.board.leading = True
+    await it.run(1)
+    assert [round(at) for at, _ in SHOWN[:2]] == [1, 301]
+
+
+async def test_looks_of_long_ago_are_not_in_a_row_with_those_of_now() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(7200)
+        it.board.leading = True
+        await it.until(7202)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, 7200]
+    assert [len(past.looks) for _, past in SHOWN[:3]] == [1, 2, 1]
+
+
+async def test_one_look_that_fell_out_breaks_no_row() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(65)
+        it.board.leading = True
+        await it.until(68)
+    assert len(SHOWN[-1][1].looks) == 2
+
+
+class Meters(Source, tag="meters", frozen=True):
+    """What a meter is, in TOML."""
+
+
+class Meter:
+    """A source that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked, self.open = 0, asyncio.Event()
+
+    async def read(self, now: float) -> Readings:
+        self.asked += 1
+        await self.open.wait()
+        return Readings("meters", now)
+
+
+async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> None:
+    """It would not be at the next period: the reading is old then, and another one as late."""
+    async with bench([node("a")], [running("p", "a")]) as it:
+        meter = Meter()
+        placer = it.mover._placer
+        placer.furnish([Shelf(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
+        await it.mover.step()
+        assert (meter.asked, SHOWN) == (1, [])
+        meter.open.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        now = it.clock.now()
+        await it.mover.step()
+        assert (meter.asked, [at + NOW for at, _ in SHOWN]) == (1, [now])
+
+
+async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
+    """Others were adopted while the first pool was planned for."""
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
+    placer.adopt(old)
+
+    async def reloaded(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
+        placer.adopt([replace(one, interval=7.0) for one in old])
+        asked.extend(case.policy.name for case in cases)
+        return [MovesPlan() for _ in cases]
+
+    asked: list[str] = []
+    it.mover._planner = reloaded
+    await it.mover.tick(NOW)
+    assert asked == ["x"]
+
+
+async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    mover = Mover(board, placer, journal, clock)
+    hangs = asyncio.Event()
+    stuck = [asyncio.create_task(hangs.wait()) for _ in range(4)]
+    loop._acting[("p", Ref("ns", "Deployment", "w"))] = stuck[0]  # type: ignore[assignment]
+    placer._announcing.add(stuck[1])  # type: ignore[arg-type]
+    mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
+    mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
+    began = time.monotonic()
+    await Daemon(Loops(loop, placer, mover), board, journal, Metrics(), clock).drain(0.3)
+    assert time.monotonic() - began < 0.6
+    assert all(one.cancelled() for one in stuck)
+
+
+class Scores(Strategy, tag="scores", frozen=True):
+    """Wants no pod moved."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kinds"),
+    [
+        pytest.param(Leave(), {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")}, id="pods may have to leave"),
+        pytest.param(Scores(), set(), id="none ever has"),
+    ],
+)
+def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+    """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, Metrics(), clock)
+    daemon.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
+    assert loop.also == kinds
+    daemon.adopt([])
+    assert loop.also == frozenset()

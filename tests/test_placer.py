@@ -285,3 +285,15 @@ async def test_a_plugin_that_does_not_come_back_is_named_and_not_called_again() 
     await placer.tick(NOW + 5)
     assert heard.decisions[-1].reason == "PluginBlocked"
     await placer.drain(0)
+
+
+async def test_who_leads_no_more_waits_for_no_pod() -> None:
+    """Each step would last but a moment, for as long as another leads."""
+    async with bench([node("a", cpu=1)], [pod("large", cpu=2)]) as it:
+        await it.until(2)
+        it.board.leading = False
+        it.placer._stirred.clear()
+        begun = it.clock.now()
+        for _ in range(3):
+            await it.placer.step()
+        assert it.clock.now() - begun >= 3 * it.placer.pools[0].policy.interval

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict
+from elasticd.api import Nodes, Scores, hookimpl
 from elasticd.broker import Broker, BrokerTable
 from elasticd.clock import VirtualClock
 from elasticd.journal import Journal
@@ -123,3 +124,21 @@ async def test_a_pod_is_that_of_the_policy_that_acts_and_not_of_one_that_looks_o
         await it.until(1)
         assert it.board.pods["p"].node == "a"
         assert [one.policy for one in it.heard.decisions] == ["pool"]
+
+
+class Wrong(Fits, tag="wrong", frozen=True):
+    """Raises."""
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        raise OverflowError("too large")
+
+
+async def test_a_plugin_that_fails_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=0.5), pod("q", cpu=0.5)]) as it:
+        mine = it.placer.pools[0].policy
+        it.placer.adopt([replace(mine, strategies=(Wrong(),))])
+        await it.placer.tick(NOW)
+        await it.placer.tick(NOW + 5)
+        assert now(it) == {"PluginFailed": 2}
+    assert caplog.messages == ["policy pool: plugin wrong: score_nodes raised OverflowError: too large"]

@@ -4,9 +4,9 @@ import pytest
 
 from elasticd.model import Failure
 from elasticd.policy import PoolPolicy, PoolSelect
-from elasticd.pool import OURSELVES, STRIKES, Part, Pool
+from elasticd.pool import OURSELVES, STRIKES, Asker, Pool
 
-Plans = list[tuple[Part, list[str]]]
+Plans = list[tuple[Asker, list[str]]]
 
 
 def pool() -> Pool:
@@ -46,7 +46,7 @@ def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
     caplog.set_level("INFO")
     it = pool()
     for part, plugins in plans:
-        it.strike(failing(*plugins), part)
+        it.strike(part, failing(*plugins))
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == log
     assert it.off() == off
 
@@ -54,12 +54,12 @@ def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
 def test_one_that_says_something_else_of_every_pod_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for number in range(3):
-        it.strike([one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")], "placing")
+        it.strike("placing", [one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")])
     assert caplog.messages == ["policy p: plugin bad: filter_nodes raised x0"]
 
 
 def test_what_is_stuck_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for _ in range(STRIKES + 1):
-        it.strike([Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")], "placing")
+        it.strike("placing", [Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")])
     assert caplog.messages == ["policy p: stuck in slow.py:7 filter_nodes; it is not called again"]

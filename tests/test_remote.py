@@ -41,7 +41,7 @@ def answering(code: int, text: str) -> Iterator[Http]:
             thread.join()
 
 
-@pytest.mark.parametrize("ask", [remote.sources, remote.nodes, remote.moves])
+@pytest.mark.parametrize("ask", [remote.sources, remote.pools, remote.moves])
 def test_a_port_that_nobody_knows_is_told_to_be_one(ask: object) -> None:
     with pytest.raises(UnavailableError, match=r"^http\.port: must be given to ask a running elasticd, is 0, of which"):
         ask(Http(port=0))  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""What `explain pod` and `nodes` print."""
+"""What `explain pod` and `moves` print."""
 
 from pathlib import Path
 
@@ -10,10 +10,8 @@ from elasticd import cli, show_pods
 from elasticd.journal import Journal
 from elasticd.model import Ref
 from elasticd.moves import Underway
-from elasticd.needs import Taint
-from elasticd.node_report import report
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
-from tests.pools import GIB, NOW, columns, node, pod
+from tests.pools import NOW
 
 POD = Ref("shop", "Pod", "web", "v1")
 WAITS = PodDecision(
@@ -106,27 +104,16 @@ def test_a_pod_that_cannot_be_found_is_one_line(
     assert told in line
 
 
-def test_nodes_are_shown_with_what_is_asked_and_used_and_what_is_unknown_is_no_zero() -> None:
-    nodes = [node("a", cpu=4, memory=8 * GIB), node("b", unschedulable=True, taints=(Taint("x", "NoSchedule"),))]
-    view = columns(nodes, [pod("p", cpu=1, memory=2 * GIB, on="a")], {"cpu": {"a": 3.0}, "memory": {"b": GIB}})
-    text = printed(show_pods.nodes(report("pool", view)))
-    rows = [line.split() for line in text.splitlines()[1:]]
-    assert rows[0] == ["pool", "a", "ready", "1/110", "25", "%", "75", "%", "25", "%", "unknown", "-"]
-    assert rows[1][:6] == ["pool", "b", "cordoned,", "1", "taint", "0/110"]
-    assert rows[1][-4:] == ["%", "12", "%", "-"]
-
-
-def test_nodes_are_scored_by_their_load_beside_the_others() -> None:
-    use = {"cpu": {"a": 3.0, "b": 1.0}, "memory": {"a": 6 * GIB, "b": 2 * GIB}}
-    busy, idle = report("pool", columns([node("a"), node("b")], use=use))
-    assert [busy.score, idle.score] == pytest.approx([-4.0547, 6.9315], abs=1e-4)
-
-
 def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
     made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
     surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
-    lines = printed(show_pods.moves([surge, made], 105.0)).splitlines()
-    assert [line.split()[:3] for line in lines[1:]] == [["shop/batch", "made", "anew"], ["shop/web-1", "a", "another"]]
+    slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b")
+    lines = printed(show_pods.moves([slow, surge, made], 105.0)).splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["shop/batch", "made", "anew"],
+        ["shop/web-1", "a", "another"],
+        ["shop/web-2", "b", "evicted"],
+    ]
     assert "5.0 s" in lines[1]
     assert "403 Forbidden: quota" in lines[1]
     assert "wait: 1 of 2 are ready" in lines[2]

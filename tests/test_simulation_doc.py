@@ -1,4 +1,4 @@
-"""docs/simulation.md: every key of a simulated cluster stands there, with its default, and no other; its example runs."""
+"""docs/simulation.md: every key of a simulated cluster stands there, with its default; its example works."""
 
 import json
 import re

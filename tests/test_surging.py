@@ -131,6 +131,16 @@ async def test_who_does_not_lead_does_nothing() -> None:
     assert len(bench.site.acts) == 1
 
 
+async def test_the_copy_of_a_note_at_a_replica_set_is_nobodys_move() -> None:
+    """The controller of Deployments copies annotations to ReplicaSets, and never takes them away."""
+    bench = Bench()
+    await bench.begin()
+    copy = replace(bench.site.world.workload, ref=Ref("shop", "ReplicaSet", "web-1"), replicas=3)
+    bench.site.world.workload = copy
+    await bench.turn(5)
+    assert (len(bench.site.acts), await bench.loop.underway()) == (1, [*bench.site.begun])
+
+
 async def test_what_was_moved_in_vain_is_not_tried_again_at_once_and_then_ever_later() -> None:
     bench = Bench(ready=False)
     for pause in (60, 120):
@@ -158,6 +168,18 @@ async def test_a_step_that_is_refused_is_told_once_and_tried_again() -> None:
     bench.site.answer = lambda _: None
     await bench.turn(15)
     assert bench.outcomes[-1].reason == "Moved"
+
+
+async def test_where_the_pod_may_not_be_marked_all_is_as_before_in_the_end() -> None:
+    """No right to mark pods, say: or there would be one too many, and the count held, for ever."""
+    bench = Bench()
+    await bench.begin(within=5.0)
+    forbidden = Answer("failed", 403, "may not patch pods", "Forbidden")
+    bench.site.answer = lambda one: forbidden if isinstance(one, Mark) and one.pod else None
+    await bench.turn(80)
+    assert (bench.surging, bench.site.world.workload.replicas) == (False, 2)
+    assert "TooLate" in {one.reason for one in bench.outcomes}
+    assert bench.outcomes[-1].reason == "TakenBack"
 
 
 async def test_a_cluster_that_raises_is_told_and_ends_nothing() -> None:

@@ -9,6 +9,7 @@ import pytest
 from elasticd.api import (
     Candidate,
     Move,
+    NodeLevel,
     Nodes,
     Placement,
     Pod,
@@ -101,6 +102,14 @@ class Restless(Strategy, tag="restless", frozen=True):
         return [Move(pod, "Restless") for pod in observation.pending]
 
 
+class Dreamy(Strategy, tag="dreamy", frozen=True):
+    """Says where nodes stand that there are not."""
+
+    @hookimpl
+    def explain_nodes(self) -> Sequence[NodeLevel]:
+        return [NodeLevel("nowhere", "level")]
+
+
 class Greedy(Strategy, tag="greedy", frozen=True):
     """Lets a pod give way twice, and on every node."""
 
@@ -127,6 +136,7 @@ def test_a_sound_strategy_passes() -> None:
             Firsts(), "plain: place_pods placed a pod on a node that may not take it", id="a node that may not take it"
         ),
         pytest.param(Restless(), "plain: rebalance_nodes moves a pod that is on no node", id="moves those that wait"),
+        pytest.param(Dreamy(), "plain: explain_nodes names a node that there is not", id="a node that there is not"),
         pytest.param(
             Greedy(), "plain: select_victims named a pod twice, or one of another node", id="another node's victims"
         ),

@@ -68,6 +68,16 @@ def test_a_quantity_that_no_double_holds_is_refused(text: str) -> None:
         parse_quantity(text)
 
 
+@given(number=st.integers(0, 10**25), suffix=st.sampled_from(sorted(EXPONENTS)), zeros=st.integers(0, 3))
+def test_a_whole_quantity_is_the_nearest_double(number: int, suffix: str, zeros: int) -> None:
+    assert parse_quantity(f"{'0' * zeros}{number}{suffix}") == float(Decimal(number).scaleb(EXPONENTS[suffix]))
+
+
+@given(number=st.integers(0, 10**40), suffix=st.sampled_from(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]))
+def test_a_whole_quantity_of_a_binary_unit_is_that_of_the_same_number_with_a_point(number: int, suffix: str) -> None:
+    assert parse_quantity(f"{number}{suffix}") == parse_quantity(f"{number}.0{suffix}")
+
+
 @given(number=st.decimals(0, 10**6, places=9), suffix=st.sampled_from(sorted(EXPONENTS)))
 def test_a_decimal_quantity_is_the_nearest_double(number: Decimal, suffix: str) -> None:
     assert parse_quantity(f"{number:f}{suffix}") == float(number.scaleb(EXPONENTS[suffix]))

@@ -22,8 +22,8 @@ class Told:
     async def query(self, series: str, workload: str) -> object:
         return [series, workload]
 
-    async def nodes(self) -> object:
-        return [{"node": "a"}]
+    async def nodes(self, node: str) -> object:
+        return [{"node": node or "all"}]
 
     async def moves(self) -> object:
         return [{"step": "gone"}]
@@ -65,7 +65,8 @@ async def client() -> AsyncIterator[Client]:
         ("/readyz", "ok\n"),
         ("/status", '{"leading":true,"decisions":[]}'),
         ("/sources", '[{"name":"cpu"}]'),
-        ("/nodes", '[{"node":"a"}]'),
+        ("/nodes", '[{"node":"all"}]'),
+        ("/nodes?node=a%2Fb", '[{"node":"a/b"}]'),
         ("/query?series=cpu&workload=shop%2FDeployment%2Fweb", '["cpu","shop/Deployment/web"]'),
         ("/query", '["",""]'),
         ("/status?pretty", '{"leading":true,"decisions":[]}'),

@@ -208,6 +208,6 @@ class ByStrategies:
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=self._strategies, mode="act", moves=self._table)
         observation = PoolObservation(pool.at, use=pool.measured[1], confirmed=pool.at)
         past = PoolPast(tuple(pool.looks), late)
-        self.decisions = plan_moves(PoolCase(policy, observation, view, self._hooks, past=past))
+        self.decisions = plan_moves(PoolCase(policy, observation, view, self._hooks, past=past)).decisions
         gone = {one.uid for one in self.decisions if one.verdict == "move"}
         return [one for one in pool.pods() if one.uid in gone]

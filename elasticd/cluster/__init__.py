@@ -5,7 +5,7 @@ Knows the two questions that can be put to a cluster; knows nothing of who asks.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -107,6 +107,23 @@ class Snapshot(Protocol):
 
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count, such as an HPA, in a few words; empty when none is known."""
+
+
+class Stray(NamedTuple):
+    """A pod that is seen on another node than it really is on: what it uses is measured where it `really` is, and would
+    be where it is `seen`. Either may be empty: none."""
+
+    pod: Pod
+    really: str
+    seen: str
+
+
+@runtime_checkable
+class Pretending(Protocol):
+    """A snapshot of a dry run."""
+
+    def strays(self) -> Sequence[Stray]:
+        """The pods that are seen elsewhere than they are."""
 
 
 class Cluster(Protocol):

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
-from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
+from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot, Stray
 from elasticd.cluster.pretended import Kept, Pretence, PretendedPods
 from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
 from elasticd.moves import Underway
@@ -102,6 +102,10 @@ class DryRunSnapshot:
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """All PodDisruptionBudgets, less what would have been evicted."""
         return self._placed.budgets()
+
+    def strays(self) -> Sequence[Stray]:
+        """The pods that would be elsewhere than they are."""
+        return self._placed.strays()
 
     def autoscaler(self, ref: Ref) -> str:
         """Another that sets this workload's count."""

@@ -2,7 +2,8 @@
 
 Pure. Knows who would have been bound, evicted and noted for a node, and when the real cluster shows another truth;
 knows nothing of how it was asked for. What would come in place of an evicted pod is not invented: a controller's next
-pod, or one that is made anew, is not among those that wait.
+pod, or one that is made anew, is not among those that wait. Only one that is moved is seen where it was thought to go,
+as itself, so that nobody else is sent to that room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Bind, Evict, Nominate
-from elasticd.cluster import Snapshot
+from elasticd.cluster import Snapshot, Stray
 from elasticd.cluster.rooms import room
 from elasticd.model import Pod, Room
 from elasticd.placements import DisruptionBudget
@@ -22,11 +23,12 @@ Kept = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
 
 
 class Pretence(Struct, frozen=True):
-    """What would have been done: pods that are bound (as they would be) or evicted (as they were), by UID, and the
-    nodes that others are noted for."""
+    """What would have been done: pods that are bound (as they would be) or evicted (as they were), by UID; those of the
+    latter that are moved, as they would be; and the nodes that others are noted for."""
 
     bound: dict[str, Pod] = {}
     gone: dict[str, Pod] = {}
+    moved: dict[str, Pod] = {}
     nominated: dict[str, str] = {}
 
     def __bool__(self) -> bool:
@@ -44,6 +46,7 @@ class Pretence(Struct, frozen=True):
         return Pretence(
             {uid: pod for uid, pod in self.bound.items() if uid in waiting and pod.node in nodes},
             {uid: pod for uid, pod in self.gone.items() if uid in running},
+            {uid: pod for uid, pod in self.moved.items() if uid in running and pod.node in nodes},
             {uid: node for uid, node in self.nominated.items() if uid in waiting},
         )
 
@@ -89,13 +92,21 @@ class PretendedPods:
             )
         return self._rooms
 
+    def strays(self) -> tuple[Stray, ...]:
+        """Who would be elsewhere."""
+        told = self.pretence
+        bound = [Stray(pod, "", pod.node) for pod in told.bound.values()]
+        elsewhere = {uid: pod.node for uid, pod in told.moved.items()}
+        return (*bound, *[Stray(pod, pod.node, elsewhere.get(uid, "")) for uid, pod in told.gone.items()])
+
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """What budgets would still allow; None: they are not known."""
-        found, gone = self._real.budgets(), self.pretence.gone
+        found, gone = self._real.budgets(), self.pretence.gone.keys()
         if not found or not gone:
             return found
+        away = gone - self.pretence.moved.keys()
         return tuple(
-            DisruptionBudget(one.namespace, one.name, one.pods - gone.keys(), one.allowed - len(one.pods & gone.keys()))
+            DisruptionBudget(one.namespace, one.name, one.pods - away, one.allowed - len(one.pods & gone))
             for one in found
         )
 
@@ -127,17 +138,28 @@ class PretendedPods:
         told = self.pretence
         if evict.uid in told.bound:
             return replace(told, bound={uid: pod for uid, pod in told.bound.items() if uid != evict.uid})
+        if evict.uid in told.moved and told.moved[evict.uid].node == evict.node:
+            return self._moving(told, evict, told.moved[evict.uid])
         pod = next((one for one in self._real.on_nodes().get(evict.node, ()) if one.uid == evict.uid), None)
         if pod is None:
             return _conflict(f"{evict.workload} of uid {evict.uid} is not on {evict.node}")
-        if evict.uid in told.gone or pod.deleted:
-            return told
+        return told if evict.uid in told.gone or pod.deleted else self._leave(told, evict, pod)
+
+    def _leave(self, told: Pretence, evict: Evict, pod: Pod) -> "Pretence | Answer":
+        """It is gone, if budgets allow it."""
         budgets = self.budgets()
         if budgets is None:
             return Answer("refused", 0, "dry run: budgets are not known", "Budget")
         if spent := [one.name for one in budgets if evict.uid in one.pods and one.allowed < 1]:
             return Answer("refused", 0, f"dry run: budget {spent[0]} allows none", "Budget")
-        return replace(told, gone={**told.gone, evict.uid: pod})
+        return self._moving(replace(told, gone={**told.gone, evict.uid: pod}), evict, pod)
+
+    def _moving(self, told: Pretence, evict: Evict, pod: Pod) -> Pretence:
+        """It is where it was thought to go, if that is known, and has only begun to run there."""
+        moved = {uid: one for uid, one in told.moved.items() if uid != evict.uid}
+        if evict.target:
+            moved[evict.uid] = replace(pod, node=evict.target, started=self._real.confirmed)
+        return replace(told, moved=moved)
 
     def _nominate(self, nominate: Nominate) -> "Pretence | Answer":
         if self._waits(nominate.uid) is None:
@@ -150,13 +172,14 @@ class PretendedPods:
         return self._waiting.get(uid)
 
     def _touched(self) -> frozenset[str]:
-        changed = (*self.pretence.bound.values(), *self.pretence.gone.values())
+        told = self.pretence
+        changed = (*told.bound.values(), *told.gone.values(), *told.moved.values())
         return frozenset(pod.node for pod in changed)
 
     def _mixed(self, node: str) -> Sequence[Pod]:
         """A node's pods without those that would have left, and with those that would have come."""
         real, told = self._real.on_nodes().get(node, ()), self.pretence
-        came = [pod for pod in told.bound.values() if pod.node == node]
+        came = [pod for pods in (told.bound, told.moved) for pod in pods.values() if pod.node == node]
         changes = (*came, *(pod for pod in told.gone.values() if pod.node == node))
         kept = self._kept.get(node)
         if kept is not None and kept[0] is real and kept[1] == changes:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from elasticd.asking import Answers, Asks
 from elasticd.columns import Columns
-from elasticd.moves import Move, PoolPast
+from elasticd.moves import Move, NodeLevel, PoolPast
 from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Spared, Victims
 from elasticd.policy import PoolPolicy
 
@@ -90,6 +91,17 @@ def _moves(value: Any, _: int) -> None:
         raise TypeError("fits must be a function of what nodes use")
 
 
+def _levels(value: Any, _: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(one, NodeLevel) for one in value):
+        raise TypeError("must be a sequence of NodeLevels")
+    _as_read(msgspec.json.encode(value))
+    if len({one.node for one in value}) < len(value):
+        raise ValueError("must name each node once")
+
+
+_as_read = msgspec.json.Decoder(list[NodeLevel]).decode
+
+
 def _numbers(move: Move) -> tuple[float, ...]:
     return (move.benefit, move.disruption, *move.use.values(), *move.relief)
 
@@ -102,4 +114,5 @@ _READ: Mapping[str, Callable[[Any, int], None]] = {
     "select_victims": _victims,
     "rebind_pods": _moves,
     "rebalance_nodes": _moves,
+    "explain_nodes": _levels,
 }

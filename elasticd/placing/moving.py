@@ -5,17 +5,18 @@ place elsewhere first; knows no rule of who should go.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from elasticd.actions import Evict
-from elasticd.model import Failure, Pod
+from elasticd.model import Failure, Pod, Ref
 from elasticd.movable import rooted
-from elasticd.moves import How, Move, MoveDecision
+from elasticd.moves import How, Move, MoveDecision, MovesPlan
 from elasticd.placements import Column, Mask
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.levels import levels
 from elasticd.placing.look import look, rank
 from elasticd.placing.plan import Draft
 from elasticd.policy import MovesTable
@@ -34,9 +35,11 @@ none would be found for thousands."""
 UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 
-def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
+def plan_moves(case: PoolCase) -> MovesPlan:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
-    not suit them first. The second strategy that wants a pod moved has no say."""
+    not suit them first. The second strategy that wants a pod moved has no say. Nothing is said of pods whose namespace
+    or labels are not the policy's. Where a strategy could not say what it wants, that is told before, about no pod."""
+    stand, mute = levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
     for hook in ("rebind_pods", "rebalance_nodes"):
@@ -44,12 +47,17 @@ def plan_moves(case: PoolCase) -> tuple[MoveDecision, ...]:
         failures += heard.failures
         for name, moves in heard.values:
             for move in moves:
-                if move.pod.uid not in seen and draft.needed(name, move):
+                about = case.policy.pool.names(move.pod)
+                if about and move.pod.uid not in seen and draft.needed(name, move):
                     seen.add(move.pod.uid)
                     decisions.append(draft.decide(name, move))
-    if failures and decisions:
-        decisions[0] = replace(decisions[0], failures=failures)
-    return tuple(decisions)
+    told = [_failed(case, failures)] if failures else []
+    return MovesPlan((*told, *decisions), stand, (*failures, *mute))
+
+
+def restraint(case: PoolCase) -> Callable[[Pod], Why | None]:
+    """Says of a pod why it may not be moved though it need not, as things stand, wherever it would go; None: it may."""
+    return _Draft(case).restraint
 
 
 class _Draft:
@@ -66,6 +74,10 @@ class _Draft:
     def movable(self, pod: Pod) -> bool:
         """Whether a pod may be moved though it need not, as things stand after the moves before, wherever it goes."""
         return self._case.policy.pool.has(pod) and self._bound(pod) is None
+
+    def restraint(self, pod: Pod) -> Why | None:
+        """Why it may not."""
+        return self._bound(pod) or self._foreign(pod, optional=True)
 
     def needed(self, strategy: str, move: Move) -> bool:
         """Whether those that go leave a node with anything to give up."""
@@ -106,19 +118,27 @@ class _Draft:
         self._relieve(strategy, move)
         restore = not pod.owner[0] and move.how == "reschedule"
         first = pod.needs.restart == "OnFailure"
-        evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore=restore, first=first, owner=pod.owner[2])
+        evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore, first, pod.owner[2], target)
         return replace(decision, verdict="move", target=target, action=evict)
 
     def _stays(self, move: Move) -> Why | None:
         """Why a pod is left where it is."""
         if why := self._bound(move.pod, move.how):
             return why
-        if move.benefit or move.disruption:
-            if not self._case.policy.pool.has(move.pod):
-                return "Foreign", "it need not go, and who places it, which is not this policy, could put it back"
-            if move.benefit < self._case.policy.moves.worth * move.disruption:
-                return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
+        if why := self._foreign(move.pod, optional=bool(move.benefit or move.disruption)):
+            return why
+        if move.benefit < self._case.policy.moves.worth * move.disruption:
+            return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._enough if self._left <= 0 else None
+
+    def _foreign(self, pod: Pod, *, optional: bool) -> Why | None:
+        """Why a pod is not this policy's to move; `optional`: it need not go."""
+        policy = self._case.policy
+        if not policy.pool.names(pod):
+            return "Foreign", "its namespace or labels are not those of this policy"
+        if not policy.pool.has(pod) and (optional or not policy.moves.others):
+            return "Foreign", f"{pod.needs.scheduler} places it, not this policy"
+        return None
 
     def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
         """Why a pod may not be moved, whatever it would bring."""
@@ -202,6 +222,24 @@ class _Draft:
             benefit=move.benefit,
             disruption=move.disruption,
         )
+
+
+def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
+    """That strategies failed: nobody would know it from decisions about pods, of which there may be none."""
+    policy, at = case.policy, case.observation.at
+    return MoveDecision(
+        id=f"{policy.name}:@{at:.3f}",
+        at=at,
+        policy=policy.name,
+        pod=Ref("", "Pod", "", "v1"),
+        mode=policy.mode,
+        verdict="refuse",
+        strategy=failures[0].plugin,
+        reason="PluginFailed",
+        message="; ".join(f"{one.plugin}: {one.hook} {one.message}" for one in failures),
+        refusal="PluginFailed",
+        failures=failures,
+    )
 
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:

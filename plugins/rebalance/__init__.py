@@ -1,19 +1,21 @@
 """Rebalance: pods leave nodes that are more loaded than they should be, for nodes that are less.
 
 Knows when a node has too much and who should leave it; knows nothing of what else keeps a pod where it is, nor of how
-it is moved. See levels for when, memory for how long, victims for who.
+it is moved. See levels for when, memory for how long, victims for who, words for how that is
+told.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from elasticd.api import Move, Nodes, Pod, PoolObservation, PoolPast, Scores, Strategy, hookimpl
+from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, Scores, Strategy, hookimpl
 
 from .choice import Choice
 from .levels import levels
-from .memory import hot
+from .memory import heat
 from .options import Options
+from .words import explain
 
 
 class Rebalance(Options, tag="rebalance", frozen=True):
@@ -58,10 +60,15 @@ class Rebalance(Options, tag="rebalance", frozen=True):
     ) -> Sequence[Move]:
         """The most loaded node's pods first."""
         now = levels(self, nodes, self.seen(nodes))
-        chosen = hot(self, nodes, observation.at, past, now)
+        chosen = heat(self, nodes, observation.at, past, now).hot
         if not chosen.any() or (self.mode == "product" and not now.low.any()):
             return []
         return Choice(self, nodes, observation, past, movable, now).moves(chosen)
+
+    @hookimpl
+    def explain_nodes(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[NodeLevel]:
+        """The high-load heap, those that are level, and the low-load heap from its end."""
+        return explain(self, nodes, observation, past)
 
     @hookimpl
     def score_nodes(self, nodes: Nodes) -> Scores | None:

@@ -93,8 +93,8 @@ def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
     """Which nodes can take a pod of one that has too much of these, and are calm with it."""
     if rule.by == "score":
         return FitsScore(now.low, now.sizes, -now.worst, now.parts, rule.loads(), rule.calm, rule.balance)
-    lows = _lows(rule, now.parts, now.means)
-    low = np.logical_and.reduce([lows[name] for name in due])
+    by_name = lows(rule, now.parts, now.means)
+    low = np.logical_and.reduce([by_name[name] for name in due])
     return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))
 
 
@@ -136,15 +136,28 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
 
 def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
-    level, most = _level(rule, means), _most(rule, means)
-    marks = {one.resource: one for one in rule.marks}
-    worst = np.maximum.reduce([part - (marks[name].high + level[name]) for name, part in parts.items()])
+    most = _most(rule, means)
+    high = {name: one.high for name, one in ceilings(rule, means).items()}
+    worst = np.maximum.reduce([part - high[name] for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
-    low = np.logical_or.reduce(list(_lows(rule, parts, means).values()))
+    low = np.logical_or.reduce(list(lows(rule, parts, means).values()))
     return worst > 0, calm, low & np.isfinite(worst), worst
 
 
-def _lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
+class Ceiling(Struct, frozen=True):
+    """Above `high` a node has too much of a resource, up to `calm` it is calm again; as parts of it."""
+
+    high: float
+    calm: float
+
+
+def ceilings(rule: Options, means: dict[str, float]) -> dict[str, Ceiling]:
+    """By resource, as its marks have it for a pool with these means."""
+    level = _level(rule, means)
+    return {one.resource: Ceiling(one.high + level[one.resource], one.calm + level[one.resource]) for one in rule.marks}
+
+
+def lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
     """By resource, who can take more of it."""
     level = _level(rule, means)
     return {one.resource: parts[one.resource] < one.low + level[one.resource] for one in rule.marks}
@@ -157,5 +170,4 @@ def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
 
 def _most(rule: Options, means: dict[str, float]) -> dict[str, float]:
     """What a calm node uses at most."""
-    level = _level(rule, means)
-    return {one.resource: one.calm + level[one.resource] for one in rule.marks}
+    return {name: one.calm for name, one in ceilings(rule, means).items()}

@@ -7,23 +7,36 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct, whose
+from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct, Whole, whose
 
 from .levels import Levels, levels
 from .options import Options
+
+DOUBLINGS = 12
+"""Of `cooldown` at most; moves are remembered for an hour."""
 
 PART = 10
 """One in so many pods of a controller goes before it is left alone."""
 
 
-def hot(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> Mask:
-    """The nodes that must give up pods.
+class Heat(Struct, frozen=True, eq=False):
+    """Of each node: whether it must give up pods (`hot`), in how many looks in a row it has been too loaded, and
+    whether it rests, having given up pods of late."""
 
-    One that was too loaded in so many looks in a row, has not been calm since, and has not given up any of late. A look
-    in which its use was not known begins all anew. Without any look, as it is now: the first of them.
+    hot: Mask
+    times: Whole
+    rests: Mask
+
+
+def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> Heat:
+    """What follows from the looks so far.
+
+    A node is hot that was too loaded in so many looks in a row, has not been calm since, and does not rest. A look in
+    which its use was not known begins all anew. Without any look, as it is now: the first of them.
     """
+    rests = np.zeros(len(nodes.names), dtype=np.bool_)
     if rule.mode == "paper":
-        return now.above
+        return Heat(now.above, now.above.astype(np.int64), rests)
     looks = [_then(rule, nodes, look) for look in past.looks if look.at < at] + [now]
     if past.looks and past.looks[-1].at < at:
         looks.pop()  # it comes between two looks, and does not count as one
@@ -34,8 +47,8 @@ def hot(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> 
     found &= ~now.calm & np.isfinite(now.worst)
     for moved in past.moved:
         if moved.at > at - rule.settle and (place := _place(nodes, moved.node)) is not None:
-            found[place] = False
-    return found
+            rests[place] = True
+    return Heat(found & ~rests, times, rests)
 
 
 def _then(rule: Options, nodes: Nodes, look: Look) -> Levels:
@@ -102,7 +115,7 @@ class Rests:
         return frozenset(node for at, node in zip(found.times, found.nodes, strict=True) if self._at - at < rest)
 
     def _rest(self, rounds: int) -> float:
-        return float(self._cooldown * 2.0 ** (rounds - 1))
+        return float(self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS))
 
 
 def _share(pod: Pod, nodes: Nodes) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from elasticd.movable import SPARE
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import CLUSTER_WIDE, Rights, as_served, only, shipped, shipped_rights
@@ -109,6 +110,10 @@ def test_every_right_that_is_given_is_one_that_the_daemon_uses() -> None:
         for verb in rule["verbs"]
     }
     assert given == set(NEEDED)
+
+
+def test_daemon_moves_no_pod_of_its_own() -> None:
+    assert only("Deployment")["spec"]["template"]["metadata"]["annotations"][SPARE] == "true"
 
 
 def _resource(name: str) -> tuple[str, str]:

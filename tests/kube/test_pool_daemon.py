@@ -159,7 +159,7 @@ async def test_200_pods_are_bound_with_every_filter_and_the_commands_say_why(
             assert "least-requested" in placed
             assert "bind to" in placed
             shown = daemon.elasticd("nodes")
-            assert len(shown.splitlines()) == 13
+            assert len(shown.splitlines()) == 15  # the pool, two lines of heads, twelve nodes
             assert "cordoned" in shown
             assert "not ready" in shown
             metrics = (await daemon.page("/metrics"))[1]

@@ -52,7 +52,7 @@ class Hot(Strategy, tag="hot", frozen=True):
 
     @hookimpl
     def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
-        return [Move(nodes.pods(nodes.names.index(self.node))[0], "Hot")]
+        return [Move(one, "Hot") for one in nodes.pods(nodes.names.index(self.node))[:1]]
 
 
 def running(name: str, on: str = "a", **more: Any) -> Pod:
@@ -64,11 +64,13 @@ def moves(
     *strategies: Strategy,
     budgets: tuple[DisruptionBudget, ...] = (),
     confirmed: float = NOW,
+    pool: PoolSelect | None = None,
     **table: Any,
 ) -> tuple[MoveDecision, ...]:
-    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=MovesTable(**table))
+    select = pool or PoolSelect()
+    policy = PoolPolicy(name="pool", pool=select, strategies=strategies, mode="act", moves=MovesTable(**table))
     observation = PoolObservation(NOW, budgets=budgets, confirmed=confirmed)
-    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies)))
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies))).decisions
 
 
 def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
@@ -158,11 +160,32 @@ def test_a_move_must_be_worth_it(benefit: float, expected: str) -> None:
     assert told(moves(view, Fits(), leave, worth=1.5)) == [("p0", expected)]
 
 
-def test_a_pod_that_another_places_goes_only_where_it_must() -> None:
+@pytest.mark.parametrize(
+    ("others", "must", "expected"),
+    [
+        pytest.param(False, True, "Foreign", id="it stays"),
+        pytest.param(True, True, "b", id="where the policy says so it goes"),
+        pytest.param(True, False, "Foreign", id="not where it need not"),
+    ],
+)
+def test_a_pod_that_another_scheduler_places(others: bool, must: bool, expected: str) -> None:
     view = columns([node("a"), node("b")], [running("p0", scheduler="default-scheduler"), running("x", on="b")])
-    assert told(moves(view, Fits(), Leave(node="a", benefit=9.0, disruption=1.0))) == [("p0", "Foreign")]
-    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b")]
-    assert moves(view, Fits(), Wanting(names=("p0",), asks=True)) == ()
+    leave = Leave(node="a") if must else Leave(node="a", benefit=9.0, disruption=1.0)
+    assert told(moves(view, Fits(), leave, others=others)) == [("p0", expected)]
+    assert moves(view, Fits(), Wanting(names=("p0",), asks=True), others=others) == ()
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        pytest.param(PoolSelect(namespaces=("tools",)), id="of another namespace"),
+        pytest.param(PoolSelect(labels={"app": "web"}), id="without the labels"),
+    ],
+)
+@pytest.mark.parametrize("others", [False, True])
+def test_nothing_is_wanted_of_pods_that_the_policy_is_not_about(select: PoolSelect, others: bool) -> None:
+    view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
+    assert moves(view, Fits(), Leave(node="a"), pool=select, others=others) == ()
 
 
 def test_disruption_budgets_hold_within_one_plan() -> None:
@@ -176,7 +199,7 @@ def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
     view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
     unknown = PoolObservation(NOW, budgets_known=False, confirmed=NOW)
-    found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies)))
+    found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies))).decisions
     assert told(found) == [("p0", "BudgetsUnknown"), ("p1", "BudgetsUnknown")]
 
 

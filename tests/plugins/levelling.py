@@ -107,7 +107,7 @@ def planned(
         name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act", moves=MovesTable(**table)
     )
     case = PoolCase(policy, observed(found, budgets=budgets), found.view, Hooks(strategies), past=past)
-    return plan_moves(case)
+    return plan_moves(case).decisions
 
 
 def names(moves: Iterable[Move]) -> list[str]:

@@ -8,7 +8,7 @@ from elasticd.api import Moved, PoolPast
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import levels
-from elasticd_plugins.rebalance.memory import hot
+from elasticd_plugins.rebalance.memory import heat
 from elasticd_plugins.rebalance.options import Marks
 from tests.plugins.levelling import By, Pool, Using, app, job, look, looks, names, needed, planned, pool, wanted
 from tests.pools import GIB, NOW, columns, node
@@ -30,7 +30,7 @@ def found_hot(strategy: Rebalance, *parts: float, moved: tuple[Moved, ...] = ())
     pools = [at(part) for part in parts]
     past = looks(pools[-1], *[one.measured for one in pools], moved=moved)
     now = levels(strategy, pools[-1].view, strategy.seen(pools[-1].view))
-    return bool(hot(strategy, pools[-1].view, NOW, past, now)[2])
+    return bool(heat(strategy, pools[-1].view, NOW, past, now).hot[2])
 
 
 NAN = float("nan")
@@ -172,3 +172,10 @@ def test_without_a_cooldown_nobody_rests() -> None:
     found: Pool = pool({"hot": (1.0, 0.5), **OTHERS}, of_one(5))
     past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 1, "rs-web", "b")])
     assert wanted(by_use(cooldown=0), found, past)[0].not_to == frozenset()
+
+
+def test_a_controller_of_which_more_went_than_numbers_can_double_rests_as_long_as_others() -> None:
+    """It had thousands of pods, and has few."""
+    found = pool({"hot": (1.0, 0.5), **OTHERS}, of_one(5))
+    past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 3000 + one, "rs-web", "b") for one in range(1100)])
+    assert wanted(by_use(), found, past) == []

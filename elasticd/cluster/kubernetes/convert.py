@@ -6,15 +6,15 @@ Equal parts of equal pods (labels, containers) become one object, so a pod costs
 
 import sys
 from functools import lru_cache
+from typing import Any
 
 from elasticd import model
-from elasticd.cluster.kubernetes.convert_template import amounts, shape_of
+from elasticd.cluster.kubernetes.convert_template import amounts, family_of, shape_of
 from elasticd.cluster.kubernetes.rollout import rollout
 from elasticd.cluster.kubernetes.selector import to_text
 from elasticd.cluster.kubernetes.wire import (
     ContainerStatus,
     Metadata,
-    OwnerReference,
     WireCondition,
     WireNode,
     WirePod,
@@ -51,13 +51,18 @@ def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> s
 
 def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, float]:
     """When containers were last killed for want of memory; nearly always none."""
-    found = dict[str, float]()
+    found = _NOTHING
     for one in statuses or ():
         for state in (one.last_state, one.state):
-            ended = state.get("terminated") if state else None
-            if ended is not None and ended.reason == "OOMKilled" and ended.finished_at is not None:
-                found[one.name] = ended.finished_at.timestamp() + offset
+            if state is None or (ended := state.terminated) is None:
+                continue
+            if ended.reason == "OOMKilled" and ended.finished_at is not None:
+                found = {**found, one.name: ended.finished_at.timestamp() + offset}
     return found
+
+
+_NOTHING: dict[str, Any] = {}
+"""Nearly all pods' share of what few have. Not to be changed."""
 
 
 def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
@@ -70,50 +75,46 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     never ready. Not ready is the careful reading: load that such a pod might carry raises no count.
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
-    shape, created = shape_of(pod), meta.creation_timestamp
-    said = {one.type: one for one in status.conditions or ()}
-    ready = said.get("Ready")
+    (labels, owner), shape = family_of(meta), shape_of(pod)
+    created, began = meta.creation_timestamp, status.start_time
+    ready = tried = pending = under_way = None
+    for one in status.conditions or ():
+        match one.type:
+            case "Ready":
+                ready = one
+            case "PodScheduled":
+                tried = one
+            case "PodResizePending":
+                pending = one
+            case "PodResizeInProgress":
+                under_way = one
+            case _:  # says nothing that counts
+                pass
     moved = ready.last_transition_time if ready else None
-    return model.Pod(
-        namespace=sys.intern(meta.namespace),
-        name=meta.name,
-        uid=meta.uid,
-        phase=sys.intern(status.phase),
-        node=sys.intern(spec.node_name),
-        labels=_labels(meta.labels),
-        containers=shape.containers,
-        requests=shape.requests,
-        started=status.start_time.timestamp() + offset if status.start_time else None,
-        ready=ready.status == "True" if ready else None,
-        ready_changed=moved.timestamp() + offset if moved else 0.0,
-        deleted=meta.deletion_timestamp is not None,
-        address=status.pod_ip,
-        annotations=_looked_at(meta.annotations),
-        waits=_waits(said.get("PodScheduled"), offset) if not spec.node_name else None,
-        resize=_resize(said.get("PodResizePending"), said.get("PodResizeInProgress")),
-        killed=_killed(status.container_statuses, offset),
-        created=created.timestamp() + offset if created else 0.0,
-        needs=shape.needs,
-        owner=_owner(meta.owner_references),
-        nominated=status.nominated_node_name,
-        static=meta.annotations is not None and MIRROR in meta.annotations,
+    return model.Pod(  # in the order of its fields, which is much faster than by name
+        sys.intern(meta.namespace),
+        meta.name,
+        meta.uid,
+        sys.intern(status.phase),
+        sys.intern(spec.node_name),
+        labels,
+        shape.containers,
+        shape.requests,
+        began.timestamp() + offset if began else None,
+        ready.status == "True" if ready else None,
+        moved.timestamp() + offset if moved else 0.0,
+        meta.deletion_timestamp is not None,
+        status.pod_ip,
+        _looked_at(meta.annotations),
+        _waits(tried, offset) if not spec.node_name else None,
+        _resize(pending, under_way),
+        _killed(status.container_statuses, offset),
+        created.timestamp() + offset if created else 0.0,
+        shape.needs,
+        owner,
+        status.nominated_node_name,
+        meta.annotations is not None and MIRROR in meta.annotations,
     )
-
-
-_NOBODY = ("", "", "")
-
-
-def _owner(owners: list[OwnerReference] | None) -> tuple[str, str, str]:
-    """Its controller."""
-    for one in owners or ():
-        if one.controller:
-            return _shared_owner(one.kind, one.name, one.uid)
-    return _NOBODY
-
-
-@lru_cache(maxsize=8192)
-def _shared_owner(kind: str, name: str, uid: str) -> tuple[str, str, str]:
-    return sys.intern(kind), name, uid
 
 
 def _waits(tried: WireCondition | None, offset: float) -> float | None:
@@ -146,7 +147,7 @@ def _taints(taints: list[WireTaint] | None) -> tuple[Taint, ...]:
 def _looked_at(annotations: Labels) -> dict[str, str]:
     """Those of a pod or node that judgement looks at; nearly always none."""
     if not annotations:
-        return {}
+        return _NOTHING
     return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key == COST}
 
 

@@ -6,18 +6,21 @@ read once, and share one record of each.
 
 import sys
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from elasticd import model, needs
-from elasticd.cluster.kubernetes.wire import UNREAD, PodSpec, WireAffinity, WireContainer, WirePod
+from elasticd.cluster.kubernetes.wire import PodMetadata, PodSpec, WireAffinity, WireContainer, WirePod
 from elasticd.cluster.kubernetes.wire_template import (
+    UNREAD,
     Amount,
     Amounts,
     NodeAffinity,
     NodeTerm,
+    OwnerReference,
     PodAffinity,
     PodSelector,
     PodTerm,
@@ -30,37 +33,12 @@ from elasticd.cluster.kubernetes.wire_template import (
 )
 from elasticd.units import parse_quantity
 
-ContainerKey = tuple[str, bytes, bytes, bool]
-"""Name, resources and ports as they came, and whether it is a sidecar."""
+Owner = tuple[str, str, str]
+"""Kind, name and UID of a pod's controller."""
 
-
-class Template(NamedTuple):
-    """All of a pod that its template decides, as it came, so that equal ones are found equal without reading them."""
-
-    containers: tuple[ContainerKey, ...]
-    starting: tuple[ContainerKey, ...]
-    volumes: tuple[WireVolume, ...] | None
-    selector: bytes
-    tolerations: bytes
-    affinity: tuple[bytes, bytes, bytes]
-    rare: "Rare"
-    scheduler: str
-    restart: str
-    priority: int | None
-    priority_class: str
-    preemption: str | None
-    grace: int | None
-
-
-class Rare(NamedTuple):
-    """What few pods have."""
-
-    resources: bytes
-    overhead: bytes
-    spread: bytes
-    claims: bytes
-    gates: bytes
-    group: bytes
+_NOBODY: Owner = ("", "", "")
+_MOST = 8192
+"""Templates, controllers and quantities that are known at once."""
 
 
 class Shape(Struct, frozen=True, gc=False):
@@ -71,110 +49,117 @@ class Shape(Struct, frozen=True, gc=False):
     needs: needs.Needs
 
 
+_known: dict[bytes, Shape] = {}
+
+
 def shape_of(pod: WirePod) -> Shape:
-    """The same record for all pods of a template. Raises msgspec.ValidationError when a part of it is unreadable.
+    """The same record for all pods of a template. Raises msgspec.ValidationError when a part of it is unreadable."""
+    key = _key(pod)
+    found = _known.get(key)
+    if found is None:
+        found = _shape(pod)
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[key] = found
+    return found
 
-    Every pod that is read goes through here: the template is told by its place, not by name, which takes half as long.
-    """
+
+def _key(pod: WirePod) -> bytes:
+    """All of a pod that its template decides. Every pod that is read goes through here: one text of it is made and
+    compared sooner than its parts are. (No JSON: nothing stands for what is not there.)"""
     spec = pod.spec
-    return _shape(
-        tuple([(one.name, bytes(one.resources), bytes(one.ports), False) for one in spec.containers or ()]),
-        _starting(spec.init_containers) if spec.init_containers else (),
-        spec.volumes,
-        bytes(spec.node_selector),
-        bytes(spec.tolerations),
-        _affinity_key(pod, spec.affinity) if spec.affinity else _NONE,
-        _NOTHING if _plain(spec) else _rare(spec),
-        spec.scheduler_name,
-        spec.restart_policy,
-        spec.priority,
-        spec.priority_class_name,
-        spec.preemption_policy,
-        spec.termination_grace_period_seconds,
+    return _TEXT.encode(
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.volumes,
+            _affinity(pod) if spec.affinity is not None else None,
+            spec.tolerations,
+            spec.node_selector,
+            spec.resources,
+            spec.overhead,
+            spec.topology_spread_constraints,
+            spec.resource_claims,
+            spec.scheduling_gates,
+            spec.workload_ref,
+            spec.scheduling_group,
+            spec.scheduler_name,
+            spec.restart_policy,
+            spec.priority,
+            spec.priority_class_name,
+            spec.preemption_policy,
+            spec.termination_grace_period_seconds,
+        )
     )
 
 
-_NONE = (b"", b"", b"")
-_NOTHING = Rare(b"", b"", b"", b"", b"", b"")
+_TEXT = msgspec.json.Encoder()
 
 
-def _plain(spec: PodSpec) -> bool:
-    return (
-        spec.resources is UNREAD
-        and spec.overhead is UNREAD
-        and spec.topology_spread_constraints is UNREAD
-        and spec.resource_claims is UNREAD
-        and spec.scheduling_gates is UNREAD
-        and spec.workload_ref is UNREAD
-        and spec.scheduling_group is UNREAD
-    )
-
-
-def _rare(spec: PodSpec) -> Rare:
-    return Rare(
-        bytes(spec.resources),
-        bytes(spec.overhead),
-        bytes(spec.topology_spread_constraints),
-        bytes(spec.resource_claims),
-        bytes(spec.scheduling_gates),
-        bytes(spec.workload_ref) + bytes(spec.scheduling_group),
-    )
-
-
-def _starting(containers: list[WireContainer]) -> tuple[ContainerKey, ...]:
-    return tuple(
-        (one.name, bytes(one.resources), bytes(one.ports), one.restart_policy == "Always") for one in containers
-    )
-
-
-def _affinity_key(pod: WirePod, affinity: WireAffinity) -> tuple[bytes, bytes, bytes]:
+def _affinity(pod: WirePod) -> WireAffinity:
     """A DaemonSet's pod names its node in its affinity, so that none would be like another: on it, that is left out."""
-    nodes = b""
-    if affinity.node_affinity is not UNREAD and not (pod.spec.node_name and _of_daemon_set(pod)):
-        nodes = bytes(affinity.node_affinity)
-    return nodes, bytes(affinity.pod_affinity), bytes(affinity.pod_anti_affinity)
+    found = pod.spec.affinity or WireAffinity()
+    if pod.spec.node_name and found.node_affinity is not UNREAD and family_of(pod.metadata)[1][0] == "DaemonSet":
+        return replace(found, node_affinity=UNREAD)
+    return found
 
 
-def _of_daemon_set(pod: WirePod) -> bool:
-    return any(one.kind == "DaemonSet" and one.controller for one in pod.metadata.owner_references or ())
+def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
+    """A pod's labels and controller. The pods of a controller have equal ones: one record serves them all. Raises
+    msgspec.ValidationError."""
+    return _family(b"\0".join((meta.labels, meta.owner_references)))
 
 
-@lru_cache(maxsize=8192)
-def _shape(*parts: Any) -> Shape:
-    template = Template(*parts)
-    ordinary = [_container(key) for key in template.containers]
-    starting = [_container(key) for key in template.starting]
-    whole = _amounts(_read(template.rare.resources, Resources, Resources()).requests)
+@lru_cache(maxsize=_MOST)
+def _family(both: bytes) -> tuple[dict[str, str], Owner]:
+    labels, _, owners = both.partition(b"\0")
+    shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str], {}).items()}
+    controller = next((one for one in _read(owners, list[OwnerReference], []) if one.controller), None)
+    return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
+
+
+def _shape(pod: WirePod) -> Shape:
+    spec = pod.spec
+    ordinary = [_container(one) for one in spec.containers or ()]
+    starting = [_container(one, sidecar=_sidecar(one)) for one in spec.init_containers or ()]
+    whole = _amounts(_read(spec.resources, Resources, Resources()).requests)
     requests = needs.effective(
         [one.requests for one in ordinary],
         [(one.requests, one.sidecar) for one in starting],
         whole,
-        _amounts(_read(template.rare.overhead, dict[str, Amount], {})),
+        _amounts(_read(spec.overhead, dict[str, Amount], {})),
     )
-    return Shape((*ordinary, *[one for one in starting if one.sidecar]), whole, _needs(template, requests))
+    return Shape((*ordinary, *[one for one in starting if one.sidecar]), whole, _needs(pod, requests))
 
 
-def _needs(template: Template, requests: dict[str, float]) -> needs.Needs:
-    nodes = _read(template.affinity[0], NodeAffinity, NodeAffinity()).required
+def _sidecar(container: WireContainer) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _needs(pod: WirePod, requests: dict[str, float]) -> needs.Needs:
+    spec = pod.spec
+    affinity = _affinity(pod)
+    nodes = _read(affinity.node_affinity, NodeAffinity, NodeAffinity()).required
     terms = None if nodes is None else tuple(_term(one) for one in nodes.node_selector_terms or ())
-    repels = _read(template.affinity[2], PodAffinity, PodAffinity()).required or []
-    volumes = template.volumes or ()
-    restart = template.restart if template.restart in get_args(needs.Restart) else "Always"
+    repels = _read(affinity.pod_anti_affinity, PodAffinity, PodAffinity()).required or []
+    volumes = spec.volumes or ()
+    restart = spec.restart_policy if spec.restart_policy in get_args(needs.Restart) else "Always"
+    grace = spec.termination_grace_period_seconds
     return needs.Needs(
-        scheduler=template.scheduler or "default-scheduler",
+        scheduler=spec.scheduler_name or "default-scheduler",
         restart=restart,  # type: ignore[arg-type]
-        priority=template.priority or 0,
-        priority_class=template.priority_class,
-        preempts=template.preemption != "Never",
+        priority=spec.priority or 0,
+        priority_class=spec.priority_class_name,
+        preempts=spec.preemption_policy != "Never",
         requests=requests,
-        selector=_read(template.selector, dict[str, str], {}),
+        selector=_read(spec.node_selector, dict[str, str], {}),
         affinity=terms,
-        tolerations=tuple(filter(None, map(_toleration, _read(template.tolerations, list[WireToleration], [])))),
-        ports=_ports(template),
+        tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[WireToleration], [])))),
+        ports=_ports(spec),
         disks=tuple(disk for one in volumes for disk in _disks(one)),
-        unsupported=tuple(_unsupported(template, terms or ())),
-        gated=bool(_read(template.rare.gates, list[Raw], [])),
-        grace=30.0 if template.grace is None else float(template.grace),
+        unsupported=tuple(_unsupported(spec, affinity, terms or ())),
+        gated=bool(_read(spec.scheduling_gates, list[Raw], [])),
+        grace=30.0 if grace is None else float(grace),
         local=any(one.empty_dir is not None or one.host_path is not None for one in volumes),
         claims=any(map(_claims, volumes)),
         repels=tuple(_repel(one) for one in repels),
@@ -184,22 +169,22 @@ def _needs(template: Template, requests: dict[str, float]) -> needs.Needs:
 T = TypeVar("T")
 
 
-def _read(raw: bytes, shape: type[T], default: T) -> T:
-    return default if raw in (b"", b"null") else msgspec.json.decode(raw, type=shape)
+def _read(raw: Raw | bytes, shape: type[T], default: T) -> T:
+    found = bytes(raw)
+    return default if found in (b"", b"null") else msgspec.json.decode(found, type=shape)
 
 
-def _container(key: ContainerKey) -> model.Container:
-    name, resources, _, sidecar = key
-    return _shared_container(sys.intern(name), resources, sidecar)
+def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
+    return _shared_container(sys.intern(container.name), bytes(container.resources), sidecar)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=_MOST)
 def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
     found = _read(resources, Resources, Resources())
     return model.Container(name, _amounts(found.requests), sidecar, _amounts(found.limits))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=_MOST)
 def _parse(quantity: Amount) -> float | None:
     try:
         return parse_quantity(quantity) if isinstance(quantity, str) else float(quantity)
@@ -236,10 +221,10 @@ def _toleration(found: WireToleration) -> needs.Toleration | None:
     return needs.Toleration(found.key, operator, found.value, found.effect)  # type: ignore[arg-type]
 
 
-def _ports(template: Template) -> tuple[needs.Port, ...]:
+def _ports(spec: PodSpec) -> tuple[needs.Port, ...]:
     """The ports of the node that it takes while it runs."""
-    running = [*template.containers, *[one for one in template.starting if one[3]]]
-    found = [port for _, _, raw, _ in running for port in _read(raw, list[WirePort], [])]
+    running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
+    found = [port for one in running for port in _read(one.ports, list[WirePort], [])]
     return tuple(needs.Port(one.host_port, one.protocol or "TCP", one.host_ip) for one in found if one.host_port > 0)
 
 
@@ -262,21 +247,24 @@ def _claims(volume: WireVolume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
-def _unsupported(template: Template, terms: tuple[needs.Term, ...]) -> list[str]:
+def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[needs.Term, ...]) -> list[str]:
     """What a scheduler must heed that elasticd does not know."""
-    spread = _read(template.rare.spread, list[SpreadConstraint], [])
-    near, apart = (_read(raw, PodAffinity, PodAffinity()).required for raw in template.affinity[1:])
-    volumes = template.volumes or ()
+    spread = _read(spec.topology_spread_constraints, list[SpreadConstraint], [])
+    near, apart = (
+        _read(raw, PodAffinity, PodAffinity()).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
+    )
+    groups = [bytes(one) for one in (spec.workload_ref, spec.scheduling_group)]
+    volumes = spec.volumes or ()
     rules = [rule for term in terms for rule in (*term.labels, *term.fields)]
     asked = {
         "topology spread constraints": any(one.when_unsatisfiable != "ScheduleAnyway" for one in spread),
         "inter-pod affinity": bool(near),
         "inter-pod anti-affinity": bool(apart),
         "operators of its node affinity": any(one.operator not in get_args(needs.Operator) for one in rules),
-        "resource claims": bool(_read(template.rare.claims, list[Raw], [])),
+        "resource claims": bool(_read(spec.resource_claims, list[Raw], [])),
         "persistent volume claims": any(map(_claims, volumes)),
         "volumes of a limited number": any(one.azure_disk or one.cinder for one in volumes),
-        "groups of pods that start together": template.rare.group not in (b"", b"null"),
+        "groups of pods that start together": any(one not in (b"", b"null") for one in groups),
     }
     return [words for words, true in asked.items() if true]
 

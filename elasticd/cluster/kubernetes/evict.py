@@ -4,6 +4,7 @@ A pod is read first and evicted as it was read, so that of two daemons only one 
 deleted. Knows how the API says no, in the version of policy that the server serves; knows nothing of who shall go.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from elasticd.actions import Answer, Evict
@@ -22,14 +23,19 @@ TRIES = 4
 """Looks at a pod that keeps changing, as one does that is just starting, before it is left for now."""
 
 
+Unfit = Callable[[PodState | None], Answer | None]
+"""Why a pod is not to be evicted, by what is read of it just before."""
+
+
 class Evictor:
     """Evicts."""
 
     def __init__(self, session: Session, discovery: Discovery, once: Once, clock: Clock) -> None:
         self._session, self._discovery, self._once, self._clock = session, discovery, once, clock
 
-    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
-        """Let the pod be evicted, if it still is the one that was judged."""
+    async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
+        """Let the pod be evicted, if it still is the one that was judged, and nothing that `unfit` says of it as it is
+        read then stands against it."""
         try:
             version = await self._discovery.body_of("v1", "pods/eviction")
         except ApiError as error:
@@ -42,7 +48,7 @@ class Evictor:
                 found = await read_pod(self._session, action.workload)
             except ApiError as error:
                 return refused_by(error)
-            if stop := _unfit(action, found):
+            if stop := _unfit(action, found) or (unfit and unfit(found)):
                 return stop
             request = _eviction(action, found.version if found else "", version)
             answer = await self._once.send(request, allowed, partial(self._look, action), _refused)
@@ -54,7 +60,7 @@ class Evictor:
         try:
             found = await read_back(self._session, self._clock, action.workload)
         except ApiError:
-            return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
+            return failed(lost.code if lost.lost else 0, f"{lost}; whether it was carried out cannot be read back")
         if found is None or found.uid != action.uid or found.deleted:
             return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
         return None

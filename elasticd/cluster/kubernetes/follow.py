@@ -186,7 +186,7 @@ async def _known(resource: Resource) -> Resource:
 
 def follow_pods(means: Means, store: PodStore) -> Follower:
     """All pods."""
-    feed = Feed(Codec(WirePod, lambda wire: to_pod(wire, means.times.offset())), store)
+    feed = Feed(Codec(WirePod, to_pod, means.times.offset), store)
     return Follower(means, partial(_known, PODS), lambda *_: feed)
 
 
@@ -198,7 +198,7 @@ def follow_nodes(means: Means, store: NodeStore) -> Follower:
 
 def follow_pulls(means: Means, sink: PullSink) -> Follower:
     """The Events of images that were pulled; the server leaves out all others."""
-    codec = Codec(WireEvent, lambda wire: to_told(wire, means.times.offset()))
+    codec = Codec(WireEvent, to_told, means.times.offset)
     feed = Feed(codec, sink, params={"fieldSelector": PULLED})
     return Follower(means, partial(_known, EVENTS), lambda *_: feed)
 
@@ -230,7 +230,7 @@ async def _preferred(means: Means, group: str, kind: str) -> Resource:
 
 def follow_jobs(means: Means, store: JobStore) -> Follower:
     """The Jobs of all job sets; the server leaves out all others."""
-    feed = Feed(Codec(WireJob, lambda wire: to_job(wire, means.times.offset())), store, params={"labelSelector": SET})
+    feed = Feed(Codec(WireJob, to_job, means.times.offset), store, params={"labelSelector": SET})
     return Follower(means, partial(_known, JOBS), lambda *_: feed)
 
 

@@ -7,15 +7,16 @@ in sight as NaN, so that judgement can refuse it. Knows nothing of how use is ju
 import asyncio
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount, go_seconds
-from elasticd.cluster.kubernetes.wire import ContainerUsage, Envelope, Usage
+from elasticd.cluster.kubernetes.wire import Envelope, Usage
 from elasticd.model import Readings, Sample
 from elasticd.times import Times
 
@@ -26,7 +27,7 @@ GROUP = "metrics.k8s.io"
 SERIES = ("cpu", "memory")
 _AT_ONCE = 2000
 _ENVELOPE = msgspec.json.Decoder(Envelope)
-_USAGE = msgspec.json.Decoder(Usage)
+_USAGE, _USAGES = msgspec.json.Decoder(Usage), msgspec.json.Decoder(list[Usage])
 
 Samples = dict[str, dict[str, tuple[Sample, ...]]]
 
@@ -66,8 +67,8 @@ class Metrics:
         for usage in self._decode(items):
             measured, window = usage.timestamp.timestamp() + offset, go_seconds(usage.window)
             for name in SERIES:
-                if name in (usage.usage or {}):
-                    sample = Sample(_amount(usage.usage, name), measured, now, window)
+                if usage.usage and name in usage.usage:
+                    sample = Sample(_amount(usage.usage[name]), measured, now, window)
                     nodes[name][usage.metadata.name] = (sample,)
         return Readings(SOURCE, now, nodes=nodes)
 
@@ -102,13 +103,17 @@ class Metrics:
         items = _ENVELOPE.decode(body).items or []
         for start in range(0, len(items), _AT_ONCE):
             for usage in self._decode(items[start : start + _AT_ONCE]):
-                key = f"{usage.metadata.namespace}/{usage.metadata.name}"
-                for name in SERIES:
-                    if samples := _samples(usage, name, now, offset):
-                        series[name][key] = samples
+                _take(usage, series, now, offset)
             await asyncio.sleep(0)
 
-    def _decode(self, items: Iterable[msgspec.Raw]) -> Iterable[Usage]:
+    def _decode(self, items: Sequence[Raw]) -> Iterable[Usage]:
+        """Those that can be read: all at once, or one by one where one of them cannot be."""
+        try:
+            return _USAGES.decode(b"[%b]" % b",".join(items))
+        except (msgspec.DecodeError, ValueError):
+            return self._readable(items)
+
+    def _readable(self, items: Iterable[Raw]) -> Iterable[Usage]:
         for raw in items:
             try:
                 yield _USAGE.decode(raw)
@@ -116,16 +121,26 @@ class Metrics:
                 self.skipped += 1
 
 
-def _samples(usage: Usage, name: str, now: float, offset: float) -> tuple[Sample, ...]:
+def _take(usage: Usage, series: Samples, now: float, offset: float) -> None:
+    key = f"{usage.metadata.namespace}/{usage.metadata.name}"
+    measured = usage.timestamp.timestamp() + offset
+    for name in SERIES:
+        if samples := _samples(usage, name, measured, now):
+            series[name][key] = samples
+
+
+def _samples(usage: Usage, name: str, measured: float, now: float) -> tuple[Sample, ...]:
     """One sample for each container; none at all when one container lacks it, for half a sum is no sum."""
-    containers: list[ContainerUsage] = usage.containers or []
-    if not all(name in (one.usage or ()) for one in containers):
-        return ()
-    measured, window, pod = usage.timestamp.timestamp() + offset, go_seconds(usage.window), usage.metadata.name
-    return tuple(Sample(_amount(one.usage, name), measured, now, window, pod, one.name) for one in containers)
+    pod, window = usage.metadata.name, go_seconds(usage.window)
+    found: tuple[Sample, ...] = ()
+    for one in usage.containers or ():
+        if not one.usage or name not in one.usage:
+            return ()
+        found += (Sample(_amount(one.usage[name]), measured, now, window, pod, one.name),)
+    return found
 
 
-def _amount(usage: dict[str, Any] | None, name: str) -> float:
+def _amount(quantity: Any) -> float:
     """The amount in base units; NaN when it is none, is not finite or is negative."""
-    value = amount((usage or {})[name])
+    value = amount(quantity)
     return value if value >= 0 else math.nan

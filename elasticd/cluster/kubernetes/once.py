@@ -6,7 +6,7 @@ Knows budgets, leadership and the ways a server says no; knows nothing of what i
 from collections.abc import Awaitable, Callable
 
 from elasticd.actions import Answer
-from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent
+from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, failed, refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 
@@ -30,27 +30,37 @@ class Once:
     async def send(
         self, request: Request, allowed: Allowed, look: Look, refused: Callable[[ApiError], Answer] | None = None
     ) -> Answer:
-        """What came of it. `refused` puts a refusal in words; only one that it calls failed may be tried again."""
+        """What came of it. `refused` puts a refusal in words; only one that it calls failed may be tried again. Once a
+        reply was lost no later no is the last word: what was sent first may be carried out yet, so it is failed."""
         answer, lost = NOT_LEADING, False
         for _ in range(1 + _REPEATS):
             if not await self._budget.take(self.patience):
-                return spent(f"the write budget is spent for the next {self.patience:g} s")
+                return _doubted(spent(f"the write budget is spent for the next {self.patience:g} s"), lost=lost)
             if stop := allowed():
-                return stop
+                return _doubted(stop, lost=lost)
             try:
                 await self._session.send(request)
                 return DONE
             except ApiError as error:
                 answer = (refused or plainly)(error)
-                failed, lost = answer.result == "failed", lost or error.lost
-                self._budget.pause(error.quiet if failed else 0.0)
+                again = answer.result == "failed"
+                lost = lost or (again and error.lost)
+                self._budget.pause(error.quiet if again else 0.0)
                 # Of two that were sent, the first may have been carried out late, and stand in the way of the second.
-                if (failed and error.lost) or (lost and error.code in (404, 409)):
+                if (again and error.lost) or (lost and error.code in (404, 409)):
                     if found := await look(error):
                         return found
-                elif not failed or not 0 < error.quiet <= self.patience:
-                    return answer
+                elif not again or not 0 < error.quiet <= self.patience:
+                    return _doubted(answer, lost=lost)
+        return _doubted(answer, lost=lost)
+
+
+def _doubted(answer: Answer, *, lost: bool) -> Answer:
+    """An answer other than done, after a reply that was lost or without one."""
+    unsure = answer.result == "failed" and (answer.code == 0 or answer.code >= 500)
+    if not lost or unsure or answer.result == "done":
         return answer
+    return failed(0, f"a reply was lost, so that it may be done yet; then {answer.message}")
 
 
 async def nothing(_: ApiError) -> Answer | None:

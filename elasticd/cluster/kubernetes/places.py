@@ -6,6 +6,7 @@ Knows a pod's life as its node sees it; knows nothing of how pods come to be kno
 from collections.abc import Iterable, Mapping, Sequence
 
 from elasticd.model import Pod
+from elasticd.movable import fails
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -24,13 +25,15 @@ def takes_room(pod: Pod) -> bool:
 
 
 def stirs(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a change may let a pod be placed that could not be: one waits, or one has left a node or asks for less
-    of it."""
+    """Whether a change may let a pod be placed that could not be, or makes others worth a look: one waits, one has left
+    a node or asks for less of it, or one has failed."""
     if new is not None and waits(new):
         return True
     if old is None or not takes_room(old):
         return False
-    return new is None or not takes_room(new) or new.uid != old.uid or new.needs.requests != old.needs.requests
+    if new is None or not takes_room(new) or new.uid != old.uid or new.needs.requests != old.needs.requests:
+        return True
+    return fails(old, new)
 
 
 class Places:
@@ -53,7 +56,10 @@ class Places:
             return
         key = (new.namespace, new.name)
         if takes_room(new):
-            self._on.setdefault(new.node, {})[key] = new
+            found = self._on.get(new.node)
+            if found is None:
+                found = self._on[new.node] = {}
+            found[key] = new
             self._stale.add(new.node)
         elif waits(new):
             self._waiting[key], self._pending = new, None
@@ -78,7 +84,7 @@ class Places:
         the same one always."""
         for node in self._stale:
             if pods := self._on.get(node):
-                self._shown[node] = tuple(pod for _, pod in sorted(pods.items()))
+                self._shown[node] = tuple([pods[key] for key in sorted(pods)])
             else:
                 self._on.pop(node, None)
                 self._shown.pop(node, None)

@@ -68,7 +68,7 @@ class Restorer:
             found = await self._prepare(action, allowed)
             if isinstance(found, Answer):
                 return found
-            answer = await self._evictor.evict(action, allowed)
+            answer = await self._evictor.evict(action, allowed, partial(_unfit, action))
             evicted = answer.result == "done" and not answer.reason
             if evicted or (answer.result == "failed" and (answer.code == 0 or answer.code >= 500)):
                 self._begin(found, evicted=evicted)
@@ -85,10 +85,10 @@ class Restorer:
             found = await read_pod(self._shop.session, action.workload)
         except ApiError as error:
             return refused_by(error)
-        pod: Any = None if found is None else msgspec.json.decode(found.body)
-        if stop := _unfit(action, found, pod):
+        if stop := _unfit(action, found):
             return stop
-        manifest = remade(pod, self._shop.clock.now())
+        assert found is not None, "one that is gone is not fit"  # noqa: S101
+        manifest = remade(msgspec.json.decode(found.body), self._shop.clock.now())
         one = Restoration(action.workload, action.uid, encode(manifest).decode(), self._shop.identity)
         trial = creation(one.pod, encode(tried(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._shop.session.send, trial), allowed)
@@ -140,12 +140,13 @@ class Restorer:
             del self._courses[course.one.uid]
 
 
-def _unfit(action: Evict, found: PodState | None, pod: Any) -> Answer | None:
+def _unfit(action: Evict, found: PodState | None) -> Answer | None:
     """Why it is not made anew."""
     if found is None or found.uid != action.uid:
         return conflict(404, "it is gone")
     if found.deleted:
         return conflict(409, "it is being deleted")
+    pod: Any = msgspec.json.decode(found.body)
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return conflict(409, "it has ended, and would run a second time")
     if any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ()):

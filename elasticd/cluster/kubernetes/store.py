@@ -53,6 +53,14 @@ class _Bucket:
         self.pods: dict[str, Pod] = {}
         self.changes = 0
 
+    def put(self, name: str, pod: Pod) -> None:
+        self.pods[name] = pod
+        self.changes += 1
+
+    def drop(self, name: str) -> None:
+        self.pods.pop(name, None)
+        self.changes += 1
+
 
 class _Namespace:
     """The pods of one namespace. Only labels that selectors ask for are indexed, from the first question on."""
@@ -63,34 +71,27 @@ class _Namespace:
         self.all = _Bucket()
         self.by_label: dict[str, dict[str, _Bucket]] = {}
 
-    def replace(self, name: str, new: Pod | None) -> None:
-        """Put, change or (None) remove a pod."""
-        old = self.all.pods.get(name)
-        for bucket in self._buckets(old):
-            bucket.changes += 1
-            bucket.pods.pop(name, None)
-        for bucket in self._buckets(new):
-            bucket.changes += 1
-            if new is not None:
-                bucket.pods[name] = new
-        if old is not None:
-            self._drop_empty(old)
-
-    def _buckets(self, pod: Pod | None) -> Iterable[_Bucket]:
-        if pod is None:
-            return
-        yield self.all
+    def put(self, old: Pod | None, new: Pod) -> None:
+        """Put a pod, in place of what is known of it."""
+        if old is not None and self.by_label:
+            self._forget(old)
+        self.all.put(new.name, new)
         for key, by_value in self.by_label.items():
-            if (value := pod.labels.get(key)) is not None:
-                yield by_value.setdefault(value, _Bucket())
+            if (value := new.labels.get(key)) is not None:
+                by_value.setdefault(value, _Bucket()).put(new.name, new)
 
-    def _drop_empty(self, pod: Pod) -> None:
-        """Values come and go (a StatefulSet's pod names), so an empty bucket is not kept."""
+    def remove(self, pod: Pod) -> None:
+        """Remove a pod that is known."""
+        self.all.drop(pod.name)
+        self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        """Take it out of the index. Values come and go (a StatefulSet's pod names), so an empty bucket is not kept."""
         for key, by_value in self.by_label.items():
-            bucket = by_value.get(pod.labels.get(key, ""))
-            if bucket is not None and not bucket.pods and key in pod.labels:
-                bucket.changes += 1
-                del by_value[pod.labels[key]]
+            if (value := pod.labels.get(key)) is not None and (bucket := by_value.get(value)) is not None:
+                bucket.drop(pod.name)
+                if not bucket.pods:
+                    del by_value[value]
 
     def _index(self, key: str) -> dict[str, _Bucket]:
         if (found := self.by_label.get(key)) is not None:
@@ -123,8 +124,8 @@ class PodStore:
         if namespace is None:
             namespace = self._namespaces[item.namespace] = _Namespace()
         old = namespace.all.pods.get(item.name)
-        if old != item and not (old is not None and _goes_back(old, item, listed=listed)):
-            namespace.replace(item.name, item)
+        if old is None or (old != item and not _goes_back(old, item, listed=listed)):
+            namespace.put(old, item)
             self._changed(old, item)
         return item.namespace, item.name
 
@@ -154,7 +155,7 @@ class PodStore:
     def _remove(self, namespace: str, name: str) -> None:
         found = self._namespaces.get(namespace)
         if found is not None and (old := found.all.pods.get(name)) is not None:
-            found.replace(name, None)
+            found.remove(old)
             self._changed(old, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:

@@ -11,19 +11,24 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
-from elasticd.cluster.kubernetes.wire_template import Amounts, Labels, Wire, WireVolume
+from elasticd.cluster.kubernetes.wire_template import UNREAD, Amounts, Labels, Wire, WireVolume
 
 
-class Metadata(Wire, frozen=True):
-    """Of any object."""
+class Identity(Wire, frozen=True):
+    """Of any object, but its labels."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
-    labels: Labels = None
     annotations: Labels = None
+
+
+class Metadata(Identity, frozen=True):
+    """Of any object."""
+
+    labels: Labels = None
 
 
 class ListMetadata(Wire, frozen=True):
@@ -75,24 +80,12 @@ class Status(Wire, frozen=True):
     details: StatusDetails | None = None
 
 
-class OwnerReference(Wire, frozen=True):
-    """Whose an object is."""
-
-    kind: str
-    name: str
-    uid: str
-    controller: bool | None = None
-
-
-class PodMetadata(Metadata, frozen=True):
-    """Of a pod."""
+class PodMetadata(Identity, frozen=True):
+    """Of a pod. Labels and owners are those of all pods of its controller, and read once for all of them."""
 
     creation_timestamp: datetime | None = None
-    owner_references: list[OwnerReference] | None = None
-
-
-UNREAD = Raw()
-"""A part that is not there."""
+    labels: Raw = UNREAD
+    owner_references: Raw = UNREAD
 
 
 class WireContainer(Wire, frozen=True):
@@ -153,12 +146,18 @@ class Terminated(Wire, frozen=True):
     finished_at: datetime | None = None
 
 
+class ContainerState(Wire, frozen=True):
+    """What a container does, or did: of interest is its end."""
+
+    terminated: Terminated | None = None
+
+
 class ContainerStatus(Wire, frozen=True):
-    """What became of a container and of the one before it, by state: of interest is `terminated`."""
+    """What became of a container and of the one before it."""
 
     name: str = ""
-    state: dict[str, Terminated] | None = None
-    last_state: dict[str, Terminated] | None = None
+    state: ContainerState | None = None
+    last_state: ContainerState | None = None
 
 
 class PodStatus(Wire, frozen=True):
@@ -263,7 +262,7 @@ class ContainerUsage(Wire, frozen=True):
 class Usage(Wire, frozen=True):
     """PodMetrics or NodeMetrics."""
 
-    metadata: Metadata
+    metadata: Identity
     timestamp: datetime
     window: str = ""
     containers: list[ContainerUsage] | None = None
@@ -326,15 +325,23 @@ Fault = tuple[Metadata, str]
 class Codec(Generic[W, M]):
     """Decodes lists and single objects of one type into records of the model."""
 
-    def __init__(self, wire: type[W], convert: Callable[[W], M]) -> None:
+    def __init__(self, wire: type[W], convert: Callable[..., M], offset: Callable[[], float] | None = None) -> None:
+        """`convert` takes what was decoded, and with `offset` what that gives: the seconds to add to its times, asked
+        for once a page."""
         self._one = msgspec.json.Decoder(wire)
         self._list = msgspec.json.Decoder(_list_of(wire))
-        self._convert = convert
+        self._convert, self._offset = convert, offset
+
+    def _now(self) -> Callable[[W], M]:
+        if self._offset is None:
+            return self._convert
+        convert, offset = self._convert, self._offset()
+        return lambda found: convert(found, offset)
 
     def one(self, body: bytes | Raw) -> tuple[str, M]:
         """Its resourceVersion, and the object. Raises msgspec.DecodeError or ValueError when it is unreadable."""
         found = self._one.decode(body)
-        return found.metadata.resource_version, self._convert(found)
+        return found.metadata.resource_version, self._now()(found)
 
     def page(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
         """A page of a list: where it ends, the objects, and which were skipped and why.
@@ -342,8 +349,8 @@ class Codec(Generic[W, M]):
         Raises msgspec.DecodeError when it is no list at all.
         """
         try:
-            page = self._list.decode(body)
-            return page.metadata, [self._convert(item) for item in page.items or ()], []
+            page, convert = self._list.decode(body), self._now()
+            return page.metadata, [convert(item) for item in page.items or ()], []
         except (msgspec.ValidationError, ValueError):
             return self._page_with_faults(body)
 

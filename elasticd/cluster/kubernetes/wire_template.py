@@ -5,15 +5,28 @@ known that no pod before it had the same: see convert_template.
 """
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 Amount = str | int | float
 Amounts = dict[str, Amount] | None
 Labels = dict[str, str] | None
 
 
-class Wire(Struct, frozen=True, gc=False, rename="camel"):
-    """Anything read from the API: camelCase names, never part of a cycle."""
+UNREAD = Raw()
+"""A part that is not there."""
+
+
+class Wire(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """Anything read from the API: camelCase names, never part of a cycle. Written only to be compared."""
+
+
+class OwnerReference(Wire, frozen=True):
+    """Whose an object is."""
+
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
 
 
 class Resources(Wire, frozen=True):

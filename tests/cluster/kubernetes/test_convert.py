@@ -75,6 +75,53 @@ def test_full_pod_keeps_what_judgement_needs() -> None:
     )
 
 
+def test_no_field_of_a_pod_takes_another_s_place() -> None:
+    """They are given by their order: each field has a value here that no other has."""
+    meta = {
+        **FULL["metadata"],
+        "deletionTimestamp": "1970-01-01T00:00:09Z",
+        "annotations": {"elasticd.io/a": "b", "kubernetes.io/config.mirror": "hash"},
+        "ownerReferences": [CONTROLLER],
+    }
+    status = {
+        "phase": "Failed",
+        "startTime": "1970-01-01T00:01:40Z",
+        "podIP": "10.0.0.7",
+        "nominatedNodeName": "n7",
+        "conditions": [
+            {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:02:00Z"},
+            {**UNBOUND, "lastTransitionTime": "1970-01-01T00:00:30Z"},
+            {"type": "PodResizePending", "status": "True", "reason": "Infeasible"},
+        ],
+        "containerStatuses": [{"name": "main", "lastState": KILLED}],
+    }
+    spec = {"containers": [{"name": "main"}], "resources": {"requests": {"cpu": "2"}}}
+    assert pod_of(metadata=meta, spec=spec, status=status) == Pod(
+        namespace="shop",
+        name="web-1",
+        uid="u1",
+        phase="Failed",
+        node="",
+        labels={"app": "web"},
+        containers=(Container("main"),),
+        requests={"cpu": 2.0},
+        started=100.0,
+        ready=False,
+        ready_changed=120.0,
+        deleted=True,
+        address="10.0.0.7",
+        annotations={"elasticd.io/a": "b"},
+        waits=30.0,
+        resize="Infeasible",
+        killed={"main": 180.0},
+        created=1.0,
+        needs=Needs(requests={"cpu": 2.0}),
+        owner=("ReplicaSet", "web-1", "r"),
+        nominated="n7",
+        static=True,
+    )
+
+
 def test_pod_level_requests_are_kept_beside_those_of_the_containers() -> None:
     pod = pod_of(spec={"containers": [{"name": "main"}], "resources": {"requests": {"cpu": "2"}}})
     assert pod.requests == {"cpu": 2.0}
@@ -140,6 +187,32 @@ def test_equal_pods_share_their_labels_and_containers() -> None:
     assert one.labels is two.labels
     assert one.containers is two.containers
     assert one.needs is two.needs
+
+
+def other(part: str, value: Any, *others: Any) -> Any:
+    """A row: what is instead in the metadata of the second pod."""
+    return pytest.param({part: value}, id=" ".join([part, *others]))
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        other("labels", {"app": "api"}),
+        other("labels", None, "null"),
+        other("labels", {}, "empty"),
+        other("labels", {"app": "web", "tier": "1"}, "one more"),
+        other("ownerReferences", [{"kind": "ReplicaSet", "name": "web-2", "uid": "s", "controller": True}]),
+        other("ownerReferences", None, "null"),
+        other("ownerReferences", [], "empty"),
+    ],
+)
+def test_labels_and_owner_of_a_pod_are_its_own_whoever_was_read_before(meta: dict[str, Any]) -> None:
+    owned = {**FULL["metadata"], "ownerReferences": [CONTROLLER]}
+    before, found = pod_of(metadata=owned), pod_of(metadata={**owned, **meta})
+    assert (before.labels, before.owner) == ({"app": "web"}, ("ReplicaSet", "web-1", "r"))
+    told = {**owned, **meta}
+    owner = next((("ReplicaSet", one["name"], one["uid"]) for one in told["ownerReferences"] or ()), ("", "", ""))
+    assert (found.labels, found.owner) == (told["labels"] or {}, owner)
 
 
 CONTROLLER = {"kind": "ReplicaSet", "name": "web-1", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
@@ -261,6 +334,32 @@ def test_page_with_an_unreadable_object_gives_the_others_and_names_it() -> None:
     assert [(meta.namespace, meta.name) for meta, _ in faults] == [("shop", "bad"), ("", "")]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param({"metadata": {"labels": 3}}, id="labels"),
+        pytest.param({"metadata": {"labels": {"app": 3}}}, id="a label"),
+        pytest.param({"metadata": {"ownerReferences": [{"name": "no kind"}]}}, id="owners"),
+        pytest.param({"spec": {"tolerations": 3}}, id="tolerations"),
+        pytest.param({"status": {"startTime": "soon"}}, id="start"),
+        pytest.param({"status": {"containerStatuses": [{"state": 3}]}}, id="state of a container"),
+    ],
+)
+def test_part_that_cannot_be_read_costs_its_pod_alone(part: dict[str, Any]) -> None:
+    meta = {"name": "bad", "namespace": "shop", **part.get("metadata", {})}
+    body = msgspec.json.encode({"items": [FULL, {**part, "metadata": meta}, FULL]})
+    _, pods, faults = Codec(WirePod, to_pod).page(body)
+    assert ([pod.name for pod in pods], len(faults)) == (["web-1", "web-1"], 1)
+
+
+def test_times_of_a_page_are_moved_by_what_is_so_when_it_is_read() -> None:
+    offsets = iter([10.0, 20.0, 30.0])
+    codec = Codec(WirePod, to_pod, lambda: next(offsets))
+    body = msgspec.json.encode({"items": [FULL, FULL]})
+    assert [[pod.created for pod in codec.page(body)[1]] for _ in range(2)] == [[11.0, 11.0], [21.0, 21.0]]
+    assert codec.one(msgspec.json.encode(FULL))[1].created == 31.0
+
+
 def test_list_whose_items_are_null_is_empty() -> None:
     assert Codec(WirePod, to_pod).page(b'{"metadata":{"resourceVersion":"4"},"items":null}')[1] == []
 
@@ -297,11 +396,17 @@ KILLED = {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:03:
         pytest.param({"lastState": {"terminated": {"reason": "Error", "finishedAt": None}}}, {}, id="another end"),
         pytest.param({"lastState": {"terminated": {"reason": "OOMKilled"}}}, {}, id="nobody knows when"),
         pytest.param({}, {}, id="nothing is said"),
+        pytest.param({"state": None, "lastState": {"terminated": None}}, {}, id="nulls"),
     ],
 )
 def test_kills_for_want_of_memory_are_kept(status: dict[str, Any], killed: dict[str, float]) -> None:
     statuses = [{"name": "main", **status}]
     assert pod_of(status={"phase": "Running", "containerStatuses": statuses}).killed == killed
+
+
+def test_of_several_containers_each_kill_is_kept() -> None:
+    statuses = [{"name": "a", "lastState": KILLED}, {"name": "b"}, {"name": "c", "state": KILLED}]
+    assert pod_of(status={"phase": "Running", "containerStatuses": statuses}).killed == {"a": 180.0, "c": 180.0}
 
 
 def test_limits_are_kept_beside_requests() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from elasticd.cluster.kubernetes import convert_template
 from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.wire import Codec, WirePod
 from elasticd.model import Pod
@@ -256,6 +257,61 @@ def test_token_volume_of_a_name_by_chance_makes_no_other_record() -> None:
         return pod_of(volumes=[{"name": f"kube-api-access-{suffix}", "projected": {"sources": []}}]).needs
 
     assert with_token("x7k2p") is with_token("q9z4m")
+
+
+PORT = [{"containerPort": 80}]
+PLAIN: dict[str, Any] = {
+    "containers": [{**container("a", cpu="1"), "ports": PORT}],
+    "initContainers": [container("b", cpu="2")],
+}
+# Each differs from all others, some only in where the same parts stand.
+OTHERS: list[dict[str, Any]] = [
+    {"containers": [{**container("c", cpu="1"), "ports": PORT}]},
+    {"containers": [{**container("a", cpu="3"), "ports": PORT}]},
+    {"containers": [container("a", cpu="1")]},
+    {"containers": [{**container("a", cpu="1"), "ports": [{"hostPort": 80}]}]},
+    {"containers": PLAIN["initContainers"], "initContainers": PLAIN["containers"]},
+    {"containers": [*PLAIN["containers"], *PLAIN["initContainers"]], "initContainers": None},
+    {"initContainers": None},
+    {"initContainers": [{**container("b", cpu="2"), "restartPolicy": "Always"}]},
+    {"nodeSelector": {"a": "b"}},
+    {"tolerations": [{"key": "a", "operator": "Exists"}]},
+    {"resources": {"requests": {"cpu": "9"}}},
+    {"overhead": {"cpu": "1"}},
+    {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}]},
+    {"resourceClaims": [{"name": "gpu"}]},
+    {"schedulingGates": [{"name": "g"}]},
+    {"workloadRef": {"name": "g"}},
+    nodes({"matchExpressions": [RULE]}),
+    pods("podAffinity", APART),
+    pods("podAntiAffinity", APART),
+    volume(emptyDir={}),
+    volume(persistentVolumeClaim={"claimName": "c"}),
+    {"schedulerName": "elasticd"},
+    {"restartPolicy": "Never"},
+    {"priority": 1},
+    {"priorityClassName": "high"},
+    {"preemptionPolicy": "Never"},
+    {"terminationGracePeriodSeconds": 0},
+]
+
+
+def test_pods_share_a_record_where_all_that_counts_is_equal_and_nowhere_else() -> None:
+    specs = [PLAIN, *[{**PLAIN, **one} for one in OTHERS]]
+    found = [pod_of(**spec) for spec in specs]
+    again = [pod_of(**spec, nodeName="n1", hostname=f"h{index}") for index, spec in enumerate(specs)]
+    assert len({id(one.needs) for one in found}) == len(specs)
+    assert [one.needs for one in again] == [one.needs for one in found]
+    assert all(one.needs is two.needs for one, two in zip(found, again, strict=True))
+
+
+def test_templates_are_let_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert_template, "_MOST", 3)
+    monkeypatch.setattr(convert_template, "_known", {})
+    first = pod_of(priority=0).needs
+    assert [pod_of(priority=number).needs.priority for number in range(9)] == list(range(9))
+    assert len(convert_template._known) <= 3
+    assert pod_of(priority=0).needs == first
 
 
 def test_pod_whose_requests_are_unreadable_costs_only_itself() -> None:

@@ -195,6 +195,15 @@ async def test_an_eviction_that_cannot_be_read_back_is_not_sent_again(api: FakeA
     assert (answer.result, len(api.asked("POST", EVICTION))) == ("failed", 1)
 
 
+async def test_a_second_that_conflicts_and_cannot_be_read_back_may_have_been_done_by_the_first(
+    api: FakeApi, evictor: Evictor
+) -> None:
+    api.on("POST", EVICTION, LOST, CHANGED)
+    api.on("GET", POD, found(), found(), status(403, "Forbidden", "may not"))
+    answer = await evictor.evict(ACTION, granted)
+    assert (answer.result, answer.code) == ("failed", 0)
+
+
 async def test_a_busy_server_is_asked_again(api: FakeApi, evictor: Evictor) -> None:
     api.on("POST", EVICTION, status(429, "TooManyRequests", "too many requests", retryAfterSeconds=1), DONE)
     assert await evictor.evict(ACTION, granted) == Answer("done", 201)

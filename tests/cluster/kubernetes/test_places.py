@@ -99,6 +99,8 @@ SMALLER = replace(RUNS, needs=Needs(requests={"cpu": 0.01}))
         pytest.param(RUNS, SMALLER, True, id="one asks for less than before"),
         pytest.param(RUNS, replace(RUNS, ready=True), False, id="one is ready"),
         pytest.param(RUNS, replace(RUNS, deleted=True), False, id="one is being deleted, and not gone"),
+        pytest.param(replace(RUNS, ready=True), replace(RUNS, ready=False), True, id="one has failed"),
+        pytest.param(RUNS, replace(RUNS, ready=False), False, id="one that was not ready is not"),
         pytest.param(WAITS, None, False, id="one that waited is gone"),
         pytest.param(replace(RUNS, phase="Failed"), None, False, id="one that had ended is gone"),
     ],

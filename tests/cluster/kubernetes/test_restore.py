@@ -342,6 +342,40 @@ async def test_an_eviction_that_a_budget_refuses_leaves_nothing_behind(
         assert "DELETE elasticd-restore-u" in server.steps
 
 
+@pytest.mark.parametrize("later", ["a budget", "the lease"])
+async def test_an_eviction_that_was_sent_and_never_answered_is_not_given_up_when_the_next_is_refused(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock, later: str
+) -> None:
+    """The budget may be spent by the first one, which has yet to delete the pod."""
+    sent: list[str] = []
+
+    async def first(request: web.Request) -> web.StreamResponse:
+        sent.append(request.path)
+        return await drop(request)
+
+    api.on("POST", f"{POD}/eviction", first, status(429, "TooManyRequests", "the pod's disruption budget"))
+    async with daemon(session, clock) as one:
+        answer = await one.evict(ACTION, lambda: NOT_LEADING if sent and later == "the lease" else None)
+        assert (answer.result, answer.code, list(server.records)) == ("failed", 0, ["elasticd-restore-u"])
+        server._evict()
+        await until(server.made_anew)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_pod_that_ends_while_its_record_is_written_is_not_run_a_second_time(
+    server: Server, session: Session, clock: HurriedClock, phase: str
+) -> None:
+    def ends(step: int, what: str) -> str:
+        if what == "POST configmaps":
+            server.pod = {**running(), "status": {"phase": phase}}
+        return ""
+
+    server.fault = ends
+    async with daemon(session, clock) as one:
+        assert (await one.evict(ACTION, granted)).message == "it has ended, and would run a second time"
+    assert (server.evictions, server.records) == (0, {})
+
+
 async def test_without_the_lead_nothing_is_written(server: Server, session: Session, clock: HurriedClock) -> None:
     async with daemon(session, clock) as one:
         assert await one.evict(ACTION, lambda: NOT_LEADING) == NOT_LEADING

@@ -1,0 +1,98 @@
+"""What people are shown of pools: nodes, who would give way on them, and what would move next.
+
+Frozen records, as the pages give them and the commands read them. Amounts are in cores and bytes; what is not known is
+left out. Knows nothing of how they are made or shown.
+"""
+
+from msgspec import Struct
+
+from elasticd.model import Failure
+from elasticd.moves import MoveDecision, NodeLevel
+from elasticd.placements import PodOutcome
+
+
+class NodeReport(Struct, frozen=True, gc=False):
+    """A node of a pool as a person looks at it: what pods request of it and what it uses, in cores and bytes. What is
+    not known is left out. `score` is how it stands beside the others by what is used (thesis, 5-16, cpu and memory
+    alike): > 0 less loaded than the pool's mean, < 0 more. `level`: where it stands for who moves pods."""
+
+    pool: str
+    node: str
+    state: str
+    pods: int
+    most_pods: int
+    allocatable: dict[str, float] = {}
+    requested: dict[str, float] = {}
+    used: dict[str, float] = {}
+    score: float | None = None
+    level: NodeLevel | None = None
+
+    @property
+    def load(self) -> float:
+        """The greatest part of it that is used, or, where that is not known, requested."""
+        known = {**self.requested, **self.used}
+        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
+        return max(parts, default=0.0)
+
+
+class NextMove(Struct, frozen=True):
+    """What was decided in the latest look about a pod that should move, and what came of it, if it was tried."""
+
+    decision: MoveDecision
+    outcome: PodOutcome | None = None
+
+    @property
+    def goes(self) -> bool:
+        """Whether nothing keeps it."""
+        done = self.outcome is None or self.outcome.result == "done"
+        return self.decision.verdict == "move" and done
+
+
+class Moving(Struct, frozen=True):
+    """The latest look for pods that should move: when it was (0: not yet), when the next is due, in a line what comes
+    of it, and the moves."""
+
+    at: float
+    due: float
+    summary: str
+    moves: tuple[NextMove, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+class PoolReport(Struct, frozen=True):
+    """A pool: its nodes, the most loaded first, and, where a strategy moves pods, what would move next."""
+
+    pool: str
+    mode: str
+    nodes: tuple[NodeReport, ...]
+    moving: Moving | None = None
+
+
+class HeapPod(Struct, frozen=True, gc=False):
+    """A pod of a node among those that could give way. `stays` and `why` say what keeps it from being moved now, in a
+    word and a sentence; empty: nothing."""
+
+    namespace: str
+    name: str
+    restart: str
+    priority: int = 0
+    requested: dict[str, float] = {}
+    used: dict[str, float] = {}
+    stays: str = ""
+    why: str = ""
+
+
+class NodeView(Struct, frozen=True):
+    """One node of a pool. `never`, `on_failure` and `always` are its pods by restartPolicy, each in the order in which
+    they would give way; in `rooted` are those that never do, with why. `labels` are those that somebody asks for."""
+
+    mode: str
+    node: NodeReport
+    never: tuple[HeapPod, ...] = ()
+    on_failure: tuple[HeapPod, ...] = ()
+    always: tuple[HeapPod, ...] = ()
+    rooted: tuple[HeapPod, ...] = ()
+    taints: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    moving: Moving | None = None
+    """Of the moves, those from it or to it."""

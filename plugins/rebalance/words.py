@@ -1,0 +1,103 @@
+"""Where each node stands, in words: how loaded it is beside its marks, and what is waited for.
+
+Knows levels and how long they have lasted; knows nothing of pods.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from elasticd.api import NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
+
+from .levels import Ceiling, Levels, ceilings, excess, levels, lows
+from .memory import Heat, heat
+from .options import Options
+
+
+def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> list[NodeLevel]:
+    """Every node, the most loaded first; those of which that is not known last."""
+    now = levels(rule, nodes, rule.seen(nodes))
+    then = heat(rule, nodes, observation.at, past, now)
+    able = {} if rule.by == "score" else lows(rule, now.parts, now.means)
+    marks = ceilings(rule, now.means)
+    words = _Words(rule, nodes, now, then, marks, _lists(now.parts), _lists(excess(rule, now)), _lists(able))
+    places = np.arange(len(nodes.names))
+    order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
+    return [words.of(place) for place in order.tolist()]
+
+
+def _lists(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """As Python has it, which is quicker looked at one by one."""
+    return {name: values.tolist() for name, values in found.items()}
+
+
+class _Words(Struct, frozen=True, eq=False):
+    """All that is said of a pool."""
+
+    rule: Options
+    nodes: Nodes
+    now: Levels
+    then: Heat
+    marks: Mapping[str, Ceiling]
+    parts: Mapping[str, list[float]]
+    over: Mapping[str, list[float]]
+    able: Mapping[str, list[bool]]
+    """By resource, who can take more of it."""
+
+    def of(self, place: int) -> NodeLevel:
+        """One node."""
+        state = self._state(place)
+        said = self._unknown(place) if state == "unknown" else self._use(place) + self._because(place, state)
+        return NodeLevel(self.nodes.names[place], state, tuple(self._resources(place, state)), said)
+
+    def _state(self, place: int) -> Stand:
+        now = self.now
+        if not np.isfinite(now.worst[place]):
+            return "unknown"
+        if self.then.hot[place]:
+            return "gives"
+        if now.above[place]:
+            return "high"
+        return "takes" if now.low[place] and now.calm[place] else "level"
+
+    def _resources(self, place: int, state: Stand) -> Iterator[str]:
+        if state in ("gives", "high"):
+            yield from (name for name, amount in self.over.items() if amount[place] > 0)
+        elif state == "takes":
+            yield from (name for name, low in self.able.items() if low[place])
+
+    def _use(self, place: int) -> str:
+        """What counts of what it uses: the score, or the resource that is nearest to its mark, or farthest above."""
+        if self.rule.by == "score":
+            parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in self.parts.items())
+            return f"score {-self.now.worst[place]:+.2f} ({parts})"
+        name = max(self.marks, key=lambda name: self.parts[name][place] - self.marks[name].high)
+        said = f"{name} {self.parts[name][place]:.0%}, the pool {self.now.means[name]:.0%}"
+        return said if self.then.hot[place] else f"{said}, too loaded above {self.marks[name].high:.0%}"
+
+    def _because(self, place: int, state: Stand) -> str:
+        """Why it gives, or does not."""
+        rule = self.rule
+        if state == "gives":
+            return "" if rule.mode == "paper" else f": calm again at {self._calm(place)}"
+        mark = f", too loaded from {rule.lower:.2f} down" if rule.by == "score" else ""
+        if state == "high":
+            return f"{mark}: {self._waits(place)}"
+        small = rule.by != "use" and self.now.worst[place] > (-rule.lower if rule.by == "score" else 0)
+        return f"{mark}, but it uses less than {rule.least:.0%} of each" if small else mark
+
+    def _calm(self, place: int) -> str:
+        if self.rule.by == "score":
+            return f"{self.rule.calm:.2f}"
+        return ", ".join(f"{name} {self.marks[name].calm:.0%}" for name in self._resources(place, "gives"))
+
+    def _waits(self, place: int) -> str:
+        if self.then.rests[place]:
+            return f"it gave up pods less than {self.rule.settle:g} s ago"
+        return f"in {self.then.times[place]} of {self.rule.observations} looks"
+
+    def _unknown(self, place: int) -> str:
+        lacking = [name for name, part in self.parts.items() if not isfinite(part[place])]
+        return f"what it uses of {' and '.join(lacking) or 'its load'} is not known"

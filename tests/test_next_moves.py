@@ -1,0 +1,169 @@
+"""What would move next in a pool, in one line."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from elasticd.actions import Result
+from elasticd.model import Failure, Ref
+from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Stand
+from elasticd.next_moves import held, moving, words
+from elasticd.placements import PodOutcome
+from elasticd.reports import Moving
+from tests.pools import NOW
+
+
+def decided(name: str, refusal: str = "", **more: Any) -> MoveDecision:
+    """A pod that moves from a to b, or stays."""
+    ref, message = Ref("shop", "Pod", name, "v1"), f"because of {refusal or 'load'}"
+    own: dict[str, Any] = {"mode": "act", "verdict": "refuse" if refusal else "move", "target": "" if refusal else "b"}
+    return MoveDecision(
+        f"pool:{name}",
+        NOW,
+        "pool",
+        ref,
+        strategy="says",
+        reason="Overloaded",
+        message=message,
+        uid=f"uid-{name}",
+        node="a",
+        refusal=refusal,
+        **{**own, **more},
+    )
+
+
+def came(name: str, result: Result, reason: str = "", message: str = "") -> PodOutcome:
+    ref = Ref("shop", "Pod", name, "v1")
+    return PodOutcome(f"pool:{name}", NOW, "pool", ref, ref, "evict", "a", result, message=message, reason=reason)
+
+
+def level(node: str, state: Stand, message: str = "cpu 80%") -> NodeLevel:
+    return NodeLevel(node, state, message=message)
+
+
+def of(plan: MovesPlan, *outcomes: PodOutcome, reasons: Mapping[str, int] | None = None) -> Moving:
+    known = {f"uid-{one.pod.name}": one for one in outcomes}
+    return moving(NOW, NOW + 30, plan, known, lambda _: reasons or {})
+
+
+def plan(*decisions: MoveDecision, levels: tuple[NodeLevel, ...] = (), failed: str = "") -> MovesPlan:
+    failures = (Failure("says", failed, "raised ValueError"),) if failed else ()
+    return MovesPlan(decisions, levels, failures)
+
+
+GIVES, TAKES = level("a", "gives"), level("b", "takes")
+
+
+@pytest.mark.parametrize(
+    ("made", "reasons", "told"),
+    [
+        pytest.param(plan(decided("p")), {}, "1 pod moves", id="one"),
+        pytest.param(plan(decided("p"), decided("q")), {}, "2 pods move", id="two"),
+        pytest.param(
+            plan(decided("p", mode="observe")), {}, "1 pod would move, but mode is observe", id="who only observes"
+        ),
+        pytest.param(
+            plan(decided("p"), decided("q", "Budget"), decided("r", "Budget")),
+            {},
+            "1 pod moves; 2 more should, and stay: Budget",
+            id="one, and two that stay",
+        ),
+        pytest.param(
+            plan(decided("p", "Single"), decided("q", "Budget"), decided("r", "Budget")),
+            {},
+            "nothing moves: 3 pods should, and stay: 2 Budget, 1 Single",
+            id="all stay",
+        ),
+        pytest.param(
+            plan(failed="rebalance_nodes"),
+            {},
+            "nothing moves: plugin says: rebalance_nodes raised ValueError",
+            id="fails",
+        ),
+        pytest.param(
+            plan(levels=(level("b", "level"),), failed="explain_nodes"),
+            {},
+            "nothing moves, the nodes are level: most loaded is b: cpu 80%",
+            id="what only words fail for moves as ever",
+        ),
+        pytest.param(
+            plan(levels=(GIVES, level("c", "level"))),
+            {"": 3},
+            "nothing moves: a should give pods, but no node takes any; cpu 80%",
+            id="nobody takes",
+        ),
+        pytest.param(
+            plan(levels=(GIVES, TAKES)),
+            {"Single": 2, "Young": 3},
+            "nothing moves: a should give pods, but all its 5 stay (3 Young, 2 Single); cpu 80%",
+            id="all are kept",
+        ),
+        pytest.param(
+            plan(levels=(GIVES, TAKES)),
+            {},
+            "nothing moves: a should give pods, but there is none on it; cpu 80%",
+            id="it has none",
+        ),
+        pytest.param(
+            plan(levels=(GIVES, TAKES)),
+            {"": 4, "Young": 1},
+            "nothing moves: a should give pods, but none of the 4 that could go is wanted: too new, not measured, "
+            "worth too little, or just moved; cpu 80%",
+            id="none is wanted",
+        ),
+        pytest.param(
+            plan(levels=(level("c", "high", "in 2 of 3 looks"), TAKES)),
+            {},
+            "nothing moves yet: c: in 2 of 3 looks",
+            id="not for long enough",
+        ),
+        pytest.param(
+            plan(levels=(level("c", "level", ""), TAKES, level("d", "unknown"))),
+            {},
+            "nothing moves, the nodes are level: most loaded is c",
+            id="level",
+        ),
+        pytest.param(
+            plan(levels=(level("c", "unknown"),)), {}, "nothing moves: what nodes use is not known", id="unknown"
+        ),
+        pytest.param(plan(), {}, "nothing moves: no pod should", id="nobody says anything of nodes"),
+    ],
+)
+def test_it_is_said_in_a_line_what_comes_of_a_look(made: MovesPlan, reasons: dict[str, int], told: str) -> None:
+    assert of(made, reasons=reasons).summary == told
+
+
+def test_what_the_broker_refused_stays_for_its_reason_and_those_that_go_come_first() -> None:
+    refused = came("p", "refused", "Disturbed", "10 pods of node a went within 60 s, and 10 may")
+    found = of(plan(decided("p"), decided("q", "Budget"), decided("r")), refused, came("r", "done"))
+    assert found.summary == "1 pod moves; 2 more should, and stay: 1 Budget, 1 Disturbed"
+    assert [(one.decision.pod.name, *held(one)) for one in found.moves] == [
+        ("r", "", ""),
+        ("p", "Disturbed", "10 pods of node a went within 60 s, and 10 may"),
+        ("q", "Budget", "because of Budget"),
+    ]
+
+
+def test_a_decision_that_strategies_failed_is_about_no_pod() -> None:
+    failed = decided("", "PluginFailed", failures=(Failure("says", "rebalance_nodes", "raised ValueError"),))
+    found = of(plan(failed, decided("p"), failed="rebalance_nodes"))
+    assert [one.decision.pod.name for one in found.moves] == ["p"]
+    assert (found.summary, len(found.failures)) == ("1 pod moves", 1)
+
+
+def test_an_outcome_without_a_reason_is_told_by_its_result() -> None:
+    (one,) = of(plan(decided("p")), came("p", "failed")).moves
+    assert held(one) == ("failed", "")
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"Budget": 7}, "Budget", id="one word"),
+        pytest.param({"b": 1, "a": 1, "c": 3}, "3 c, 1 a, 1 b", id="the most first, then by name"),
+    ],
+)
+def test_reasons_are_counted(counts: dict[str, int], told: str) -> None:
+    assert words(counts) == told
