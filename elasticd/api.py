@@ -6,7 +6,7 @@ from elasticd.actions import Mark
 from elasticd.batch import Job
 from elasticd.bindings import BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
-from elasticd.columns import estimated, needed, weighed, whole
+from elasticd.columns import LARGEST, estimated, needed, weighed, whole
 from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
@@ -85,6 +85,7 @@ __all__ = [
     "Job",
     "LabelRule",
     "Limit",
+    "LARGEST",
     "LEAST_USE",
     "LoadScored",
     "Loaded",

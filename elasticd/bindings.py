@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.model import Pod
-from elasticd.needs import Expression, Operator, possible, whole_number
+from elasticd.needs import Expression, Operator, possible, possible_key, whole_number
 from elasticd.words import shown
 
 BINDING = "elasticd.io/binding"
@@ -59,6 +59,9 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         """Refuse values that its operator cannot be asked about."""
+        if not possible_key(self.key):
+            what = "what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 of A-Z a-z 0-9 - _ .)"
+            raise ValueError(f"key: must be {what}, is {shown(self.key)}")
         count = len(self.values)
         if self.operator in ("in", "notIn") and not count:
             raise ValueError(f"values: must not be empty for {self.operator}, is []")
@@ -70,7 +73,8 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"values: must be left out for {self.operator}, is {shown(self.values[0])}")
         if self.operator in ("gt", "lt") and (count != 1 or whole_number(self.values[0]) is None):
             given = ", ".join(map(shown, self.values))
-            raise ValueError(f"values: must be one whole number for {self.operator}, is [{given}]")
+            least = " less than 2^63" if count == 1 and self.values[0].isdecimal() else ""
+            raise ValueError(f"values: must be one whole number{least} for {self.operator}, is [{given}]")
 
     @property
     def expression(self) -> Expression:

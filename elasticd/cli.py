@@ -19,18 +19,14 @@ from rich.table import Table
 from rich.text import Text
 
 from elasticd import bell, daemon, remote, show, show_nodes, show_pods, show_story, telling
-from elasticd.advice import advise, examine
-from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.checking import check
 from elasticd.config import load_settings
-from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
+from elasticd.errors import EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
-from elasticd.policy import Policy
 from elasticd.printer import Printer
 from elasticd.recent import latest, latest_of_all
 from elasticd.record import moment, prometheus_of, seconds, write_recording
-from elasticd.secrets import CredentialError
-from elasticd.sources import Source
 from elasticd.sources.prometheus.history import Steps
 from elasticd.telling import is_name
 from elasticd.terminal import Terminal
@@ -74,8 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     run = command("run", _run, "Run the daemon in the foreground.")
     _takes_config(run)
     run.add_argument("--decisions", action="store_true", help="print every change, hold and new poll rate")
-    check = command("check", _check, "Check policies: one line for the first mistake of each file, exit code 78.")
-    check.add_argument("folder", type=Path, metavar="DIR", help="a folder of policies, or one with an elasticd.toml")
+    checks = command("check", _check, "Check policies: one line for the first mistake of each file, exit code 78.")
+    text = "a folder of policies, or one with an elasticd.toml, or one policy's file; default: what --config says"
+    checks.add_argument("place", type=Path, metavar="DIR", nargs="?", help=text)
+    checks.add_argument("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")
     explain = command("explain", _explain, "Explain the latest decision about a workload.")
     explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help="or: pod NAMESPACE/NAME")
     explain.add_argument("--policy", help="of this policy, where several look at the workload")
@@ -156,35 +154,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    registry, folder = discover(), arguments.folder
-    errors: list[ConfigError] = []
-    found: Sequence[Source] | None = None
-    advice = False
-    unfit: list[ConfigError] = []
-    settings = folder / "elasticd.toml"
-    if os.access(settings, os.F_OK):
-        try:
-            loaded = load_settings(settings, registry)
-            folder, found, advice = loaded.policies, loaded.sources, isinstance(loaded.cluster, Kubernetes)
-            unfit = examine(loaded, str(settings))
-        except ConfigError as error:
-            errors.append(error)
-            folder = folder / "policies"
-    errors += [one for one in unfit if not isinstance(one, CredentialError)]
-    policies, mistakes = daemon.read_policies(folder, registry, found)
-    for problem in (*registry.problems, *errors, *mistakes):
-        print(plain(str(problem)))
-    if not policies and not errors and not mistakes:
-        print(f"{folder}: must hold policies (NAME.toml), has none")
-    if registry.problems or errors or mistakes or not policies:
-        return EXIT_CONFIG
-    for line in (
-        *unfit,
-        *(advise([one for one in policies if isinstance(one, Policy)], found or ()) if advice else ()),
-    ):
-        print(line)
-    print("1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine")
-    return 0
+    code, lines = check(arguments.place, arguments.config, DEFAULT_CONFIG)
+    for line in lines:
+        print(plain(line))
+    return code
 
 
 def _state(arguments: argparse.Namespace) -> Path:
@@ -210,6 +183,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         print(msgspec.json.encode({"decision": decision, "outcome": outcome}).decode())
     else:
         Terminal().print(show.explain(decision, outcome, time.time()))
+        _note_unready(arguments)
     return 0
 
 
@@ -219,7 +193,15 @@ def _explain_pod(arguments: argparse.Namespace, named: str) -> int:
         print(msgspec.json.encode(told.record()).decode())
     else:
         Terminal().print(show_story.explain(named, told.story, told.seen, time.time()))
+        _note_unready(arguments)
     return 0
+
+
+def _note_unready(arguments: argparse.Namespace) -> None:
+    """Say that the daemon may have decided something else since, which the journal does not have."""
+    why = "" if arguments.state else remote.unready(load_settings(arguments.config, discover()).http)
+    if why:
+        print(f"elasticd is not ready: {why}", file=sys.stderr)
 
 
 def _about(folder: Path, arguments: argparse.Namespace) -> str:

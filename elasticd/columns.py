@@ -32,9 +32,15 @@ PODS = "pods"
 T = TypeVar("T", bound=NDArray[Any])
 
 
+LARGEST = 10**15
+"""What an amount counts for at most: a petabyte, or a million million cores. Nine thousand of them still fit
+in a column together."""
+
+
 def whole(resource: str, amount: float) -> int:
-    """An amount as kube-scheduler counts it: thousandths of a core, and ones of all else; rounded up."""
-    return milli(amount) if resource == "cpu" else ceil(amount)
+    """An amount as kube-scheduler counts it: thousandths of a core, and ones of all else; rounded up, and LARGEST at
+    most, so that sums of them are right."""
+    return min(LARGEST, milli(amount) if resource == "cpu" else ceil(amount))
 
 
 def _whole(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:

@@ -16,7 +16,7 @@ from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
-from elasticd.errors import ConfigError
+from elasticd.errors import ConfigError, nearest
 from elasticd.mend import convert
 from elasticd.model import Ref
 from elasticd.outlet import Outlet
@@ -120,12 +120,18 @@ class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
         given = [name for name, table in tables.items() if table is not UNSET]
         if len(given) != 1:
             which = f"{' and '.join(given)} are" if given else "none of them is"
-            raise ValueError(f"workload: must be given, or else [select] or [job], {which}")
+            raise ValueError(f"workload: must be given, or else [select], [job] or [pool], {which}")
         for key in ("workload", "select"):
             table = getattr(self, key)
             if table is not UNSET and (table.api_version, table.kind) == JOB_KIND:
                 raise ValueError(f"{key}.kind: must have a scale subresource, is Job: [job] is for sets of Jobs")
 
+
+POLICY_KEYS = _PolicyFile.__struct_fields__
+"""The keys of a policy about workloads."""
+
+_ABOUT = {"workload", "select", "job"}
+_KNOWN = (*POLICY_KEYS, "pool")
 
 LARGEST = 1 << 20
 """Bytes of a file that a person may have written."""
@@ -231,6 +237,7 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     """One policy file. Raises ConfigError for the first thing that is wrong with it."""
     name = str(path)
     file = read_toml(path)
+    _check_keys(file, name)
     if "job" in file and isinstance(file.get("replicas"), dict):
         file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
     raw = convert(file, _PolicyFile, name)
@@ -258,6 +265,18 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         for index, record in enumerate(decoded):
             _check_under(policy, record, name, f"{key}[{index}]")
     return policy
+
+
+def _check_keys(file: Mapping[str, Any], name: str) -> None:
+    """Refuse keys that there are not, and a file that does not say what it is about, before all else."""
+    for key in file:
+        if key not in POLICY_KEYS:
+            beside = key == "moves"
+            problem = "must stand beside [pool], does not" if beside else f"no such key{nearest(key, _KNOWN)}"
+            raise ConfigError(name, one_line(key), problem)
+    if not _ABOUT & file.keys():
+        is_ = "none of them is" if file else "the file is empty"
+        raise ConfigError(name, "workload", f"must be given, or else [select], [job] or [pool], {is_}")
 
 
 def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:

@@ -3,16 +3,17 @@
 Knows the tables of a policy about pods and nodes; see config for all else that is written in TOML.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from elasticd.config import policy_files, read_toml
+from elasticd.config import POLICY_KEYS, policy_files, read_toml
 from elasticd.errors import ConfigError
 from elasticd.mend import convert
 from elasticd.plugins import Registry
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust, Strategy
 from elasticd.tables import records
 
 
@@ -28,18 +29,32 @@ class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_pool(path: Path, registry: Registry) -> PoolPolicy:
     """One policy file with a table [pool]. Raises ConfigError for the first thing that is wrong with it."""
-    name = str(path)
-    raw = convert(read_toml(path), _PoolFile, name)
+    name, file = str(path), read_toml(path)
+    for key in file:
+        if key in POLICY_KEYS and key not in _PoolFile.__struct_fields__:
+            raise ConfigError(name, key, "must not stand beside [pool], does")
+    raw = convert(file, _PoolFile, name)
+    strategies = records(raw.strategy, registry, name, "strategy", "pool")
+    _check_kept_off(strategies, registry, name)
     return PoolPolicy(
         name=path.stem,
         pool=raw.pool,
-        strategies=records(raw.strategy, registry, name, "strategy", "pool"),
+        strategies=strategies,
         mode=raw.mode,
         interval=raw.interval,
         max_age=raw.max_age,
         trust=raw.trust,
         moves=raw.moves,
     )
+
+
+def _check_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> None:
+    """Refuse a pool where a pod could go anywhere: onto full nodes, and onto those that are not ready."""
+    if not any(one.keeps_off for one in strategies):
+        known = sorted(name for name, one in registry.strategies.items() if one.type.keeps_off)
+        which = f" ({', '.join(known)})" if known else ""
+        problem = f"must have one that keeps pods off nodes that cannot take them{which}, has none"
+        raise ConfigError(file, "strategy", problem)
 
 
 def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list[ConfigError]]:

@@ -19,8 +19,7 @@ from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
-from elasticd.config import Settings, check_sources, load_policies, load_settings, policy_files, template_files
-from elasticd.config_pools import load_pools
+from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
@@ -36,13 +35,12 @@ from elasticd.pod_listeners import MovingListener, PlacingListener
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.pool import measured
 from elasticd.pool_report import PoolReports
+from elasticd.reading import read_policies
 from elasticd.shelf import opened
-from elasticd.sources import Source
 from elasticd.surging import ROLLING
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
-from elasticd.words import raised
 
 log = logging.getLogger("elasticd")
 
@@ -54,27 +52,6 @@ STALLED = 30.0
 
 GRACE = 10.0
 """Seconds that actions under way have to end when the daemon is stopped."""
-
-
-def read_policies(
-    folder: Path, registry: Registry, sources: Sequence[Source] | None = None
-) -> tuple[list[Policy | PoolPolicy], list[ConfigError]]:
-    """The policies of a folder, and every mistake in them; whatever a plugin does while its options are decoded is
-    one. With `sources`, those that policies name must be among them."""
-    try:
-        policies, errors = load_policies(folder, registry)
-        pools, more = load_pools(folder, registry)
-        found: list[Policy | PoolPolicy] = [*policies, *pools]
-        errors += more
-        if sources is not None:
-            errors += check_sources(folder, found, [source.label for source in sources])
-        return found, errors
-    except ConfigError as error:
-        return [], [error]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # sys.exit in a plugin must not end the daemon
-        return [], [ConfigError(str(folder), "", f"a plugin must decode its options, raised {raised(error)}")]
 
 
 class Loops(NamedTuple):
@@ -177,7 +154,7 @@ async def assembled(
         broker = cluster = Broker(cluster, settings.broker, clock)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
-        told: list[Listener] = [metrics, plugins, Troubles(journal), *listeners]
+        told: list[Listener] = [metrics, plugins, Troubles(), *listeners]
         outlet = None
         if settings.outlet is not None:
             outlet = await stack.enter_async_context(settings.outlet.open())
@@ -308,10 +285,12 @@ def _unapplied(path: Path, settings: Settings, registry: Registry) -> list[str]:
 
 async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires: _Wires) -> None:
     """All or nothing: with one bad file, everything goes on as it was, and the mistakes are told."""
+    errors: list[ConfigError] = []
     while True:
         await wires.reload.wait()
         wires.reload.clear()
         wires.notifier.reloading()
+        wrong = bool(errors)
         policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings.sources)
         if errors:
             for mistake in errors:
@@ -321,6 +300,8 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
         else:
             daemon.adopt(policies)
             status = f"{_count(policies)} in force"
+            if wrong:
+                log.info("all policies are right again")
             log.log(logging.INFO if policies else logging.WARNING, "%s", status)
         for line in await asyncio.to_thread(_unapplied, wires.path, settings, registry):
             log.warning("%s", line)

@@ -7,6 +7,7 @@ knows nothing of how they are made. A torn last line, as a crash leaves it, is p
 import contextlib
 import fcntl
 import io
+import logging
 import os
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -26,6 +27,8 @@ from elasticd.records import Decision, Outcome
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads, or of the pods that it wants moved."""
+
+log = logging.getLogger(__name__)
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -135,13 +138,24 @@ class Journal:
         try:
             while left:
                 left = left[self._file.write(left) or 0 :]
-            self._torn, self.writable = False, True
+            self._torn = False
             if self._file.tell() >= self._segment_bytes:
                 self._rotate()
+            self._note(writable=True)
         except OSError:
             self._torn = self._torn or bool(left)
             self.failures += min(len(lines), bytes(left).count(b"\n"))
-            self.writable = False
+            self._note(writable=False)
+
+    def _note(self, *, writable: bool) -> None:
+        """Say in the log when it can no longer be written, and when it can again: whoever wrote the line, at once."""
+        if writable == self.writable:
+            return
+        self.writable = writable
+        if writable:
+            log.info("the journal can be written again")
+        else:
+            log.error("the journal cannot be written: what is decided is remembered, and gone at the next restart")
 
     def _rotate(self) -> None:
         """Begin a new segment and drop the oldest. Where that fails, the old one grows on."""

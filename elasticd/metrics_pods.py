@@ -38,7 +38,7 @@ class PodMetrics:
         )
         self._actions = Counter(
             "elasticd_pod_actions_total",
-            "Bindings, evictions, nominations and steps of moves by what came of them.",
+            "Bindings, evictions, nominations and steps of moves by what came of them; a move that is not done, once.",
             ("policy", "action", "result", "reason"),
             registry=registry,
         )

@@ -15,7 +15,7 @@ from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Pod
+from elasticd.model import Failure, Pod
 from elasticd.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
@@ -24,7 +24,7 @@ from elasticd.placing.over import over
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
 from elasticd.policy import MovesTable
-from elasticd.pool import Pool
+from elasticd.pool import OURSELVES, Pool
 from elasticd.pool_memory import Latest, Memory
 from elasticd.surging import Surging
 
@@ -76,10 +76,12 @@ class Mover:
         """Look at every pool now; what to say to whoever asked for it."""
         if not self._cluster.leading:
             return "this elasticd does not lead: another looks at the pools"
+        pools = len(self._moving())
+        if not pools:
+            return "no policy in force has a strategy that moves pods"
         for memory in self._memories.values():
             memory.due = -inf
         self._stirred.set()
-        pools = len(self._memories)
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:
@@ -152,6 +154,7 @@ class Mover:
             return  # what other policies say is not done
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
+            pool.strike("moving", [Failure(OURSELVES, "", pool.blocked)])
             return
         pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
@@ -195,7 +198,8 @@ class Mover:
             del self._acting[decision.uid]
         if outcome.result == "done":
             self._placer.views.evicted(action, outcome)
-        memory.did(decision, action, pod, outcome)
+        if not memory.did(decision, action, pod, outcome):
+            return
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:

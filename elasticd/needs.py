@@ -17,6 +17,7 @@ Restart = Literal["Always", "OnFailure", "Never"]
 
 
 _LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 
 
 class Expression(Struct, frozen=True, gc=False):
@@ -61,6 +62,14 @@ class Expression(Struct, frozen=True, gc=False):
 def possible(values: tuple[str, ...]) -> bool:
     """Whether labels may have these values."""
     return all(map(_LABEL.fullmatch, values))
+
+
+def possible_key(key: str) -> bool:
+    """Whether a label or an annotation may have this name: NAME, or DOMAIN/NAME."""
+    domain, slash, name = key.rpartition("/")
+    if slash and not (len(domain) <= 253 and _DOMAIN.fullmatch(domain)):
+        return False
+    return bool(name) and possible((name,))
 
 
 def whole_number(text: str) -> int | None:

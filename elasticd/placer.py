@@ -5,7 +5,6 @@ Loop, whose workloads it has nothing to do with; the two share cluster, journal 
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -29,6 +28,7 @@ from elasticd.pod_acting import PodAction, carry_out
 from elasticd.pod_listeners import PlacingListener
 from elasticd.policy import PoolPolicy
 from elasticd.pool import Pool
+from elasticd.said import Said
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 from elasticd.views import Known, Views, Wants
@@ -51,15 +51,11 @@ FIRST_REST, LONGEST_REST = 1.0, 10.0
 DISTURB = ("select_victims", "rebind_pods", "rebalance_nodes")
 """The hooks by which pods are made to leave: only for those must it be known what PodDisruptionBudgets allow."""
 
-REPEAT = 60.0
-"""Seconds after which what has changed but a little about a pod that waits is told again."""
-
 NUDGE = 0.02
 """Seconds in which what happens is taken together."""
 
 NOT_WANTED = "NotWanted"
 _ENDED = (NOT_WANTED, STOPPED)
-_WAITING = ("wait", "leave")
 
 Planner = Callable[[Sequence[PoolCase]], Awaitable[list[tuple[PodDecision, ...] | str]]]
 """Plans in the order of the cases; a string instead says where one got stuck."""
@@ -109,7 +105,7 @@ class Placer:
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._stirred = asyncio.Event()
-        self._told: dict[str, PodDecision] = {}
+        self._said = Said()
         self.views = Views()
         self.answered: list[Callable[[], None]] = []  # who else is told that a source has answered late
         self.stock: Stock[str] = Stock((), self._ready)
@@ -125,11 +121,13 @@ class Placer:
             tell()
 
     def adopt(self, policies: Sequence[PoolPolicy]) -> None:
-        """Place by these policies from the next tick on. A pod that several are about is the first one's, by name."""
-        self.pools = tuple(Pool(policy) for policy in sorted(policies, key=lambda one: one.name))
+        """Place by these policies from the next tick on. A pod that several are about is that of one that acts, or else
+        the first one's, by name."""
+        order = sorted(policies, key=lambda one: (one.mode != "act", one.name))
+        self.pools = tuple(Pool(policy) for policy in order)
         self.stock.forget()
         self._rests.clear()
-        self._told.clear()
+        self._said.keep(frozenset())
         self._stirred.set()
         for listener in self._listeners:
             listener.pools({policy.name for policy in policies})
@@ -174,6 +172,9 @@ class Placer:
     async def tick(self, now: float) -> None:
         """Plan for every pool that has pods to place, and begin what was decided."""
         self._journal.flush()
+        if not self._cluster.leading:
+            for pool in self.pools:
+                self._count(pool, ())
         if not self.pools or not self._cluster.leading:
             return
         snapshot = await self.look(now)
@@ -181,7 +182,7 @@ class Placer:
         alive = {pod.uid for pod in pending}
         self._rests = {uid: rest for uid, rest in self._rests.items() if uid in alive}
         alive |= self._acting.keys()
-        self._told = {uid: one for uid, one in self._told.items() if uid in alive}
+        self._said.keep(alive)
         self.views.forget(alive, now)
         for pool in self.pools:
             if pool not in self.pools:
@@ -191,13 +192,14 @@ class Placer:
             rested = [pod for pod in mine if self._has_rested(pod, now)]
             if rested:
                 await self._place(pool, snapshot, [*rested, *self._ahead(pool, mine, rested)], now)
-            self._count(pool)
+            self._count(pool, mine)
         self._journal.flush()
 
-    def _count(self, pool: Pool) -> None:
+    def _count(self, pool: Pool, mine: Sequence[Pod]) -> None:
         """Tell how many wait, where that is another number than before."""
-        name = pool.policy.name
-        counts = Counter(one.reason for one in self._told.values() if one.policy == name and one.verdict in _WAITING)
+        name, pods = pool.policy.name, {pod.uid: pod for pod in mine}
+        pods.update({uid: one.pod for uid, one in self._acting.items() if one.decision.policy == name})
+        counts = self._said.waiting(pods)
         if counts != pool.waiting:
             pool.waiting = counts
             for listener in self._listeners:
@@ -303,9 +305,7 @@ class Placer:
 
     def _settle(self, decision: PodDecision, pod: Pod, now: float) -> None:
         """Write a decision down unless it says what the last one said, and begin what it asks for."""
-        last = self._told.get(pod.uid)
-        if last is None or _news(last) != _news(decision) or _is_old(last, decision):
-            self._told[pod.uid] = decision
+        if self._said.news(decision):
             self._journal.append(decision)
             for listener in self._listeners:
                 listener.placing(decision)
@@ -332,12 +332,13 @@ class Placer:
 
     async def _act(self, decision: PodDecision, pod: Pod) -> None:
         """Carry out what was decided, in order, until one thing cannot be done."""
-        failed = True
+        why, failed = STOPPED, True
         try:
             evictions = [action for action in decision.actions if isinstance(action, Evict)]
             for action in decision.actions:
                 outcome = await self._do(decision, pod, action, evictions if action is decision.actions[0] else ())
                 if outcome.result != "done":
+                    why = outcome.reason or outcome.result
                     if isinstance(action, Evict) and outcome.reason not in _ENDED:  # no room is made, so none is kept
                         await self._do(decision, pod, Nominate(pod.ref, pod.uid, ""))
                     break
@@ -346,7 +347,7 @@ class Placer:
         finally:
             pause = self._acting.pop(pod.uid).pause
             if failed:
-                self._told.pop(pod.uid, None)  # the next attempt has outcomes of its own
+                self._said.undone(pod.uid, why)  # the next attempt has outcomes of its own
             if failed or decision.verdict != "bind":
                 pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
                 self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
@@ -386,13 +387,3 @@ class Placer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._journal.flush()
-
-
-def _is_old(last: PodDecision, decision: PodDecision) -> bool:
-    """Whether it says the same in other words, and the last words are old: counts of nodes change all the time."""
-    return last.message != decision.message and decision.at - last.at >= REPEAT
-
-
-def _news(decision: PodDecision) -> tuple[object, ...]:
-    """What makes it another than the one before."""
-    return (decision.policy, decision.verdict, decision.reason, decision.node)

@@ -30,6 +30,10 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     looks_at_nodes: ClassVar[bool] = False
     """Whether it wants `observation.rooms`: all nodes, and what is left of them."""
 
+    keeps_off: ClassVar[bool] = False
+    """Whether its `filter_nodes` keeps pods off nodes that have no room for them, are not ready or must not take them.
+    A policy with [pool] needs one that does: without it a pod goes anywhere."""
+
     priority: Annotated[
         int, Meta(description='the highest wins with combine = "priority", and in choosing pods that go')
     ] = 0

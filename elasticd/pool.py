@@ -3,8 +3,9 @@
 Knows its plugins and how they fare, and what is on its nodes; knows nothing of when it is looked at.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,11 @@ from elasticd.model import Failure, Node
 from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy
 from elasticd.views import Known, Wants
+
+log = logging.getLogger(__name__)
+
+OURSELVES = "elasticd"
+"""Who failed where it is no plugin."""
 
 Asker = Literal["placing", "moving"]
 """The kinds of plans."""
@@ -34,6 +40,7 @@ class Pool:
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
         self._strikes: dict[tuple[Asker, str], int] = {}
+        self._failing: dict[Asker, frozenset[tuple[str, str]]] = {}
         self.waiting: Counter[str] = Counter()
         self.measured = (0, 0)
         """Of how many nodes what they use was known at the last look, once for each series, and of how many it was
@@ -54,16 +61,30 @@ class Pool:
         return frozenset(name for (_, name), count in self._strikes.items() if count >= STRIKES)
 
     def strike(self, asker: Asker, failures: Iterable[Failure]) -> None:
-        """Count failures in a row, in each kind of plan for itself: what one asks the other does not."""
-        failed = {failure.plugin for failure in failures}
-        off = self.off()
+        """Count failures in a row, in each kind of plan for itself: what one asks the other does not. Each change is a
+        line of the log."""
+        found: dict[tuple[str, str], str] = {}
+        for failure in failures:
+            found.setdefault((failure.plugin, failure.hook), failure.message)
+        self._tell(asker, found)
+        off, failed = self.off(), {name for name, _ in found}
         self._strikes = {
             (whose, name): count
             for (whose, name), count in self._strikes.items()
             if whose != asker or name in failed or name in off
         }
         for name in failed:
-            self._strikes[asker, name] = self._strikes.get((asker, name), 0) + 1
+            count = self._strikes[asker, name] = self._strikes.get((asker, name), 0) + 1
+            if count == STRIKES and name not in off and name != OURSELVES:
+                log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
+
+    def _tell(self, asker: Asker, found: Mapping[tuple[str, str], str]) -> None:
+        before, self._failing[asker] = self._failing.get(asker, frozenset()), frozenset(found)
+        for name, hook in sorted(self._failing[asker] - before):
+            who = "" if name == OURSELVES else f"plugin {name}: {hook} "
+            log.warning("policy %s: %s%s", self.policy.name, who, found[name, hook])
+        if before and not found:
+            log.info("policy %s: its plugins work again", self.policy.name)
 
 
 def measured(pools: Iterable[Pool]) -> tuple[int, int]:

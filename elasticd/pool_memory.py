@@ -127,14 +127,16 @@ class Memory:
         """The latest look."""
         return Latest(self._looked, self.due, self._plan, dict(self._outcomes))
 
-    def did(self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome) -> None:
-        """A pod was told to go, or was not; `pod` is it as it was, if it was there."""
-        self._outcomes[decision.uid] = outcome
+    def did(self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome) -> bool:
+        """A pod was told to go, or was not; `pod` is it as it was, if it was there. Whether that is to be told: not
+        where it was not done for the reason of the look before."""
+        before, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         if outcome.result == "done":
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             self._moved.append(Moved(outcome.at, key, decision.node))
             if pod is not None:
                 self._going[decision.uid] = _Going(pod, decision, outcome.at)
+        return outcome.result == "done" or before is None or _why(before) != _why(outcome)
 
     def promise(self, columns: Columns, now: float) -> None:
         """Keep the rooms that pods were thought to take which were told to go of late, until something took them:
@@ -172,6 +174,10 @@ class Memory:
 def _there(going: _Going, on_nodes: OnNodes) -> Pod | None:
     """It as it is now, if it still is on its node."""
     return next((one for one in on_nodes.get(going.pod.node, ()) if one.uid == going.pod.uid), None)
+
+
+def _why(outcome: PodOutcome) -> tuple[object, ...]:
+    return (outcome.result, outcome.code, outcome.reason)
 
 
 def _state(node: Node) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import TypeVar
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import msgspec
@@ -19,10 +20,15 @@ from elasticd.moves import Underway
 from elasticd.reports import NodeView, PoolReport
 from elasticd.shelf import SourceReport
 from elasticd.whereabouts import Whereabouts
+from elasticd.words import one_line
 
 T = TypeVar("T")
 
-PATIENCE = 10.0
+PATIENCE, SOON = 10.0, 1.0
+"""Seconds to wait for an answer that is asked for, and for one that is only good to have."""
+
+UNREADY = 503
+_MOST = 2000
 # Without the proxies of the environment: the daemon is near.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104  # where a daemon listens on all
@@ -66,9 +72,28 @@ def pod(http: Http, named: str) -> Whereabouts:
     return _get(http, "/pod", {"pod": named}, Whereabouts)
 
 
-def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:
+def unready(http: Http) -> str:
+    """Why the daemon cannot do its work just now; empty where it can, or where none answers soon."""
+    if not http.port:
+        return ""
+    try:
+        with _OPENER.open(f"{_address(http)}/readyz", timeout=SOON):
+            return ""
+    except HTTPError as error:
+        return one_line(error.read(_MOST).decode(errors="replace")) if error.code == UNREADY else ""
+    except (OSError, ValueError, HTTPException):
+        return ""
+
+
+def _address(http: Http) -> str:
     host = _ANY.get(http.host, http.host)
-    address = f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
+    return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
+
+
+def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:
+    if not http.port:
+        raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
+    address = _address(http)
     try:
         with _OPENER.open(f"{address}{path}?{urlencode(params)}", timeout=PATIENCE) as answer:
             return msgspec.json.decode(answer.read(), type=kind)

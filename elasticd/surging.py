@@ -60,6 +60,8 @@ class Surging:
         self._last: dict[str, tuple[str, float]] = {}
         self._steps: dict[str, tuple[Step, float]] = {}
         self._pauses: dict[str, tuple[float, float]] = {}
+        self._undone: dict[str, tuple[object, ...]] = {}
+        """Why the last step of each was not done."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod; None: it is of no ReplicaSet, and no other need be made first."""
@@ -116,6 +118,7 @@ class Surging:
         uids = {workload.uid for workload in found}
         self._steps = {uid: one for uid, one in self._steps.items() if uid in uids}
         self._last = {uid: one for uid, one in self._last.items() if uid in uids}
+        self._undone = {uid: one for uid, one in self._undone.items() if uid in uids}
         for workload in found:
             if workload.uid not in self._acting:
                 self._advance(workload, snapshot.pods(workload), now)
@@ -146,8 +149,11 @@ class Surging:
         self._last[workload.uid] = step.word, self._clock.now()
         if step.last and answer.result == "done":
             self._ended(workload, step)
+        before = self._undone.pop(workload.uid, None)
+        if answer.result != "done":
+            self._undone[workload.uid] = (step.word, answer.result, answer.code, answer.reason)
         note = noted(workload.annotations)
-        if note is not None:
+        if note is not None and (before is None or before != self._undone.get(workload.uid)):
             self._tell(_outcome(workload, note, step, answer, (begun, self._clock.now())))
 
     def _ended(self, workload: Workload, step: Step) -> None:

@@ -32,9 +32,10 @@ def records(
 ) -> tuple[Strategy, ...]:
     """The records of tables that name their type. Their `role` is what such tables are for, if not what `key` says."""
     found: list[Strategy] = []
+    fit = [name for name, one in registry.strategies.items() if not _misplaced(implemented(one.type), role or key)]
     for index, table in enumerate(tables):
         where = f"{key}[{index}]"
-        record = typed(table, registry.strategies, registry, file, where)
+        record = typed(table, registry.strategies, registry, file, where, fit)
         if problem := _misplaced(implemented(type(record)), role or key):
             raise ConfigError(file, f"{where}.type", f'{problem} "{table["type"]}"')
         if key == "limit" and record.priority:
@@ -71,14 +72,22 @@ def _check_reads(record: Strategy, file: str, key: str) -> None:
         raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
 
 
-def typed(table: dict[str, Any], known: Mapping[str, Installed], registry: Registry, file: str, key: str) -> Any:
-    """A record of the type its table names."""
+def typed(
+    table: dict[str, Any],
+    known: Mapping[str, Installed],
+    registry: Registry,
+    file: str,
+    key: str,
+    fit: Collection[str] | None = None,
+) -> Any:
+    """A record of the type its table names; `fit`: which of those that are known to propose, if not all."""
+    proposed = known if fit is None else fit
     if "type" not in table:
-        raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(known))}), is missing")
+        raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(proposed))}), is missing")
     kind = table["type"]
     if not isinstance(kind, str) or kind not in known:
         broken = "".join(f"; {line}" for line in registry.problems)
-        raise ConfigError(file, f"{key}.type", no_such(kind, known) + broken)
+        raise ConfigError(file, f"{key}.type", no_such(kind, proposed) + broken)
     return convert(table, known[kind].type, file, key)
 
 

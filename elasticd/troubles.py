@@ -6,7 +6,7 @@ Knows the journal's records and logging; knows nothing of what is done about it.
 import logging
 from collections.abc import Set as AbstractSet
 
-from elasticd.journal import Journal, Key
+from elasticd.journal import Key
 from elasticd.records import Decision, Outcome
 
 log = logging.getLogger(__name__)
@@ -15,9 +15,7 @@ log = logging.getLogger(__name__)
 class Troubles:
     """A listener of the loop."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._writable = True
+    def __init__(self) -> None:
         self._failing: dict[Key, tuple[str, ...]] = {}
 
     def decided(self, decision: Decision) -> None:
@@ -42,13 +40,7 @@ class Troubles:
             log.warning("policy %s: %s: %s", outcome.policy, outcome.workload, outcome.message)
 
     def ticked(self, lag: float, unchanged: int) -> None:
-        """Tell when the journal can no longer be written, and when it can again."""
-        if self._journal.writable != self._writable:
-            self._writable = self._journal.writable
-            if self._writable:
-                log.info("the journal can be written again")
-            else:
-                log.error("the journal cannot be written: what is decided is remembered, and gone at the next restart")
+        """Nothing to tell."""
 
     def governed(self, keys: AbstractSet[Key]) -> None:
         """Forget those that are no longer governed."""

@@ -40,9 +40,9 @@ def raised(error: BaseException) -> str:
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """A value as TOML writes it, near enough to recognise, in one line."""
-    if isinstance(value, bool):
-        return str(value).lower()
+    """A value as TOML or JSON writes it, near enough to recognise, in one line."""
+    if isinstance(value, bool) or value is None:
+        return "null" if value is None else str(value).lower()
     if not isinstance(value, str):
         return one_line(_text(value), longest)
     escaped = _escaped(value[:longest])

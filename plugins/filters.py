@@ -7,11 +7,12 @@ what its plan does about those that are full.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, reduce
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from elasticd.api import (
+    LARGEST,
     Derived,
     Disk,
     Expression,
@@ -62,6 +63,8 @@ class Filters(Strategy, tag="filters", frozen=True):
     in current versions; 1.20 refused it.
     """
 
+    keeps_off: ClassVar[bool] = True
+
     skip: Annotated[
         tuple[Part, ...],
         Meta(description="filters that are off; without resources or pods nodes may be filled beyond what they have"),
@@ -75,11 +78,14 @@ class Filters(Strategy, tag="filters", frozen=True):
         """Refuse what is no amount."""
         for resource, amount in self.keep_free.items():
             try:
-                good = parse_quantity(amount) >= 0
+                kept = parse_quantity(amount)
             except ValueError as error:
                 raise ValueError(f"keep_free.{resource}: {error}") from None
-            if not good:
+            if kept < 0:
                 raise ValueError(f"keep_free.{resource}: must be >= 0, is {amount!r}")
+            if whole(resource, kept) >= LARGEST:
+                most = "1T" if resource == "cpu" else "1P"
+                raise ValueError(f"keep_free.{resource}: must be < {most}, is {amount!r}")
 
     def reads(self) -> tuple[str, ...]:
         """None: requests alone count."""

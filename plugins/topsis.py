@@ -21,7 +21,7 @@ _CONSISTENT = 0.1
 """Saaty's greatest ratio to it that can be trusted."""
 
 Weight = Annotated[float, Meta(ge=0, le=1, description="of the five, which come to 1")]
-Ratio = Annotated[float, Meta(ge=1 / 9, le=9)]
+Ratio = Annotated[float, Meta(ge=0.11, le=9)]  # 1/9, as people write it
 Row = Annotated[tuple[Ratio, ...], Meta(min_length=5, max_length=5)]
 Name = Annotated[str, Meta(description="series of nodes, in the resource's unit (cpu: cores); empty: requests instead")]
 
@@ -77,7 +77,7 @@ class Topsis(Strategy, tag="topsis", frozen=True):
     weights: Annotated[Weights, Meta(description="of the criteria, by judgement")] = Weights()
     pairwise: Annotated[
         tuple[Row, ...],
-        Meta(description="instead of weights: how much more each criterion counts than each other, 1/9 to 9"),
+        Meta(description="instead of weights: how much more each criterion counts than each other, 1/9 (0.111) to 9"),
     ] = ()
     bandwidth: Annotated[str, Meta(min_length=1, description="the resource")] = "elasticd.io/bandwidth"
     disk: Annotated[str, Meta(min_length=1, description="the resource")] = "ephemeral-storage"
@@ -87,7 +87,7 @@ class Topsis(Strategy, tag="topsis", frozen=True):
         """Refuse weights that do not come to 1, and comparisons that contradict each other."""
         total = sum(self.weights.all)
         if abs(total - 1) > 1e-6:
-            raise ValueError(f"weights: must come to 1, is {total:.6g}")
+            raise ValueError(f"weights: must come to 1 with those left out, which are 0.2 each, is {total:.6g}")
         if not self.pairwise:
             return
         if self.weights != Weights():

@@ -273,7 +273,7 @@ async def play(
     clock, journal, found = VirtualClock(), Journal(), told or Told()
     built = world.build(clock)
     async with AsyncExitStack() as stack:
-        loop = Loop(built, journal, clock, [found, Troubles(journal)], idle=math.inf)
+        loop = Loop(built, journal, clock, [found, Troubles()], idle=math.inf)
         loop.furnish(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
         loop.adopt([governing])
         await loop.tick(0.0)

@@ -23,7 +23,9 @@ from elasticd.policy import Bounds, Policy, Select, Target
 from elasticd.testing import registry as registry_of
 
 REGISTRY = discover()
-KNOWN = ", ".join(sorted(REGISTRY.strategies))
+KNOWN = (
+    "burst, cadence, double-threshold, event, forecast, hpa, jobs, schedule, spread, step-tolerance, vertical, victims"
+)
 WORKLOAD = '[workload]\nnamespace = "shop"\nname = "web"\n'
 BOUNDS = "[replicas]\nmax = 5\n"
 HPA = '[[strategy]]\ntype = "hpa"\n'
@@ -108,17 +110,30 @@ def metrics(text: str) -> str:
 
 CPU = 'type = "Resource", resource = "cpu"'
 MISTAKES = [
-    ("an-empty-file", "", "replicas: must be given, is missing"),
+    ("an-empty-file", "", "workload: must be given, or else [select], [job] or [pool], the file is empty"),
+    (
+        "a-file-of-comments",
+        "# nothing yet\n",
+        "workload: must be given, or else [select], [job] or [pool], the file is empty",
+    ),
+    (
+        "a-mode-alone",
+        'mode = "act"\n',
+        "workload: must be given, or else [select], [job] or [pool], none of them is",
+    ),
+    ("a-misspelt-pool", '[pools]\nnamespaces = ["a"]\n', 'pools: no such key, did you mean "pool"?'),
+    ("moves-of-a-workload", TAIL + "[moves]\nevery = 5\n", "moves: must stand beside [pool], does not"),
+    ("a-key-of-two-lines", '"a\\nb" = 1\n' + TAIL, "a b: no such key"),
     ("no-strategy", WORKLOAD + BOUNDS, "strategy: must be given, is missing"),
     (
         "neither-workload-nor-select",
         BOUNDS + HPA,
-        "workload: must be given, or else [select] or [job], none of them is",
+        "workload: must be given, or else [select], [job] or [pool], none of them is",
     ),
     (
         "both",
         '[select]\nnamespaces = ["a"]\n' + VALID,
-        "workload: must be given, or else [select] or [job], [workload] and [select] are",
+        "workload: must be given, or else [select], [job] or [pool], [workload] and [select] are",
     ),
     ("a-freeze-that-is-none", 'freeze = "left"\n' + TAIL, 'freeze: must be one of both, down, none, up, is "left"'),
     (

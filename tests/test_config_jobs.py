@@ -102,7 +102,7 @@ def test_min_is_what_is_given(tmp_path: Path) -> None:
         ),
         pytest.param(
             JOB + '[workload]\nnamespace = "a"\nname = "b"\n' + REST,
-            "media.toml: workload: must be given, or else [select] or [job], [workload] and [job] are",
+            "media.toml: workload: must be given, or else [select], [job] or [pool], [workload] and [job] are",
             id="workload-too",
         ),
         pytest.param(

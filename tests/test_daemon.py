@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from elasticd.daemon import read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
+from elasticd.reading import read_policies
 from tests import daemons
 from tests.daemons import Daemon, called, daemon, policy, run, until, write
 from tests.test_journal import decision, outcome
@@ -68,7 +68,7 @@ def test_a_signal_ends_it_soon_even_with_a_client_that_stays(tmp_path: Path, num
             {"a": policy(0), "b": "", "c": policy().replace("hpa", "hpq")},
             [
                 r"a\.toml: .*",
-                r"b\.toml: replicas: must be given.*",
+                r"b\.toml: workload: must be given.*",
                 r'c\.toml: strategy\[0\]\.type: .* "hpa"\?',
             ],
         ),
@@ -240,7 +240,7 @@ def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake_in_a_file(
     def leave(*_: object) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr("elasticd.daemon.load_policies", leave)
+    monkeypatch.setattr("elasticd.reading.load_policies", leave)
     policies, errors = read_policies(tmp_path, Registry())
     assert (policies, [str(error) for error in errors]) == (
         [],

@@ -279,8 +279,26 @@ def test_a_full_disk_costs_the_lines_it_refuses_and_no_later_ones(tmp_path: Path
     assert times == sorted(times)
 
 
+def test_that_it_cannot_be_written_is_logged_at_once_and_once_and_when_it_can_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    good, journal._file = journal._file, Full(journal._file, 0)  # type: ignore[assignment]
+    fill(journal, 3, start=1)
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
+    journal._file = good
+    fill(journal, 2, start=4)
+    journal.close()
+    assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == [
+        "ERROR the journal cannot be written: what is decided is remembered, and gone at the next restart",
+        "INFO the journal can be written again",
+    ]
+
+
 def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = Journal(tmp_path, segment_bytes=10)
 
@@ -296,6 +314,7 @@ def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use(
     journal.close()
     assert len(list(read(tmp_path))) == 10
     assert journal.failures == 0
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,8 @@ async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(2)
         assert it.mover.hurry() == "1 pool is looked at now"
+        it.mover._placer.adopt([])
+        assert it.mover.hurry() == "no policy in force has a strategy that moves pods"
         it.board.leading = False
         assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.needs import Expression, Operator, Taint, Term, Toleration
+from elasticd.needs import Expression, Operator, Taint, Term, Toleration, possible_key
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,26 @@ def test_a_term_holds_where_all_its_rules_do() -> None:
 )
 def test_a_toleration_is_for_a_key_a_value_and_an_effect(toleration: Toleration, tolerated: bool) -> None:
     assert toleration.tolerates(Taint("dedicated", "NoSchedule", "batch")) is tolerated
+
+
+@pytest.mark.parametrize(
+    ("key", "holds"),
+    [
+        pytest.param("disk", True, id="a name"),
+        pytest.param("a_b.C-d", True, id="of all there may be"),
+        pytest.param("example.com/disk", True, id="of a domain"),
+        pytest.param("x" * 63, True, id="as long as may be"),
+        pytest.param("x" * 64, False, id="too long"),
+        pytest.param("", False, id="nothing"),
+        pytest.param("example.com/", False, id="a domain alone"),
+        pytest.param("/disk", False, id="no domain before the slash"),
+        pytest.param("Example.com/disk", False, id="a domain in capitals"),
+        pytest.param("a/b/c", False, id="two slashes"),
+        pytest.param("a b", False, id="a space"),
+        pytest.param("-a", False, id="begins with a dash"),
+        pytest.param(f"{'x' * 254}/a", False, id="a domain that is too long"),
+        pytest.param("a\n", False, id="ends in a new line"),
+    ],
+)
+def test_a_labels_key_is_one_that_kubernetes_takes(key: str, holds: bool) -> None:
+    assert possible_key(key) is holds

@@ -211,7 +211,8 @@ def policy(name: str, table: dict[str, Any]) -> str:
     """A policy that has this table, of a strategy or a limit."""
     own = [{"type": name, **table}]
     if is_for_pools(name):
-        return f"strategy = {toml(own)}\n[pool]\n"
+        others = [] if name == "filters" else [{"type": "filters"}]
+        return f"strategy = {toml(own + others)}\n[pool]\n"
     tables = {"strategy": [{"type": "cadence"}], "limit": own} if is_limit(name) else {"strategy": own}
     about = '[workload]\nnamespace = "shop"\nname = "web"\n'
     if name == "jobs":

@@ -56,7 +56,7 @@ def running(shared: Daemon) -> Daemon:
     [
         ('mode = "act"\n[[strategy]\n', r"ERROR .*web\.toml: must be TOML: .*line 2.*"),
         (policy()[: len(policy()) // 2], r"ERROR .*web\.toml: .*"),
-        ("", r"ERROR .*web\.toml: replicas: must be given, is missing"),
+        ("", r"ERROR .*web\.toml: workload: must be given, .*, the file is empty"),
         (policy().replace("max = 8", 'max = "8"'), r'ERROR .*web\.toml: replicas\.max: must be .*, is "8"'),
         (policy().replace("min = 1", "min = 9"), r"ERROR .*web\.toml: replicas\.min: must be <= max = 8, is 9"),
         (policy().replace("max", "mx"), r'ERROR .*web\.toml: replicas\.mx: no such key, did you mean "max"\?'),
@@ -94,6 +94,10 @@ def test_after_a_bad_reload_a_good_one_is_adopted(running: Daemon) -> None:
     put(running, policy(4))
     hang_up(running)
     running.replicas(4)
+    running.logged("INFO all policies are right again\nINFO 1 policy in force\n")
+    hang_up(running)
+    running.logged("INFO 1 policy in force\n", times=2)
+    assert running.log.count("right again") == 1
 
 
 def test_a_good_reload_is_adopted(running: Daemon) -> None:

@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.decide import held
-from elasticd.journal import Journal
 from elasticd.model import Failure, Ref
 from elasticd.policy import Bounds, Policy, Target
 from elasticd.records import Decision, Outcome
@@ -23,7 +22,7 @@ def test_a_plugin_that_fails_is_told_once_and_once_more_when_it_fails_otherwise_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    troubles = Troubles(Journal())
+    troubles = Troubles()
     for decision in (WELL, failing("raised A"), failing("raised A"), failing("raised B"), WELL, WELL):
         troubles.decided(decision)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
@@ -35,23 +34,13 @@ def test_a_plugin_that_fails_is_told_once_and_once_more_when_it_fails_otherwise_
 
 def test_an_action_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:
     outcome = Outcome("d", 1.0, "p", REF, "failed", 1, 2, message="403 Forbidden")
-    Troubles(Journal()).acted(outcome)
-    Troubles(Journal()).acted(replace(outcome, result="done"))
+    Troubles().acted(outcome)
+    Troubles().acted(replace(outcome, result="done"))
     assert caplog.messages == ["policy p: shop/Deployment/web: 403 Forbidden"]
 
 
-def test_a_journal_that_cannot_be_written_is_told_once_and_when_it_can_again(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    journal = Journal()
-    troubles = Troubles(journal)
-    for writable in (True, False, False, True):
-        journal.writable = writable
-        troubles.ticked(0.0, 0)
-    assert [one.levelname for one in caplog.records] == ["ERROR", "INFO"]
-
-
 def test_a_workload_that_is_no_longer_governed_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
-    troubles = Troubles(Journal())
+    troubles = Troubles()
     troubles.decided(failing("raised A"))
     troubles.governed(set())
     troubles.decided(failing("raised A"))

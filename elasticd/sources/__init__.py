@@ -124,6 +124,10 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
         """The series it has, so that it is read only for those who want one of them; None: it cannot say."""
         return None
 
+    def offers_of_nodes(self) -> tuple[str, ...] | None:
+        """Which of them may be of nodes, for advice; None: it cannot say."""
+        return self.offers()
+
     def draws(self) -> str | None:
         """The label of the source that it reads for itself; None: it stands alone."""
         return None

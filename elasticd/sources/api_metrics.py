@@ -125,6 +125,10 @@ class CustomMetrics(Source, frozen=True, kw_only=True, tag="custom-metrics"):
         """The series it has."""
         return tuple(dict.fromkeys(one.name for one in self.series))
 
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        """None: they are of pods and workloads."""
+        return ()
+
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """A reader of this cluster; there is nothing to connect to."""
         return _asking(site, self.series, self.label)
@@ -139,6 +143,10 @@ class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics")
     def offers(self) -> tuple[str, ...]:
         """The series it has."""
         return tuple(dict.fromkeys(one.name for one in self.series))
+
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        """None: they are of pods and workloads."""
+        return ()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """A reader of this cluster; there is nothing to connect to."""

@@ -85,6 +85,10 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
         """The series it has, of workloads."""
         return tuple(one.name for one in self.series)
 
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        """None: they are of pods and workloads."""
+        return ()
+
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Connections to pods, for as long as the daemon runs."""

@@ -26,6 +26,10 @@ class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
         False
     )
 
+    def offers_of_nodes(self) -> tuple[str, ...] | None:
+        """None of them unless they are asked for."""
+        return ("cpu", "memory") if self.nodes else ()
+
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """A reader of this cluster; there is nothing to connect to."""
         return nullcontext(_Usage(site.cluster, self.label, nodes=self.nodes))

@@ -71,7 +71,7 @@ class Options(Loaded, frozen=True, kw_only=True):
         if self.calm < self.lower:
             raise ValueError(f"calm: must be >= lower = {self.lower:g}, is {self.calm:g}")
         if self.by == "score" and self.marks:
-            raise ValueError('marks: must be left out for by = "score", is given')
+            raise ValueError('marks: must be left out for by = "score" (the default), is given')
         if self.by != "score" and not self.marks:
             raise ValueError(f'marks: must be given for by = "{self.by}", is missing')
         if self.by != "score" and self.mode == "paper":

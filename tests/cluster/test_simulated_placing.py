@@ -116,7 +116,7 @@ async def test_a_pod_shows_what_it_asks_for_who_made_it_and_when() -> None:
 @pytest.mark.parametrize(
     ("table", "owner"),
     [
-        pytest.param(ours(), ("ReplicaSet", "web"), id="a Deployment's"),
+        pytest.param(ours(), ("ReplicaSet", "web-e4a7f364"), id="a Deployment's"),
         pytest.param(ours(kind="StatefulSet"), ("StatefulSet", "web"), id="a StatefulSet's"),
         pytest.param(bare("web"), ("", ""), id="bare"),
     ],

@@ -257,7 +257,9 @@ async def test_a_drained_node_is_left_one_by_one_as_replacements_become_ready(
             assert made[201] == 4
             assert made[429] or not refused
             came = Counter((one.result, one.code, one.reason) for one in heard.outcomes)
-            assert came == +Counter({("done", 201, ""): 4, ("refused", 429, "Budget"): made[429]})
+            told = came.pop(("refused", 429, "Budget"), 0)
+            assert bool(made[429]) <= told <= made[429]  # of each pod once, for as long as it stays so
+            assert came == Counter({("done", 201, ""): 4})
             await empty(kube, namespace)
 
 

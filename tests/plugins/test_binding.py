@@ -225,12 +225,32 @@ def test_it_says_whence_a_binding_comes() -> None:
     assert decide(strategy, bound("p", FRONT)).binding == "tier in [frontend] (its annotation); tier exists (rules[1])"
 
 
+KEY = "must be what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 of A-Z a-z 0-9 - _ .)"
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         pytest.param("{", 'must be JSON, is "{": Input data was truncated', id="no JSON"),
         pytest.param("", 'must be JSON, is "": Input data was truncated', id="nothing"),
         pytest.param('["a"]', "must be a JSON object, is ['a']", id="a list"),
+        pytest.param("null", "must be a JSON object, is null", id="null"),
+        pytest.param('{"expressions": null}', "expressions: must be an array, is null", id="no list but null"),
+        pytest.param(
+            '{"expressions": [{"key": null, "operator": "exists"}]}',
+            "expressions[0].key: must be a string, is null",
+            id="null as key",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "a b!", "operator": "exists"}]}',
+            f'expressions[0].key: {KEY}, is "a b!"',
+            id="what no key can be",
+        ),
+        pytest.param(
+            '{"expressions": [{"key": "Example_com/a", "operator": "exists"}]}',
+            f'expressions[0].key: {KEY}, is "Example_com/a"',
+            id="what no key's domain can be",
+        ),
         pytest.param('{"expresions": []}', 'expresions: no such key, did you mean "expressions"?', id="unknown key"),
         pytest.param(
             '{"node_label_change": "kill"}',
@@ -270,6 +290,11 @@ def test_it_says_whence_a_binding_comes() -> None:
             '{"expressions": [{"key": "a", "operator": "gt", "values": ["b"]}]}',
             'expressions[0].values: must be one whole number for gt, is ["b"]',
             id="gt of no number",
+        ),
+        pytest.param(
+            json.dumps({"expressions": [{"key": "a", "operator": "gt", "values": ["1" * 32]}]}),
+            f'expressions[0].values: must be one whole number less than 2^63 for gt, is ["{"1" * 32}"]',
+            id="gt of 32 digits",
         ),
         pytest.param(
             '{"expressions": [{"key": "a", "operator": "lt", "values": ["1", "2"]}]}',

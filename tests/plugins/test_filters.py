@@ -404,6 +404,11 @@ def test_nodes_that_changed_are_looked_at_anew() -> None:
             id="no quantity",
         ),
         pytest.param('keep_free = { cpu = "-1" }', "keep_free.cpu: must be >= 0, is '-1'", id="below nothing"),
+        pytest.param('keep_free = { memory = "-0.5" }', "keep_free.memory: must be >= 0, is '-0.5'", id="a bit below"),
+        pytest.param('keep_free = { memory = "8Ei" }', "keep_free.memory: must be < 1P, is '8Ei'", id="exbibytes"),
+        pytest.param('keep_free = { memory = "1P" }', "keep_free.memory: must be < 1P, is '1P'", id="a petabyte"),
+        pytest.param('keep_free = { cpu = "1T" }', "keep_free.cpu: must be < 1T, is '1T'", id="too many cores"),
+        pytest.param('keep_free = { x = "1e300" }', "keep_free.x: must be < 1P, is '1e300'", id="a huge number"),
         pytest.param("keep_free = { cpu = 1 }", "keep_free.cpu: must be a string, is 1", id="a number"),
     ],
 )
@@ -417,8 +422,18 @@ def test_nonsense_is_refused(table: str, said: str, tmp_path: Path) -> None:
     [
         pytest.param({}, id="defaults"),
         pytest.param({"keep_free": {"cpu": "1", "pods": "3"}}, id="keeps some free"),
+        pytest.param({"keep_free": {"cpu": "999G", "memory": "999T"}}, id="keeps as much free as may be"),
         pytest.param({"skip": ["resources", "taints"]}, id="skips some"),
     ],
 )
 def test_it_does_nothing_that_no_strategy_may(table: dict[str, Any]) -> None:
     assert check_strategy(decode(Filters, **table)) == []
+
+
+@pytest.mark.parametrize("memory", [2.0**62, 7.9 * 2**60, 2.0**63, 1e300], ids=["4Ei", "7.9Ei", "8Ei", "1e300"])
+def test_a_pod_that_asks_for_more_than_can_be_counted_goes_nowhere(memory: float) -> None:
+    there = [pod(f"p{number}", memory=memory, on="a") for number in range(3)]
+    view = columns([node("a"), node("b")], there)
+    (decision,) = planned([Filters()], view, [pod("huge", memory=memory)])
+    assert (decision.verdict, decision.failures) == ("wait", ())
+    assert "Insufficient memory" in decision.message

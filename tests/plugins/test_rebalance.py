@@ -363,7 +363,7 @@ LINES = [
     ('by = "use"', 'strategy[0].marks: must be given for by = "use", is missing'),
     (
         'marks = [{ resource = "cpu", high = 0.8, calm = 0.7, low = 0.5 }]',
-        'strategy[0].marks: must be left out for by = "score", is given',
+        'strategy[0].marks: must be left out for by = "score" (the default), is given',
     ),
     (
         'by = "use"\nmarks = [{ resource = "cpu", high = 0.7, calm = 0.8, low = 0.5 }]',

@@ -56,7 +56,11 @@ def changed(row: int, column: int, value: float) -> list[list[float]]:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param({"weights": {"cpu": 0.3}}, "weights: must come to 1, is 1.1", id="weights"),
+        pytest.param(
+            {"weights": {"cpu": 0.3}},
+            "weights: must come to 1 with those left out, which are 0.2 each, is 1.1",
+            id="weights",
+        ),
         pytest.param(
             {"weights": {"cpu": 0.4, "io": 0.0}, "pairwise": ALIKE},
             "pairwise: must be left out beside weights, is given",
@@ -82,6 +86,18 @@ def changed(row: int, column: int, value: float) -> list[list[float]]:
 def test_options_that_contradict_themselves_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=problem.replace(".", r"\.")):
         decoded(**options)
+
+
+@pytest.mark.parametrize(("more", "less"), [(9, 0.111), (9, 0.11), (9, 1 / 9), (7, 0.143), (3, 0.333)])
+def test_a_part_may_be_rounded_as_people_write_it(more: float, less: float) -> None:
+    rows = [[1.0, *[more] * 4], *[[less, 1.0, 1.0, 1.0, 1.0]] * 4]
+    weights = compared(np.array(decoded(pairwise=rows).pairwise))
+    assert weights == pytest.approx([more / (more + 4), *[1 / (more + 4)] * 4], rel=0.02)
+
+
+def test_a_part_less_than_a_ninth_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r">= 0\.11"):
+        decoded(pairwise=[[1.0, 9.0, *SAATY[0][2:]], [0.1, *SAATY[1][1:]], *SAATY[2:]])
 
 
 def test_it_reads_the_series_of_nodes_that_are_named() -> None:

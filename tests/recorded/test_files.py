@@ -248,7 +248,7 @@ def test_parquet_gives_the_same_rows(changes: dict[str, list[Any]], types: Types
         pytest.param({"valu": [1.0] * 7}, 'schema: "valu": no such column, did you mean "value"?', id="misspelt"),
         pytest.param({"key": [1] * 7}, "schema: key: must be text, is int64", id="key of numbers"),
         pytest.param({"value": ["1"] * 7}, "schema: value: must be a number, is string", id="value of text"),
-        pytest.param({"time": [5.0] * 6 + [None]}, f"row 7: time: {EPOCH}, is None", id="no time"),
+        pytest.param({"time": [5.0] * 6 + [None]}, f"row 7: time: {EPOCH}, is null", id="no time"),
         pytest.param({"key": ["shop/web-1"] * 6 + [None]}, "row 3: key: must be NAMESPACE/KIND/NAME", id="no key"),
     ],
 )

@@ -3,8 +3,9 @@
 Knows how the table [cluster] of type "simulated" becomes a cluster; knows nothing of policies or decisions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
+from itertools import accumulate
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -19,10 +20,13 @@ from elasticd.cluster.simulated.needs import plain
 from elasticd.cluster.simulated.options import HOSTNAME, BudgetTable, Metrics, NodeTable, WorkloadTable
 from elasticd.cluster.simulated.pods import make_uid
 from elasticd.cluster.simulated.samples import Loads, Usage
-from elasticd.cluster.simulated.tables import Quantity, amount, further
+from elasticd.cluster.simulated.tables import MOST, Quantity, amount, further
 from elasticd.cluster.simulated.world import World
 from elasticd.model import Node
 from elasticd.needs import Taint
+
+MOST_PODS = 1_000_000
+"""Pods of all workloads at the start."""
 
 REMEMBERED = 60.0
 """Seconds for which it is known which pods served: readings may be looked at that late."""
@@ -39,6 +43,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     seed: int = 0
 
     def __post_init__(self) -> None:
+        self._check_sums()
         _check_names("nodes", ((i, name) for i, table in enumerate(self.nodes) for name in table.names()))
         # Pods are named after their workload, so two kinds may not share a name as they may in Kubernetes.
         pairs = ((i, t.namespace, name) for i, t in enumerate(self.workloads) for name in t.names())
@@ -80,6 +85,13 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
                     taints=plain(table.taints, tuple[Taint, ...]),
                 )
 
+    def _check_sums(self) -> None:
+        """So much and no more, all tables together: what is beyond that would seem to hang."""
+        for key in ("nodes", "workloads", "jobs", "budgets"):
+            _check_sum(f"{key}[%d].count", [table.count for table in getattr(self, key)], MOST)
+        pods = [table.count * table.replicas for table in self.workloads]
+        _check_sum("workloads[%d].replicas", pods, MOST_PODS, " pods")
+
     def _check_series(self) -> None:
         per: dict[str, str] = {}
         for i, workload in enumerate(self.workloads):
@@ -113,6 +125,12 @@ def _curve(key: str, used: Quantity | Demand) -> Curve:
         return used.curve()
     value = amount(key, used)
     return lambda _t: value
+
+
+def _check_sum(key: str, counts: Iterable[int], most: int, what: str = "") -> None:
+    for index, total in enumerate(accumulate(counts)):
+        if total > most:
+            raise ValueError(f"{key % index}: must come to <= {most}{what} with those before it, is {total}")
 
 
 def _check_names(key: str, names: Iterator[tuple[int, str]]) -> None:

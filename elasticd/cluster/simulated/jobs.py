@@ -41,7 +41,7 @@ class JobsTable(PodTable, frozen=True, kw_only=True):
     run_seconds: Delay = 30.0
     spread: Annotated[float, Meta(ge=0, le=1)] = 0.0
     arrivals: Demand
-    per_job: Annotated[int, Meta(ge=1)] = 1
+    per_job: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
     queue: Annotated[str, Meta(min_length=1)] = "queue_length"
     leave: Literal["end", "begin"] = "end"
 

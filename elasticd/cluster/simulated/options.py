@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.needs import PodTable, TaintTable
 from elasticd.cluster.simulated.tables import (
+    MOST,
     Delay,
     Moment,
     Name,
@@ -130,7 +131,7 @@ class WorkloadTable(PodTable, frozen=True):
     namespace: Name = "default"
     kind: Annotated[str, Meta(min_length=1)] = "Deployment"
     api_version: Annotated[str, Meta(min_length=1)] = "apps/v1"
-    replicas: Annotated[int, Meta(ge=0)] = 1
+    replicas: Annotated[int, Meta(ge=0, le=MOST)] = 1
     labels: dict[str, str] = field(default_factory=dict)
     cpu: Quantity = "200m"
     memory: Quantity = "256Mi"
@@ -183,7 +184,7 @@ class BudgetTable(Table, frozen=True, kw_only=True):
 
     namespace: Name = "default"
     selector: dict[str, str] = field(default_factory=dict)
-    min_available: Annotated[int, Meta(ge=0)]
+    min_available: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

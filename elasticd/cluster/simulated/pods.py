@@ -147,8 +147,10 @@ class SimulatedWorkload(Struct, eq=False):
         return self.pod_labels
 
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
-        """Kind, name and UID of what made a pod; a Deployment has a ReplicaSet do it."""
-        return ("ReplicaSet" if self.ref.kind == "Deployment" else self.ref.kind, self.ref.name, self.uid)
+        """Kind, name and UID of what made a pod; a Deployment has a ReplicaSet do it, NAME-HASH."""
+        if self.ref.kind == "Deployment":
+            return ("ReplicaSet", f"{self.ref.name}-{self.uid[:8]}", self.uid)
+        return (self.ref.kind, self.ref.name, self.uid)
 
     def live(self) -> list[SimulatedPod]:
         """Its pods that are neither being deleted nor rejected: those its controller counts."""

@@ -15,7 +15,10 @@ Quantity = str | float
 """A Kubernetes quantity such as "250m" or "16Gi", or a plain number of cores or bytes."""
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$")]
-Number = Annotated[int, Meta(ge=1)]
+MOST = 100_000
+"""Things that are alike, or pods of one workload: more than a cluster has, and as many as a simulation can hold."""
+
+Number = Annotated[int, Meta(ge=1, le=MOST)]
 Delay = Annotated[float, Meta(ge=0, le=86400, description="seconds")]
 Moment = Annotated[float, Meta(ge=0, description="seconds since the start")]
 

@@ -97,6 +97,10 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
         """The forecast series."""
         return (self.result,)
 
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        """None: forecasts are of workloads."""
+        return ()
+
     def derives(self) -> str:
         """The source whose past it is made of."""
         return self.of

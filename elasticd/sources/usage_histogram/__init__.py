@@ -68,6 +68,10 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
         """A series for each resource and statistic."""
         return SERIES
 
+    def offers_of_nodes(self) -> tuple[str, ...]:
+        """None: they are of containers."""
+        return ()
+
     def draws(self) -> str:
         """The source that it reads."""
         return self.of

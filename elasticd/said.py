@@ -1,0 +1,65 @@
+"""What was last said about each pending pod: whether a decision is news, and why each of them waits.
+
+Knows decisions about pods and what came of them; knows no cluster and no time but that of the decisions.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from elasticd.placements import PodDecision
+
+REPEAT = 60.0
+"""Seconds after which what has changed but a little about a pod that waits is told again."""
+
+OBSERVED = "Observed"
+"""Why a pod waits that a policy in mode observe would place."""
+
+UNASKED = "NotAskedYet"
+"""Why a pod waits about which no strategy has been asked yet."""
+
+
+class Said:
+    """By the pods' UIDs."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, PodDecision] = {}
+        self._undone: dict[str, str] = {}
+
+    def news(self, decision: PodDecision) -> bool:
+        """Take in a decision; whether it says something else than the one before."""
+        last, self._last[decision.uid] = self._last.get(decision.uid), decision
+        self._undone.pop(decision.uid, None)
+        if last is None or _matter(last) != _matter(decision):
+            return True
+        old = last.message != decision.message and decision.at - last.at >= REPEAT
+        if not old:
+            self._last[decision.uid] = last
+        return old
+
+    def undone(self, uid: str, why: str) -> None:
+        """What was decided could not be done: the next attempt is news again."""
+        self._last.pop(uid, None)
+        self._undone[uid] = why
+
+    def keep(self, uids: AbstractSet[str]) -> None:
+        """Forget all others."""
+        self._last = {uid: one for uid, one in self._last.items() if uid in uids}
+        self._undone = {uid: one for uid, one in self._undone.items() if uid in uids}
+
+    def waiting(self, uids: Iterable[str]) -> Counter[str]:
+        """How many of these, which are seen on no node, wait for which reason; those on their way to one do not."""
+        return Counter(why for uid in uids if (why := self._why(uid)))
+
+    def _why(self, uid: str) -> str:
+        last = self._last.get(uid)
+        if last is None:
+            return self._undone.get(uid, UNASKED)
+        if last.mode == "observe":
+            return OBSERVED if last.verdict in ("bind", "preempt") else last.reason
+        return "" if last.verdict == "bind" else last.reason
+
+
+def _matter(decision: PodDecision) -> tuple[object, ...]:
+    """What makes it another than the one before."""
+    return (decision.policy, decision.verdict, decision.reason, decision.node)
