@@ -16,9 +16,9 @@ help: ## this list
 demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C ends it
 	@exec sh config/demo/demo.sh $(BIN)/elasticd
 
-# Three at a time also on two cores: many wait for processes that they have started. Bytecode is kept, whatever the environment says:
+# More at a time than there are cores, and three on two: many wait for processes that they have started. Bytecode is kept, whatever the environment says:
 # otherwise each of those compiles all of elasticd, and each of the three all tests. HYPOTHESIS=thorough: six times as many examples.
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 3 ? cores : 3)))
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 2 ? cores * 3 / 2 : 3)))
 test: .venv/dev ## run the tests that need nothing but Python
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --hypothesis-profile=$(or $(HYPOTHESIS),quick) -m "not e2e" -n $(WORKERS) --dist worksteal $(ARGS)
 

@@ -144,7 +144,7 @@ class Mover:
             return
         looks_back = max((one.looks_back() for one in pool.policy.strategies), default=0)
         if looks_back:
-            use = {name: np.array(case.columns.use(name)) for name in pool.wants.nodes}
+            use = {name: np.array(case.columns.measured(name)) for name in pool.wants.nodes}
             memory.look(Look(now, case.columns.names, use), looks_back)
         memory.forget(snapshot.on_nodes(), now)
         memory.promise(case.columns, now)

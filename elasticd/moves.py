@@ -69,7 +69,7 @@ class NodeLevel(Struct, frozen=True, gc=False):
 
 
 class Look(Struct, frozen=True, eq=False):
-    """What nodes used at a time, by series, in the order of `names`; NaN: not known."""
+    """What nodes were measured to use at a time, by series, in the order of `names`; NaN: not known."""
 
     at: float
     names: tuple[str, ...]
@@ -87,12 +87,14 @@ class Moved(Struct, frozen=True, gc=False):
 class PoolPast(Struct, frozen=True, eq=False):
     """What is remembered of a pool. `looks` are the newest last, as many as strategies ask for (`looks_back`); `moved`
     are the moves of the last hour; `labelled` is when each node was last seen to change its labels, or to come; a node
-    that has not since the daemon began has that time.
+    that has not since the daemon began has that time; `refused` are the pods (their UIDs) that were last told to go and
+    not let through.
     """
 
     looks: tuple[Look, ...] = ()
     moved: tuple[Moved, ...] = ()
     labelled: Mapping[str, float] = {}
+    refused: frozenset[str] = frozenset()
 
 
 class Underway(Struct, frozen=True, gc=False):

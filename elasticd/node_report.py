@@ -44,7 +44,7 @@ def report(pool: str, columns: Columns, levels: Sequence[NodeLevel] = ()) -> lis
 def _report(pool: str, columns: Columns, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
     node = columns.nodes[index]
     tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
-    used = {series: float(columns.use(series)[index]) for series in SERIES}
+    used = {series: float(columns.measured(series)[index]) for series in SERIES}
     requested = {
         "cpu": int(columns.requested("cpu")[index]) / 1000,
         "memory": float(columns.requested("memory")[index]),
@@ -74,7 +74,7 @@ def _scores(columns: Columns) -> Column:
     factors = []
     for series, unit in (("cpu", 1000.0), ("memory", 1.0)):
         whole = columns.allocatable(series) / unit
-        use = columns.use(series) / np.maximum(whole, 1e-9)
+        use = columns.measured(series) / np.maximum(whole, 1e-9)
         factors.append((0.5, idleness(use, whole)))
     return load_score(factors)
 

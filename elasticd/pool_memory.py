@@ -115,7 +115,8 @@ class Memory:
         """As strategies see it."""
         while self._moved and self._moved[0].at < now - REMEMBERED:
             self._moved.popleft()
-        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled)
+        refused = frozenset(uid for uid, one in self._outcomes.items() if one.result == "refused")
+        return PoolPast(tuple(self.looks), tuple(self._moved), self._labelled, refused)
 
     def planned(self, plan: MovesPlan, now: float) -> None:
         """This came of a look."""

@@ -145,6 +145,7 @@ class Views:
         if outcome.result != "done":
             return False
         self._leaving[action.uid] = action.node, outcome.at
+        self._bound.pop(action.uid, None)
         if action.owner and not outcome.reason:
             self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(outcome.at)
         return not outcome.reason

@@ -38,7 +38,8 @@ UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 def plan_moves(case: PoolCase) -> MovesPlan:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
     not suit them first. The second strategy that wants a pod moved has no say. Nothing is said of pods whose namespace
-    or labels are not the policy's. Where a strategy could not say what it wants, that is told before, about no pod."""
+    or labels are not the policy's. Those that were not let through last time come last: else the others never had their
+    turn. Where a strategy could not say what it wants, that is told before, about no pod."""
     stand, mute = levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
@@ -46,7 +47,7 @@ def plan_moves(case: PoolCase) -> MovesPlan:
         heard = case.ask(hook, movable=draft.movable)
         failures += heard.failures
         for name, moves in heard.values:
-            for move in moves:
+            for move in sorted(moves, key=lambda one: one.pod.uid in case.past.refused):
                 about = case.policy.pool.names(move.pod)
                 if about and move.pod.uid not in seen and draft.needed(name, move):
                     seen.add(move.pod.uid)

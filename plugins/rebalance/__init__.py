@@ -44,6 +44,9 @@ class Rebalance(Options, tag="rebalance", frozen=True):
     twice as long, and so on, for what happened within an hour; until then none of its pods goes to a node that they
     left. Pods that are to be placed avoid nodes that are too loaded, where others will do.
 
+    A node gives up pods by what it was measured to use; it takes pods by that and what those are thought to add that
+    came too late to be measured.
+
     Mode "paper": by the score as last measured, at once, without memory, costs or marks for those that take pods; only
     pods of restartPolicy Never, then OnFailure, go, each by memory request and cpu use, the largest first, until both
     amounts are released, of which a pod of 0.3 cores and 512 MiB requested releases so much. Where they go is for the
@@ -59,11 +62,11 @@ class Rebalance(Options, tag="rebalance", frozen=True):
         self, nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
     ) -> Sequence[Move]:
         """The most loaded node's pods first."""
-        now = levels(self, nodes, self.seen(nodes))
-        chosen = heat(self, nodes, observation.at, past, now).hot
-        if not chosen.any() or (self.mode == "product" and not now.low.any()):
+        gives, takes = levels(self, nodes, nodes.measured), levels(self, nodes, self.seen(nodes))
+        chosen = heat(self, nodes, observation.at, past, gives).hot
+        if not chosen.any() or (self.mode == "product" and not takes.low.any()):
             return []
-        return Choice(self, nodes, observation, past, movable, now).moves(chosen)
+        return Choice(self, nodes, observation, past, movable, (gives, takes)).moves(chosen)
 
     @hookimpl
     def explain_nodes(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[NodeLevel]:

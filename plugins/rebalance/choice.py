@@ -21,7 +21,8 @@ MOST = 1000
 
 
 class Choice:
-    """Who goes, as things stand."""
+    """Who goes, as things stand `now`: nodes give up pods by how they are measured, and take pods by that and what is
+    thought to come to them beside."""
 
     def __init__(
         self,
@@ -30,12 +31,13 @@ class Choice:
         observation: PoolObservation,
         past: PoolPast,
         movable: Callable[[Pod], bool],
-        now: Levels,
+        now: tuple[Levels, Levels],
     ) -> None:
-        self._paper, self._nodes, self._movable, self._now = rule.mode == "paper", nodes, movable, now
-        self._excess = excess(rule, now)
-        self._fits = cache(lambda due: fits(rule, now, due))
-        self._use = {name: observation.use.get(name, {}) for name in now.parts}
+        gives, takes = now
+        self._paper, self._nodes, self._movable, self._now = rule.mode == "paper", nodes, movable, gives
+        self._excess = excess(rule, gives)
+        self._fits = cache(lambda due: fits(rule, takes, due))
+        self._use = {name: observation.use.get(name, {}) for name in gives.parts}
         self._rests = Rests(0.0 if self._paper else rule.cooldown, observation.at, past.moved)
 
     def moves(self, hot: Mask) -> list[Move]:

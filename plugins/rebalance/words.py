@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from elasticd.api import NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
+from elasticd.api import Mask, Node, NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
 
 from .levels import Ceiling, Levels, ceilings, excess, levels, lows
 from .memory import Heat, heat
@@ -18,14 +18,19 @@ from .options import Options
 
 def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> list[NodeLevel]:
     """Every node, the most loaded first; those of which that is not known last."""
-    now = levels(rule, nodes, rule.seen(nodes))
+    now, takes = levels(rule, nodes, nodes.measured), levels(rule, nodes, rule.seen(nodes))
     then = heat(rule, nodes, observation.at, past, now)
-    able = {} if rule.by == "score" else lows(rule, now.parts, now.means)
+    able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
     marks = ceilings(rule, now.means)
-    words = _Words(rule, nodes, now, then, marks, _lists(now.parts), _lists(excess(rule, now)), _lists(able))
+    free = takes.low & takes.calm & nodes.matching("rebalance: open", _open)
+    words = _Words(rule, nodes, now, free, then, marks, _lists(now.parts), _lists(excess(rule, now)), _lists(able))
     places = np.arange(len(nodes.names))
     order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
     return [words.of(place) for place in order.tolist()]
+
+
+def _open(node: Node) -> bool:
+    return node.ready and not node.unschedulable
 
 
 def _lists(found: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -39,6 +44,8 @@ class _Words(Struct, frozen=True, eq=False):
     rule: Options
     nodes: Nodes
     now: Levels
+    free: Mask
+    """Which can take pods."""
     then: Heat
     marks: Mapping[str, Ceiling]
     parts: Mapping[str, list[float]]
@@ -60,7 +67,7 @@ class _Words(Struct, frozen=True, eq=False):
             return "gives"
         if now.above[place]:
             return "high"
-        return "takes" if now.low[place] and now.calm[place] else "level"
+        return "takes" if self.free[place] else "level"
 
     def _resources(self, place: int, state: Stand) -> Iterator[str]:
         if state in ("gives", "high"):

@@ -175,8 +175,10 @@ def decisions(daemon: Running) -> list[PodDecision]:
 
 
 def moves(daemon: Running) -> list[MoveDecision]:
-    """All decisions about pods that a strategy wanted moved, in the order in which they were made."""
-    return [one for one in read(daemon.folder / "state") if isinstance(one, MoveDecision)]
+    """All decisions about pods that a strategy wanted moved, in the order in which they were made; but those that say
+    that it wants it no more."""
+    found = [one for one in read(daemon.folder / "state") if isinstance(one, MoveDecision)]
+    return [one for one in found if one.verdict != "over"]
 
 
 async def decided(daemon: Running, name: str, verdict: str) -> PodDecision:

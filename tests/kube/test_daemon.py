@@ -283,5 +283,11 @@ async def test_a_scale_that_someone_else_changes_meanwhile_is_not_overwritten_bl
         for _ in range(5):
             await kube.client.patch(path, {"spec": {"replicas": 5}})
             await scaled(kube, namespace, 2)
-        outcomes = [record for record in read(daemon.folder / "state") if isinstance(record, Outcome)]
-        assert [(one.before, one.after) for one in outcomes if one.result == "done"] == [(5, 2)] * 5
+
+        def done() -> list[Outcome]:
+            found = [record for record in read(daemon.folder / "state") if isinstance(record, Outcome)]
+            return [one for one in found if one.result == "done"]
+
+        # The server shows the last of them before the daemon has its answer.
+        await wait_until(lambda: len(done()) >= 5, what="the last answer is written down")
+        assert [(one.before, one.after) for one in done()] == [(5, 2)] * 5

@@ -65,12 +65,13 @@ def moves(
     budgets: tuple[DisruptionBudget, ...] = (),
     confirmed: float = NOW,
     pool: PoolSelect | None = None,
+    past: PoolPast | None = None,
     **table: Any,
 ) -> tuple[MoveDecision, ...]:
     select = pool or PoolSelect()
     policy = PoolPolicy(name="pool", pool=select, strategies=strategies, mode="act", moves=MovesTable(**table))
     observation = PoolObservation(NOW, budgets=budgets, confirmed=confirmed)
-    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies))).decisions
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies), past=past or PoolPast())).decisions
 
 
 def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
@@ -201,6 +202,23 @@ def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
     unknown = PoolObservation(NOW, budgets_known=False, confirmed=NOW)
     found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies))).decisions
     assert told(found) == [("p0", "BudgetsUnknown"), ("p1", "BudgetsUnknown")]
+
+
+@pytest.mark.parametrize(
+    ("refused", "gone"),
+    [
+        pytest.param((), ["p0", "p1"], id="in their order"),
+        pytest.param(("uid-p0", "uid-p1"), ["p2", "p3"], id="others first"),
+        pytest.param(("uid-p0", "uid-p1", "uid-p2", "uid-p3"), ["p0", "p1"], id="again where all were refused"),
+    ],
+)
+def test_those_that_were_not_let_through_last_time_let_others_go_first(
+    refused: tuple[str, ...], gone: list[str]
+) -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
+    past = PoolPast(refused=frozenset(refused))
+    found = moves(view, Leave(node="a"), past=past, per_look=2, single=True)
+    assert [one.pod.name for one in found if one.verdict == "move"] == gone
 
 
 def test_so_many_are_moved_at_a_time() -> None:

@@ -269,6 +269,32 @@ def test_what_is_not_known_is_neither_too_loaded_nor_free(
     }
 
 
+def thought(found: Pool, node_: str, by: float) -> Pool:
+    """The same, and what was bound there of late is thought to add so many cores to what was measured."""
+    use = found.measured | {"cpu": found.measured["cpu"] | {node_: found.measured["cpu"][node_] + by}}
+    pods = [one for index, _ in enumerate(found.nodes) for one in found.view.pods(index)]
+    return replace(found, view=columns(found.nodes, pods, use, measured=found.measured))
+
+
+CALM = {"a": (0.3, 0.3), "b": (0.3, 0.3), "c": (0.3, 0.3)}
+
+
+@pytest.mark.parametrize("strategy", [one for one in VARIANTS if one.id != "paper"])
+def test_nobody_leaves_for_what_is_only_thought_to_be_used(strategy: Rebalance) -> None:
+    found = thought(pool(CALM, apps(0.6, 0.6, on="a")), "a", 2.6)
+    assert found.view.use("cpu")[0] == pytest.approx(3.8)
+    assert wanted(strategy, found) == []
+
+
+def test_but_nobody_comes_either() -> None:
+    strategies = [Rebalance(by="use", marks=marks()), Filters()]
+    found = pool({"hot": (0.9, 0.9), "b": (0.4, 0.4)}, apps(0.4, 0.4, 0.4))
+    past = looks(found, *[found.measured] * 3)
+    assert "b" in {one.target for one in planned(strategies, found, past, min_age=0, single=True)}
+    found = thought(found, "b", 1.6)
+    assert {one.refusal for one in planned(strategies, found, past, min_age=0, single=True)} == {"NoOtherNode"}
+
+
 def test_an_empty_pool_is_level() -> None:
     assert wanted(Rebalance(), pool({})) == []
     assert wanted(Rebalance(), Pool(columns([node("a")]), (), {}, {"cpu": {}, "memory": {}})) == []

@@ -4,6 +4,7 @@ from math import nan
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.api import Moved, NodeLevel, PoolPast
 from elasticd_plugins.rebalance import Rebalance
@@ -26,6 +27,14 @@ def said(found: Pool, past: PoolPast | None = None, **options: Any) -> dict[str,
     levels = strategy.explain_nodes(found.view, observed(found), known)
     assert len({one.node for one in levels}) == len(levels) == len(found.nodes)
     return {one.node: one for one in levels}
+
+
+@pytest.mark.parametrize("closed", [{"unschedulable": True}, {"ready": False}], ids=["cordoned", "not ready"])
+def test_a_node_that_is_closed_takes_no_pods(closed: dict[str, Any]) -> None:
+    parts = {"a": (0.8, 0.8), "b": (0.3, 0.3), "c": (0.3, 0.3)}
+    records = [replace(node(name, 4, 8 * GIB), **(closed if name == "b" else {})) for name in parts]
+    found = said(pool(parts, records=records), **DEVIATION)
+    assert (found["b"].state, found["c"].state) == ("level", "takes")
 
 
 @pytest.mark.parametrize(
