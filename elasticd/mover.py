@@ -20,7 +20,7 @@ from elasticd.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, 
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
-from elasticd.placing.over import over
+from elasticd.placing.over import dropped, over
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
 from elasticd.policy import MovesTable
@@ -114,6 +114,8 @@ class Mover:
         """The pools from which somebody may want pods moved."""
         found = [pool for pool in self._placer.pools if moves(pool)]
         names = {pool.policy.name for pool in found}
+        for name in self._memories.keys() - names:
+            self._end(dropped(self._journal.moves(name), self._clock.now()))
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
         return found
 
@@ -159,7 +161,7 @@ class Mover:
         pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot)
-        self._end(over(self._journal.moves(pool.policy.name), found.decisions, case.columns, now))
+        self._end(over(self._journal.moves(pool.policy.name), found.decisions, case.columns, snapshot.on_nodes(), now))
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
 

@@ -56,6 +56,13 @@ async def test_a_pod_that_would_have_been_bound_is_seen_on_its_node_and_waits_in
     assert await dry.real.waiting(6) == ["web-000001", "web-000002"]
 
 
+async def test_it_would_run_there_from_then_on_so_that_later_it_may_be_moved_or_give_way() -> None:
+    dry = Dry(ours(replicas=2))
+    await dry.act(5, Bind, "web-000001", "n-1")
+    there = await dry.pod(60, "web-000001")
+    assert (there.phase, there.ready, there.started) == ("Running", True, START + 5)
+
+
 async def test_a_pod_that_would_have_been_evicted_is_not_seen_and_runs_in_truth() -> None:
     dry = Dry(ours(replicas=2))
     for name in ("web-000001", "web-000002"):

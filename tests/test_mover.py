@@ -176,6 +176,16 @@ async def test_what_stays_is_told_once() -> None:
         assert [one.refusal for one in it.heard.decisions] == ["Single"]
 
 
+async def test_what_is_held_back_ends_with_the_policy() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        assert len(it.mover._journal.moves("pool")) == 1
+        it.mover._placer.adopt([])
+        await it.mover.turn()
+        assert it.mover._journal.moves("pool") == []
+        assert [one.verdict for one in it.heard.decisions] == ["refuse", "over"]
+
+
 async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ever() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(40)

@@ -23,8 +23,8 @@ Kept = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
 
 
 class Pretence(Struct, frozen=True):
-    """What would have been done: pods that are bound (as they would be) or evicted (as they were), by UID; those of the
-    latter that are moved, as they would be; and the nodes that others are noted for."""
+    """What would have been done: pods that are bound (as they would be, running since then) or evicted (as they were),
+    by UID; those of the latter that are moved, as they would be; and the nodes that others are noted for."""
 
     bound: dict[str, Pod] = {}
     gone: dict[str, Pod] = {}
@@ -130,7 +130,8 @@ class PretendedPods:
         pod, told = self._waits(bind.uid), self.pretence
         if pod is None or bind.uid in told.bound:
             return _conflict(f"{bind.workload} of uid {bind.uid} does not wait for a node")
-        there = replace(pod, node=bind.node, nominated="", waits=None)
+        begun = {"phase": "Running", "started": self._real.confirmed, "ready": True}
+        there = replace(pod, node=bind.node, nominated="", waits=None, **begun)
         nominated = {uid: node for uid, node in told.nominated.items() if uid != bind.uid}
         return replace(told, bound={**told.bound, bind.uid: there}, nominated=nominated)
 

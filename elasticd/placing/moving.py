@@ -78,7 +78,7 @@ class _Draft:
 
     def restraint(self, pod: Pod) -> Why | None:
         """Why it may not."""
-        return self._bound(pod) or self._foreign(pod, optional=True)
+        return self._bound(pod) or self._foreign(pod, optional=not self._case.policy.moves.others)
 
     def needed(self, strategy: str, move: Move) -> bool:
         """Whether those that go leave a node with anything to give up."""
@@ -149,7 +149,7 @@ class _Draft:
         uid = pod.owner[2]
         surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
         if uid and not policy.moves.single and not surge and self._draft.columns.siblings(uid) - self._gone[uid] < 2:
-            return "Single", "it is the only one of its controller"
+            return "Single", "no other of its controller would be ready"
         if self._draft.budgets.bear([pod]):
             return None
         return ("Budget", "a PodDisruptionBudget forbids it") if self._draft.budgets.known else UNKNOWN

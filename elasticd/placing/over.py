@@ -3,29 +3,49 @@
 Pure. Knows what was said before and what is said now; knows no rule of who should go.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from elasticd.columns import Columns
+from elasticd.model import Pod
 from elasticd.moves import GONE, NOT_WANTED, MoveDecision
+
+OnNodes = Mapping[str, Sequence[Pod]]
 
 
 def over(
-    before: Iterable[MoveDecision], now: Sequence[MoveDecision], columns: Columns, at: float
+    before: Iterable[MoveDecision], now: Sequence[MoveDecision], columns: Columns, on_nodes: OnNodes, at: float
 ) -> list[MoveDecision]:
     """A decision about each pod of which something was said `before` and nothing is said `now`. None while a strategy
-    cannot tell what it wants."""
+    cannot tell what it wants, nor of a pod that counts as leaving, in `columns`, and is still there, as `on_nodes` has
+    it: another is made first."""
     if any(one.failures for one in now):
         return []
     wanted = {one.pod for one in now}
-    return [_over(one, columns, at) for one in before if one.pod not in wanted]
+    found: list[MoveDecision] = []
+    for one in before:
+        index = columns.index(one.node)
+        stays = _there(one, () if index is None else columns.pods(index))
+        if one.pod not in wanted and (stays or not _there(one, on_nodes.get(one.node, ()))):
+            found.append(_over(one, *((NOT_WANTED, "it need not go any more") if stays else _gone(one)), at))
+    return found
 
 
-def _over(said: MoveDecision, columns: Columns, at: float) -> MoveDecision:
-    index = columns.index(said.node)
-    there = index is not None and any(pod.uid == said.uid and not pod.deleted for pod in columns.pods(index))
-    reason, message = (NOT_WANTED, "it need not go any more") if there else (GONE, f"it has left {said.node}")
+def dropped(before: Iterable[MoveDecision], at: float) -> list[MoveDecision]:
+    """The same where no policy in force moves pods as theirs did."""
+    return [_over(one, NOT_WANTED, "the policy that wanted it moves no pods any more", at) for one in before]
+
+
+def _there(said: MoveDecision, pods: Iterable[Pod]) -> bool:
+    return any(pod.uid == said.uid and not pod.deleted for pod in pods)
+
+
+def _gone(said: MoveDecision) -> tuple[str, str]:
+    return GONE, f"it has left {said.node}"
+
+
+def _over(said: MoveDecision, reason: str, message: str, at: float) -> MoveDecision:
     return replace(
         said,
         id=f"{said.policy}:{said.pod}@{at:.3f}",
