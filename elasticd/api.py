@@ -57,7 +57,7 @@ from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
 from elasticd.sizes import unfit
-from elasticd.units import format_milli, milli, parse_quantity
+from elasticd.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
@@ -160,6 +160,7 @@ __all__ = [
     "cool_down",
     "estimated",
     "field",
+    "format_amount",
     "format_milli",
     "hookimpl",
     "idleness",

@@ -83,7 +83,11 @@ class Refusal(Struct, frozen=True, eq=False):
     curable: bool = False
     yields: bool = False
     mend: str = ""
-    """What would have to be otherwise, in a clause; empty where only pods are in the way."""
+    """What would have to be otherwise for these nodes to take the pod, with nothing else changed, in a clause; empty
+    where that is not one thing, or only pods are in the way."""
+    missing: Mapping[str, Whole] = {}
+    """How much of a resource each node lacks for the pod, where that is not just what the pods there request: whole
+    amounts, as `needed` has them."""
 
 
 class Selection(Struct, frozen=True, eq=False):

@@ -50,6 +50,8 @@ def _refusals(value: Any, size: int) -> None:
         raise TypeError("must be a sequence of Refusals")
     for one in value:
         _mask(one.nodes, size)
+        if any(found.dtype != np.int64 or found.shape != (size,) for found in one.missing.values()):
+            raise TypeError(f"missing must have arrays of {size} whole numbers, one for each node")
 
 
 def _selection(value: Any, size: int) -> None:
