@@ -22,7 +22,7 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
+from elasticd.judge import ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.lookout import Lookout, Looks
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
@@ -120,7 +120,7 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, ThreadLine()).nodes,
             moves=self.mover.underway,
             pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )

@@ -119,7 +119,7 @@ async def test_what_was_refused_on_the_way_stays_for_its_reason() -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")]) as it:
         it.board.refuse = lambda _: Answer("refused", 0, "no pod is moved: night", "Blackout")
         await it.look()
-        assert await it.summary() == "nothing moves: 1 pod should, and stay: Blackout"
+        assert await it.summary() == "nothing moves: 1 pod should, and stays: Blackout"
 
 
 async def test_outcomes_are_those_of_pods_that_still_should_move() -> None:
