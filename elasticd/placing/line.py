@@ -37,7 +37,8 @@ class Queue(Struct, frozen=True, eq=False):
 
 def gives_way(asked: LineCase) -> Queue:
     """Those who would have to give way, as things stand: with what keeps them, by the strategies that let pods give way
-    and by budgets, where those before them in the line have gone. Of several strategies, the first that names a pod."""
+    and by budgets, where those before them in the line have gone. Of several strategies one that keeps a pod does not
+    count beside one that does not."""
     case = asked.case
     if not case.hooks.heeds("select_victims"):
         return Queue()
@@ -46,8 +47,9 @@ def gives_way(asked: LineCase) -> Queue:
     said: dict[str, Turn] = {}
     for _, line in heard.values:
         for turn in line.turns:
-            if turn.pod.uid in there:
-                said.setdefault(turn.pod.uid, turn)
+            before = said.get(turn.pod.uid)
+            if turn.pod.uid in there and (before is None or (before.stays and not turn.stays)):
+                said[turn.pod.uid] = turn
     rule = "; ".join(filter(None, (line.rule for _, line in heard.values)))
     return Queue(Line(tuple(_within(said.values(), case)), rule), heard.failures)
 
