@@ -138,10 +138,10 @@ def test_where_a_pod_goes_is_printed_with_how_it_ended(records: list[Record], pr
             id="refused for another reason",
         ),
         pytest.param(
-            [LEAVES, DISTURBED, replace(MOVED, decision="pool:web@9"), replace(MOVED, decision="pool:web@10")],
+            [LEAVES, DISTURBED, replace(LEAVES, id="pool:web@9", target="c"), replace(MOVED, decision="pool:web@9")],
             [
                 "should leave a for b: Drain, a is cordoned; refused: Disturbed, 1 pod of its controller went",
-                "evicted from a",
+                "left a for c: Drain, a is cordoned",
             ],
             id="and let through later",
         ),
@@ -157,6 +157,11 @@ def test_where_a_pod_goes_is_printed_with_how_it_ended(records: list[Record], pr
             [STAYS],
             ["should leave a: Drain; stays: NoOtherNode, a is cordoned: 0/1 nodes are available"],
             id="it stays",
+        ),
+        pytest.param(
+            [LEAVES, MOVED, replace(STAYS, refusal="Leaving", message="it is being deleted")],
+            ["left a for b: Drain, a is cordoned"],
+            id="that it is leaving was told when it was let go",
         ),
         pytest.param([OVER], ["no longer to leave a: NotWanted, it need not go any more"], id="wanted no longer"),
     ],
