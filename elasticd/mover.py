@@ -10,6 +10,7 @@ from functools import partial
 from math import inf
 
 import numpy as np
+from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
@@ -230,7 +231,9 @@ class Mover:
     def latest(self, policy: str) -> Latest:
         """The latest look at a pool."""
         memory = self._memories.get(policy)
-        return memory.latest() if memory else Latest()
+        found = memory.latest() if memory else Latest()
+        before = {one.uid: one for one in self._journal.moves(policy)}  # also of a daemon before
+        return replace(found, going={**before, **found.going})
 
     def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot) -> tuple[str, str] | None:
         """Why a pod that a plan wants moved would not be let go now, one word and a sentence, as far as it is known

@@ -14,12 +14,13 @@ from elasticd.words import counted
 
 
 class Seen(NamedTuple):
-    """What came of the latest look: its plan, what has come of its moves so far, and which pods are on their way, by
-    their UIDs."""
+    """What came of the latest look: its plan, what has come of its moves so far, which pods are on their way, and what
+    was decided when they were told to go, by their UIDs."""
 
     plan: MovesPlan
     outcomes: Mapping[str, PodOutcome] = {}
     underway: Mapping[str, Underway] = {}
+    going: Mapping[str, MoveDecision] = {}
 
 
 Reasons = Callable[[str], Mapping[str, int]]
@@ -29,7 +30,9 @@ Reasons = Callable[[str], Mapping[str, int]]
 def moving(at: float, due: float, look: Seen, reasons: Reasons) -> Moving:
     """The latest look, in the order of its plan but those that go first."""
     plan = look.plan
-    about_pods = (one for one in plan.decisions if not one.failures)
+    told = {one.uid for one in plan.decisions}
+    begun = (one for uid, one in look.going.items() if uid in look.underway and uid not in told)
+    about_pods = (one for one in (*plan.decisions, *begun) if not one.failures)
     found = [NextMove(one, look.outcomes.get(one.uid), look.underway.get(one.uid)) for one in about_pods]
     found.sort(key=lambda one: (not one.goes, one.begun))
     return Moving(at, due, _summary(plan, found, reasons), tuple(found), plan.failures)

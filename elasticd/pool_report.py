@@ -81,7 +81,7 @@ class PoolReports:
             return Counter(one[0] if one else "" for one in found)
 
         underway = {one.uid: one for one in self._mover.in_flight(snapshot)}
-        return moving(latest.at, latest.due, Seen(latest.plan, latest.outcomes, underway), reasons)
+        return moving(latest.at, latest.due, Seen(latest.plan, latest.outcomes, underway, latest.going), reasons)
 
     async def _view(self, pool: Pool, case: PoolCase, snapshot: Snapshot, name: str) -> NodeView:
         index = case.columns.index(name) or 0

@@ -43,10 +43,15 @@ def level(node: str, state: Stand, message: str = "cpu 80%") -> NodeLevel:
 
 
 def of(
-    plan: MovesPlan, *outcomes: PodOutcome, reasons: Mapping[str, int] | None = None, underway: Sequence[Underway] = ()
+    plan: MovesPlan,
+    *outcomes: PodOutcome,
+    reasons: Mapping[str, int] | None = None,
+    underway: Sequence[Underway] = (),
+    going: Sequence[MoveDecision] = (),
 ) -> Moving:
     known = {f"uid-{one.pod.name}": one for one in outcomes}
-    return moving(NOW, NOW + 30, Seen(plan, known, {one.uid: one for one in underway}), lambda _: reasons or {})
+    look = Seen(plan, known, {one.uid: one for one in underway}, {one.uid: one for one in going})
+    return moving(NOW, NOW + 30, look, lambda _: reasons or {})
 
 
 def going(name: str, how: Literal["anew", "surge", "evicted"] = "surge") -> Underway:
@@ -192,6 +197,18 @@ def test_who_is_on_the_way_is_not_held_back(made: MovesPlan, underway: list[Unde
     assert found.summary == told
     assert [held(one) for one in found.moves if one.decision.pod.name == "p"] == [("", "")]
     assert [one.begun for one in found.moves if one.decision.pod.name == "p"] == [True]
+
+
+def test_who_is_on_the_way_is_told_of_though_the_look_says_nothing_of_it() -> None:
+    told = [decided("p"), decided("q"), decided("gone")]
+    found = of(plan(decided("q", "Budget")), underway=[going("p")], going=told)
+    assert found.summary == (
+        "1 pod is on the way: another is made first, and awaited; 1 more should, and stays: Budget"
+    )
+    assert [(one.decision.pod.name, one.decision.target, one.begun) for one in found.moves] == [
+        ("p", "b", True),
+        ("q", "", False),
+    ]
 
 
 def test_one_that_was_refused_once_and_is_on_the_way_now_is_not_held_back() -> None:
