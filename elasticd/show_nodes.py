@@ -154,7 +154,7 @@ def _load(node: NodeReport) -> Table:
 def _who(one: NodeView) -> Text:
     """To whom pods give way, and whether they are moved."""
     if one.yields:
-        return Text.assemble(("Who gives way", "bold"), one_line(f": {one.rule}" if one.rule else ""))
+        return Text(one_line(f"Pods give way {one.rule}".strip()))
     moved = "" if one.moving else ", nor is anybody moved: none of its strategies makes pods leave"
     return Text(f"Nobody gives way in this pool{moved}", style="dim")
 

@@ -160,7 +160,7 @@ def test_a_node_is_its_load_its_heaps_and_its_moves() -> None:
         "taint gpu=yes:NoSchedule\n"
         "label zone=a\n"
         "\n"
-        "Who gives way: to those of higher priority\n"
+        "Pods give way to those of higher priority\n"
         "\n"
         "Of restartPolicy Never\n"
         "                     memory  cpu      memory   gives  moved\n"
