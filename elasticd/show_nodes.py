@@ -100,7 +100,9 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
         if not word:
             gone = decision.target or ("on the way" if one.begun else "(ends)")
             to = Text(one_line(gone), style="bold green")
-            word, why = f"{decision.reason} ({decision.strategy})", "" if one.begun else decision.message
+            # Of one that is leaving the plan says why it is not told to go again.
+            why = "" if decision.verdict == "refuse" else decision.message
+            word = f"{decision.reason} ({decision.strategy})"
             told = _far(one)
         add_row(table, f"{decision.pod.namespace}/{decision.pod.name}", decision.node, to, word + told)
         if why:

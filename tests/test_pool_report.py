@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Answer
+from elasticd.actions import Answer, Evict
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
@@ -358,6 +358,7 @@ async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_th
         found = await it.pool()
         assert found.moving is not None
         assert found.moving.summary == "1 pod moves; 1 more is on the way: another is made first, and awaited"
+        assert [name for _, name in it.board.tried(Evict)] == ["q"], "and it is not told to go again"
         view = await it.node("a")
         told = "another is made first, and awaited: wait: 1 of 2 are ready without p"
         assert [(one.name, one.stays, one.why) for one in view.leaving] == [("p", "Replaced", told)]
