@@ -28,6 +28,7 @@ from elasticd_plugins.preemption import Preemption
 from tests.board import Board
 from tests.placers import Fits
 from tests.pools import GIB, NOW, node, pod
+from tests.test_next_moves import decided
 
 OWNED = ("ReplicaSet", "web", "rs-1")
 LEAVE = {"leave": "yes"}
@@ -362,6 +363,21 @@ async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_th
         view = await it.node("a")
         told = "another is made first, and awaited: wait: 1 of 2 are ready without p"
         assert [(one.name, one.stays, one.why) for one in view.leaving] == [("p", "Replaced", told)]
+
+
+async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided() -> None:
+    nodes = (node("a"), node("b"))
+    async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
+        it.mover._journal.append(decided("p"))
+        going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
+        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        await it.look()
+        found = (await it.pool()).moving
+        assert found is not None
+        assert found.summary == "1 pod is on the way: another is made first, and awaited"
+        assert [(one.decision.pod.name, one.decision.target, one.underway) for one in found.moves] == [
+            ("p", "b", going)
+        ]
 
 
 async def test_a_node_that_no_pool_has_is_not_there() -> None:
