@@ -135,9 +135,10 @@ class Victims(Struct, frozen=True, gc=False):
 
 class Spared(Struct, frozen=True, gc=False):
     """Nobody on a node gives way, and why, in a clause that follows "on this node"; nodes of which the same is said are
-    counted together."""
+    counted together. `mend`: what would have to be otherwise for somebody to, in a clause."""
 
     why: str
+    mend: str = ""
 
 
 class Turn(Struct, frozen=True, gc=False):

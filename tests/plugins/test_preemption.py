@@ -527,7 +527,9 @@ def test_without_restart_classes_equal_priorities_are_equal() -> None:
 
 def test_a_pod_whose_policy_is_never_to_preempt_waits() -> None:
     view = columns([node("a", cpu=1)], [running("it", cpu=1)])
-    assert verdicts(planned([Filters(), decode()], view, [replace_needs(URGENT, preempts=False)])) == [("wait", "")]
+    (decision,) = planned([Filters(), decode()], view, [replace_needs(URGENT, preempts=False)])
+    assert decision.verdict == "wait"
+    assert decision.message.endswith("; nobody gives way for it, as its preemptionPolicy is Never")
 
 
 def test_the_thesis_knows_no_priorities() -> None:
@@ -652,25 +654,32 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
 
 
 @pytest.mark.parametrize(
-    ("options", "there", "more", "why"),
+    ("options", "there", "more", "why", "mend"),
     [
-        pytest.param({}, [running("x", cpu=1, priority=9)], {}, "no pod there matters less", id="nobody is lesser"),
-        pytest.param({}, [running("x", "Always", cpu=1)], {}, "no pod there matters less", id="nor by class"),
+        pytest.param({}, [running("x", cpu=1, priority=9)], {}, "no pod there matters less", "", id="nobody is lesser"),
+        pytest.param({}, [running("x", "Always", cpu=1)], {}, "no pod there matters less", "", id="nor by class"),
         pytest.param(
             {},
             [running("x", **LESSER, started=NOW - 10)],
             {},
             "lesser pods have run for less than min_run = 60 s",
+            "lesser pods have run for 60 s",
             id="too young",
         ),
         pytest.param(
-            {}, [running("x", **LESSER, local=True)], {}, "lesser pods have local storage", id="local storage"
+            {},
+            [running("x", **LESSER, local=True)],
+            {},
+            "lesser pods have local storage",
+            "local_storage of strategy preemption is true",
+            id="local storage",
         ),
         pytest.param(
             {"spare_priority": -5},
             [running("x", **LESSER)],
             {},
             "lesser pods have spare_priority = -5 or more",
+            "spare_priority of strategy preemption is more than -1",
             id="a priority that is spared",
         ),
         pytest.param(
@@ -678,6 +687,7 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER, labels={"keep": "yes"})],
             {},
             "lesser pods have one of spare_labels",
+            "spare_labels of strategy preemption has none of theirs",
             id="a label that is spared",
         ),
         pytest.param(
@@ -685,13 +695,15 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER, namespace="kube-system")],
             {},
             "lesser pods are in spare_namespaces",
+            "spare_namespaces of strategy preemption does not have kube-system",
             id="a namespace that is spared",
         ),
         pytest.param(
             {},
             [running("x", **LESSER)],
             {"budgets": (DisruptionBudget("shop", "b", frozenset({"uid-x"}), 0),)},
-            "lesser pods are kept by a PodDisruptionBudget",
+            "lesser pods are kept by PodDisruptionBudget shop/b",
+            "PodDisruptionBudget shop/b lets more of its pods go",
             id="a budget",
         ),
         pytest.param(
@@ -699,6 +711,7 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", cpu=0.3, priority=-1), running("y", cpu=0.7, priority=-1, started=NOW)],
             {},
             "others have run for less than min_run = 60 s",
+            "lesser pods have run for 60 s",
             id="not enough of them may go",
         ),
         pytest.param(
@@ -706,13 +719,40 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", cpu=0.3, priority=-1), running("y", cpu=0.7, priority=9)],
             {},
             "all lesser pods together would not do",
+            "",
             id="they are not enough",
+        ),
+        pytest.param(
+            {},
+            [
+                running("x", cpu=0.5, priority=-1, local=True),
+                running("y", cpu=0.4, priority=-1),
+                running("z", cpu=0.1, priority=-1),
+            ],
+            {
+                "budgets": (
+                    DisruptionBudget("shop", "lax", frozenset({"uid-y", "uid-z"}), 9),
+                    DisruptionBudget("shop", "strict", frozenset({"uid-y"}), 0),
+                )
+            },
+            "others are kept by PodDisruptionBudget shop/strict or have local storage",
+            "PodDisruptionBudget shop/strict lets more of its pods go and local_storage of strategy preemption is true",
+            id="an option and a budget",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.3, priority=-1, started=NOW), running("y", cpu=0.7, priority=9)],
+            {},
+            "lesser pods have run for less than min_run = 60 s",
+            "",
+            id="nor would those that are kept do",
         ),
         pytest.param(
             {"most_victims": 1},
             [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
             {},
             "more would have to go than most_victims = 1",
+            "most_victims of strategy preemption is 2 or more",
             id="too many",
         ),
         pytest.param(
@@ -720,14 +760,15 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER)],
             {},
             "nobody does for pods whose binding does not say resourceNotFit force",
+            "",
             id="only where it is forced",
         ),
     ],
 )
 def test_it_says_why_nobody_gives_way(
-    options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str
+    options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str, mend: str
 ) -> None:
-    assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why)
+    assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why, mend)
 
 
 @given(pools())
