@@ -9,6 +9,7 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
+from elasticd.judge import ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.lookout import Lookout, Looks
 from elasticd.loop import Listener, Loop
 from elasticd.metrics import Metrics
@@ -89,7 +90,14 @@ class Daemon:
         return f"no tick for {quiet:.0f} s" if quiet > STALLED else ""
 
     def readiness(self) -> str:
-        """Why the daemon cannot do its work just now, or an empty string."""
+        """Why the daemon cannot do its work just now, or tell of it, or an empty string."""
+        journal, unfit = self.journal, self._unfit()
+        if journal.writable:
+            return unfit
+        told = f"the journal has not been written since {_moment(journal.lacks)}: {journal.fault}"
+        return f"{unfit}; {told}" if unfit else told
+
+    def _unfit(self) -> str:
         if self.loop.snapshot is None:
             return "the cluster has not been read yet"
         age = self.clock.now() - self.loop.snapshot.confirmed
@@ -98,7 +106,7 @@ class Daemon:
         if not self.cluster.leading:
             for kind, problem in self.cluster.problems().items():
                 return f"{kind[1]}: {problem}"
-        return "" if self.journal.writable else "the journal cannot be written"
+        return ""
 
     def pages(self) -> Pages:
         """What the web pages ask."""
@@ -120,7 +128,7 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, ThreadLine()).nodes,
             moves=self.mover.underway,
             pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )
@@ -128,6 +136,10 @@ class Daemon:
     async def _query(self, series: str, workload: str) -> object:
         found = await self.loop.query(series, workload)
         return {"workloads": self.loop.workloads() if not found else [], "found": found}
+
+
+def _moment(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def calm_collector() -> None:

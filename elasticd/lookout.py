@@ -5,20 +5,20 @@ is lost with the process.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from elasticd.clock import Clock
-from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.errors import near
 from elasticd.model import Pod
 from elasticd.mover import Mover
 from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
-from elasticd.whereabouts import Whereabouts, about, found
+from elasticd.whereabouts import Whereabouts, about, found, strayed
 
 R = TypeVar("R")
 
@@ -74,16 +74,21 @@ class Lookout:
         namespace, _, name = named.partition("/")
         if not name:
             return seen
-        pods = [pod for pod in _pods(snapshot) if pod.namespace == namespace]
+        strays = {one.pod.uid: one for one in snapshot.strays()} if isinstance(snapshot, Pretending) else {}
+        pods = [pod for pod in _pods(snapshot, strays) if pod.namespace == namespace]
         pod = next((one for one in pods if one.name == name), None)
         if pod is not None:
-            return replace(seen, found=found(pod, policies, self._looks.pods.get(pod.uid)), inhabited=True)
+            there = found(pod, policies, self._looks.pods.get(pod.uid))
+            stray = strays.get(pod.uid)
+            there = strayed(there, stray.really, stray.seen) if stray else there
+            return replace(seen, found=there, inhabited=True)
         others = [f"{one.namespace}/{one.name}" for one in pods]
-        known = others or sorted({pod.namespace for pod in _pods(snapshot)})
+        known = others or sorted({pod.namespace for pod in _pods(snapshot, strays)})
         told = await asyncio.to_thread(near, named if others else namespace, list(islice(known, COMPARED)))
         return replace(seen, inhabited=bool(pods), near=told)
 
 
-def _pods(snapshot: Snapshot) -> chain[Pod]:
-    """All that wait or run."""
-    return chain(snapshot.pending(), *snapshot.on_nodes().values())
+def _pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:
+    """All that wait or run, and those that only in a dry run have gone."""
+    gone = (one.pod for one in strays.values() if not one.seen)
+    return chain(snapshot.pending(), *snapshot.on_nodes().values(), gone)

@@ -145,6 +145,27 @@ class Spared(Struct, frozen=True, gc=False):
     mend: str = ""
 
 
+class Turn(Struct, frozen=True, gc=False):
+    """A pod of a node among those that may have to give way. `stays` is one word for what keeps it from that now,
+    whoever needs its room, and `why` a sentence; empty: nothing does."""
+
+    pod: Pod
+    stays: str = ""
+    why: str = ""
+
+
+class Line(Struct, frozen=True, gc=False):
+    """The pods of a node in the order in which they would have to give way, also those that something keeps now; and in
+    a clause to whom, as "those of lower priority first"."""
+
+    turns: tuple[Turn, ...]
+    rule: str = ""
+
+
+REFUSED = ": refused"
+"""How the name ends of what stands for a pod whose eviction was refused of late: a budget that lets none go."""
+
+
 class DisruptionBudget(Struct, frozen=True, gc=False):
     """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now."""
 

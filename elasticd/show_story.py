@@ -28,7 +28,7 @@ def explain(name: str, story: Story, seen: Whereabouts | str, at: float) -> Rend
     if story.gave_way:
         told.append((story.gave_way.at, pods.gave_way(story.gave_way)))
     if story.moving:
-        told.append((story.moving.at, pods.moving(story.moving, story.moved, story.gone)))
+        told.append((story.moving.at, pods.moving(story.moving, story)))
     if story.placing:
         told.append((story.placing.at, pods.placing(story.placing, story.placed, alone=len(told) == 0)))
     told.sort(key=lambda one: -one[0])
@@ -57,18 +57,17 @@ class _Pod:
 
     def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, alone: bool) -> list[RenderableType]:
         """Where it goes, or why it waits."""
-        looked = self._found.looked if self._found and not self._found.node else None
+        waits = self._found is None or not (self._found.node or self._found.pretended)
+        looked = self._found.looked if self._found and waits else None
         good = pod_words.acts(decision) and all(one.result == "done" for one in outcomes)
         observed = decision.mode == "observe" and decision.verdict in ("bind", "preempt")
         head = self._head(decision, looked, pod_words.placing(decision, outcomes), good=good or observed)
-        waits = self._found is None or not self._found.node
         gone = not isinstance(self._seen, str) and self._seen.fresh and self._found is None
         return show_pods.placing(decision, outcomes, head, current=alone and waits and not gone)
 
-    def moving(
-        self, decision: MoveDecision, outcomes: Sequence[PodOutcome], gone: float | None
-    ) -> list[RenderableType]:
+    def moving(self, decision: MoveDecision, story: Story) -> list[RenderableType]:
         """Why it should leave its node, and what came of that."""
+        outcomes, gone = story.moved, story.gone
         last = outcomes[-1] if outcomes else None
         looked = None
         if not isinstance(self._seen, str) and decision.verdict != "over" and self._found:
@@ -78,18 +77,20 @@ class _Pod:
         if gone is not None and not pod_words.left(last):
             line = f"{line}; it has left {one_line(decision.node)} since, {self._ago(gone)}"
         head = self._head(decision, looked, line, good=good)
-        told = Text(one_line(f"wanted by strategy {decision.strategy}"), style="dim")
+        began = story.wanted is not None and story.wanted < decision.at
+        since = f", first {self._ago(story.wanted)}" if began and story.wanted is not None else ""
+        told = Text(one_line(f"wanted by strategy {decision.strategy}{since}"), style="dim")
         return [head, told, *(_done(decision, outcomes) if decision.verdict == "move" else ())]
 
     def gave_way(self, outcome: PodOutcome) -> list[RenderableType]:
         """For whom it was evicted."""
         whom = f"{outcome.pod.namespace}/{outcome.pod.name}"
-        ago = self._ago(outcome.at)
+        ago, more = self._ago(outcome.at), f"; {outcome.message}" if outcome.message else ""
         return [
             Text.assemble(
                 (self._name, "bold"),
                 f"  policy {one_line(outcome.policy)}\n",
-                (one_line(f"gave way for {whom} on {outcome.node} {ago}"), _DOUBT),
+                (one_line(f"gave way for {whom} on {outcome.node} {ago}{more}"), _DOUBT),
             )
         ]
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.errors import nearest
 from elasticd.model import Pod
@@ -31,7 +32,8 @@ class PoolAbout(Struct, frozen=True):
 
 class PodFound(Struct, frozen=True):
     """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `looked` when it was last
-    planned for while it waited."""
+    planned for while it waited. `pretended`: what a dry run did to it, and `seen` the node where that put it, if it put
+    it on one; all else is as it really is."""
 
     uid: str
     scheduler: str
@@ -40,6 +42,8 @@ class PodFound(Struct, frozen=True):
     deleted: bool = False
     policy: str = ""
     looked: float | None = None
+    pretended: Literal["", "bound", "moved", "evicted"] = ""
+    seen: str = ""
 
 
 class Whereabouts(Struct, frozen=True):
@@ -70,6 +74,13 @@ def found(pod: Pod, policies: Sequence[PoolPolicy], looked: float | None) -> Pod
     """A pod, and whose it is."""
     mine = next((one.name for one in policies if one.pool.has(pod)), "")
     return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, looked)
+
+
+def strayed(pod: PodFound, really: str, seen: str) -> PodFound:
+    """The same in a dry run, which shows it elsewhere than it is."""
+    if not really:
+        return replace(pod, node="", phase="Pending", pretended="bound", seen=seen)
+    return replace(pod, node=really, pretended="moved" if seen else "evicted", seen=seen)
 
 
 def undecided(named: str, seen: Whereabouts) -> str:
@@ -126,6 +137,10 @@ def now(seen: Whereabouts, uid: str) -> str:
     if pod is None:
         return "it is gone: no pod of this name waits or runs"
     another = "another pod of this name " if uid and pod.uid != uid else "it "
+    if pod.pretended:
+        really = f"still runs on {pod.node}" if pod.node else "still waits for a node"
+        where = f" to {pod.seen}" if pod.seen else ""
+        return f"in the dry run {another}was {pod.pretended}{where}; in the cluster it {really}"
     if pod.deleted:
         return f"{another}is being deleted{f' on {pod.node}' if pod.node else ''}"
     return f"{another}{f'is on {pod.node}' if pod.node else 'waits for a node'}"

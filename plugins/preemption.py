@@ -3,7 +3,7 @@
 Knows who is lesser, who is spared and how little suffices; knows nothing of how pods go, nor of where they come back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan, nan
 from typing import Annotated, Literal
 
@@ -11,6 +11,7 @@ from elasticd.api import (
     CRITICAL,
     Derived,
     DisruptionBudget,
+    Line,
     Meta,
     Nodes,
     Pod,
@@ -18,6 +19,7 @@ from elasticd.api import (
     Spared,
     Strategy,
     Struct,
+    Turn,
     Victims,
     field,
     hookimpl,
@@ -99,6 +101,31 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             return Victims((), why="others are leaving")
         return self._choice(pod, short, there, observation)
 
+    @hookimpl
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> Line:
+        """All on this node but those that never give way, the least first, and which option keeps each."""
+        use = observation.use.get("cpu", {})
+        there = _there(nodes.names[node], nodes.pods(node)).movable
+        return Line(
+            tuple([self._turn(pod, observation.at) for pod in sorted(there, key=self._order(use))]), self._rule()
+        )
+
+    def _turn(self, pod: Pod, at: float) -> Turn:
+        if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:
+            return Turn(pod, "Highest", "no restartPolicy is above Always")
+        option = self._option(pod, at)
+        return Turn(pod, *self._of_one(option)) if option else Turn(pod)
+
+    def _rule(self) -> str:
+        """To whom pods give way, and how many."""
+        classes = "of a higher restartPolicy (Never, OnFailure, Always)"
+        if self.mode == "paper":
+            rule = f"to those {classes}, whatever their priority"
+        else:
+            equal = f", and of equal priority to those {classes}" if self.restart_classes else ""
+            rule = f"to those of higher priority{equal}; at most {self.most_victims} for one pod"
+        return f"{rule}; only to those whose binding says resourceNotFit force" if self.only_forced else rule
+
     def _choice(self, pod: Pod, short: "_Short", there: "_There", seen: PoolObservation) -> Victims | Spared:
         """Those who make room for what it is short of, or why nobody does."""
         rank = self._rank(pod)
@@ -127,32 +154,60 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
     def _candidates(self, there: "_There", rank: Rank, seen: PoolObservation) -> list[Pod]:
         """Those who may have to go, the least first; no more than budgets allow."""
-        use = seen.use.get("cpu", {})
-        lesser = [
-            (own, -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name, pod)
-            for pod in there.movable
-            if (own := self._rank(pod)) < rank and not self._spares(pod, seen.at)
-        ]
-        return _within([pod for *_, pod in sorted(lesser)], seen.budgets)
+        lesser = [pod for pod in there.movable if self._rank(pod) < rank and not self._option(pod, seen.at)]
+        return _within(sorted(lesser, key=self._order(seen.use.get("cpu", {}))), seen.budgets)
+
+    def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
+        """Who goes first."""
+        return lambda pod: (
+            self._rank(pod),
+            -pod.counted.get("memory", 0.0),
+            -_cpu(pod, use),
+            pod.namespace,
+            pod.name,
+        )
+
+    def _option(self, pod: Pod, at: float) -> str:
+        """Which option keeps a pod where it is; empty: none does."""
+        if pod.namespace in self.spare_namespaces:
+            return "spare_namespaces"
+        if pod.needs.priority >= self.spare_priority:
+            return "spare_priority"
+        if not self.spare_labels.items().isdisjoint(pod.labels.items()):
+            return "spare_labels"
+        if pod.needs.local and not self.local_storage:
+            return "local_storage"
+        if self.mode == "paper" or not self.min_run:
+            return ""
+        return "min_run" if pod.started is None or at - pod.started < self.min_run else ""
 
     def _spares(self, pod: Pod, at: float) -> Spared | None:
-        """Which option keeps a pod where it is, and what would have to be otherwise; None: none does."""
-        if pod.namespace in self.spare_namespaces:
-            return Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {pod.namespace}")
-        if pod.needs.priority >= self.spare_priority:
-            return Spared(
-                f"have spare_priority = {self.spare_priority} or more",
-                f"spare_priority {_OWN} is more than {pod.needs.priority}",
-            )
-        if not self.spare_labels.items().isdisjoint(pod.labels.items()):
-            return Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs")
-        if pod.needs.local and not self.local_storage:
-            return Spared("have local storage", f"local_storage {_OWN} is true")
-        young = pod.started is None or at - pod.started < self.min_run
-        if self.mode == "paper" or not self.min_run or not young:
-            return None
-        run = f"{self.min_run:g} s"
-        return Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}")
+        """What that says of several pods, and what would have to be otherwise; None: none does."""
+        match self._option(pod, at):
+            case "spare_namespaces":
+                return Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {pod.namespace}")
+            case "spare_priority":
+                more = f"spare_priority {_OWN} is more than {pod.needs.priority}"
+                return Spared(f"have spare_priority = {self.spare_priority} or more", more)
+            case "spare_labels":
+                return Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs")
+            case "local_storage":
+                return Spared("have local storage", f"local_storage {_OWN} is true")
+            case "min_run":
+                run = f"{self.min_run:g} s"
+                return Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}")
+            case _:
+                return None
+
+    def _of_one(self, option: str) -> tuple[str, str]:
+        """What it says of a pod, one word and a sentence."""
+        return {
+            "spare_namespaces": ("Spared", "its namespace is in spare_namespaces"),
+            "spare_priority": ("Spared", f"its priority is spare_priority = {self.spare_priority} or more"),
+            "spare_labels": ("Spared", "it has one of spare_labels"),
+            "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
+            "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
+        }[option]
 
     def _kept(self, lesser: Sequence[Pod], short: "_Short", seen: PoolObservation, order: Sequence[Pod]) -> Spared:
         """Why those of them that may go do not suffice, by what keeps the others."""

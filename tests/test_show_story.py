@@ -167,6 +167,47 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
     assert told(story, seen)[:3] == first
 
 
+DRY = "dry run: not sent"
+
+
+@pytest.mark.parametrize(
+    ("story", "seen", "lines"),
+    [
+        pytest.param(
+            Story(PLACED, (came(1, PLACED),), gave_way=replace(GAVE_WAY, message=DRY)),
+            replace(ON_A, found=replace(HERE, pretended="evicted")),
+            [
+                "gave way for shop/urgent on a 60 s ago; dry run: not sent",
+                "now: in the dry run it was evicted; in the cluster it still runs on a",
+            ],
+            id="it would have given way",
+        ),
+        pytest.param(
+            Story(moving=FIRST, moved=(came(61, FIRST, message=DRY),)),
+            replace(ON_A, found=replace(HERE, pretended="moved", seen="b")),
+            [
+                "left a for b: Drain; dry run: not sent",
+                "now: in the dry run it was moved to b; in the cluster it still runs on a",
+            ],
+            id="it would have been moved",
+        ),
+        pytest.param(
+            Story(PLACED, (came(1, PLACED, message=DRY),)),
+            replace(ON_A, found=replace(HERE, node="", pretended="bound", seen="a", looked=NOW + 1)),
+            [
+                "bind to a: Placed; dry run: not sent",
+                "now: in the dry run it was bound to a; in the cluster it still waits for a node",
+            ],
+            id="it would have been placed",
+        ),
+    ],
+)
+def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: Story, seen: Whereabouts, lines: list[str]) -> None:
+    head, *found = told(story, seen)
+    assert found[:2] == lines
+    assert ("looked at" in head) == (story.moving is not None)
+
+
 @pytest.mark.parametrize(
     ("story", "heads"),
     [
@@ -195,6 +236,14 @@ def test_what_was_decided_stands_with_the_newest_first(story: Story, heads: list
 )
 def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: Whereabouts | str, mends: bool) -> None:
     assert ("What would have to change" in told(story, seen)) is mends
+
+
+def test_one_that_was_held_back_at_first_left_when_it_did_and_the_attempts_before_are_told() -> None:
+    later = move(120, target="c")
+    lines = told(Story(moving=later, moved=(DISTURBED, came(121, later)), wanted=NOW + 60), GONE)
+    assert lines[:2] == ["shop/web  policy pool (act), 30 s ago", "left a for c: Drain"]
+    assert lines[3] == "wanted by strategy drain, first 90 s ago"
+    assert [line.split()[4] for line in lines if line.startswith("evict from")] == ["refused", "done"]
 
 
 def test_what_is_tried_again_and_again_is_one_row() -> None:
