@@ -9,6 +9,7 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -217,8 +218,9 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
             await work
 
 
-class _Wires(NamedTuple):
-    """What connects the work to the process around it."""
+@dataclass
+class _Wires:
+    """What connects the work to the process around it; `loaded` is how the policies' files were when they were read."""
 
     path: Path
     started: Callable[[str], None]
@@ -249,7 +251,7 @@ async def _work(
                 asyncio.create_task(daemon.mover.run()),
                 asyncio.create_task(daemon.mover.surging.run()),
                 asyncio.create_task(bell.heed(settings.state, daemon.mover.hurry)),
-                asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
+                asyncio.create_task(_watch(settings.policies, wires)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),
             ]
@@ -274,15 +276,15 @@ def _state_of(folder: Path) -> object:
         return str(error)
 
 
-async def _watch(folder: Path, reload: asyncio.Event, loaded: object) -> None:
-    """Ask for a reload when the policy files have changed, and have been left alone since the last look."""
-    before = loaded
+async def _watch(folder: Path, wires: _Wires) -> None:
+    """Ask for a reload when the policy files are others than were read last, and have been left alone since the last
+    look."""
+    before = wires.loaded
     while True:
         await asyncio.sleep(LOOK)
         now = await asyncio.to_thread(_state_of, folder)
-        if now != loaded and now == before:
-            loaded = now
-            reload.set()
+        if now != wires.loaded and now == before:
+            wires.reload.set()
         before = now
 
 
@@ -303,6 +305,9 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
         wires.reload.clear()
         wires.notifier.reloading()
         wrong = bool(errors)
+        wires.loaded = await asyncio.to_thread(
+            _state_of, settings.policies
+        )  # before, so that what comes in between is seen
         policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings.sources)
         if errors:
             for mistake in errors:

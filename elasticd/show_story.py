@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -30,7 +31,8 @@ def explain(name: str, story: Story, seen: Whereabouts | str, at: float) -> Rend
     if story.moving:
         told.append((story.moving.at, pods.moving(story.moving, story)))
     if story.placing:
-        told.append((story.placing.at, pods.placing(story.placing, story.placed, alone=len(told) == 0)))
+        last = all(at <= story.placing.at for at, _ in told)
+        told.append((story.placing.at, pods.placing(story.placing, story.placed, last=last)))
     told.sort(key=lambda one: -one[0])
     (_, (head, *body)), *older = told
     parts: list[RenderableType] = [head, pods.now(), *body]
@@ -55,15 +57,18 @@ class _Pod:
         there = self._found is not None and self._seen.fresh
         return Text(one_line(f"now: {now(self._seen, self._uid)}"), style="default" if there else _DOUBT)
 
-    def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, alone: bool) -> list[RenderableType]:
-        """Where it goes, or why it waits."""
+    def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, last: bool) -> list[RenderableType]:
+        """Where it goes, or why it waits, as it was last found; `last`: nothing has come of it since."""
         waits = self._found is None or not (self._found.node or self._found.pretended)
-        looked = self._found.looked if self._found and waits else None
+        latest = self._found.latest if self._found and waits else None
+        looked = latest.at if latest else None
+        if latest and last and latest.verdict == decision.verdict == "wait" and latest.reason == decision.reason:
+            decision = replace(latest, at=decision.at, id=decision.id)
         good = pod_words.acts(decision) and all(one.result == "done" for one in outcomes)
         observed = decision.mode == "observe" and decision.verdict in ("bind", "preempt")
         head = self._head(decision, looked, pod_words.placing(decision, outcomes), good=good or observed)
         gone = not isinstance(self._seen, str) and self._seen.fresh and self._found is None
-        return show_pods.placing(decision, outcomes, head, current=alone and waits and not gone)
+        return show_pods.placing(decision, outcomes, head, current=last and waits and not gone)
 
     def moving(self, decision: MoveDecision, story: Story) -> list[RenderableType]:
         """Why it should leave its node, and what came of that."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.errors import nearest
 from elasticd.model import Pod
+from elasticd.placements import PodDecision
 from elasticd.policy import PoolPolicy
 from elasticd.words import one_line
 
@@ -31,9 +32,9 @@ class PoolAbout(Struct, frozen=True):
 
 
 class PodFound(Struct, frozen=True):
-    """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `looked` when it was last
-    planned for while it waited. `pretended`: what a dry run did to it, and `seen` the node where that put it, if it put
-    it on one; all else is as it really is."""
+    """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `latest` what was last decided
+    when it was planned for while it waited. `pretended`: what a dry run did to it, and `seen` the node where that put
+    it, if it put it on one; all else is as it really is."""
 
     uid: str
     scheduler: str
@@ -41,7 +42,7 @@ class PodFound(Struct, frozen=True):
     phase: str = ""
     deleted: bool = False
     policy: str = ""
-    looked: float | None = None
+    latest: PodDecision | None = None
     pretended: Literal["", "bound", "moved", "evicted"] = ""
     seen: str = ""
 
@@ -70,10 +71,10 @@ def about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
     return PoolAbout(policy.name, policy.mode, pool.scheduler, pool.namespaces, pool.labels, looked)
 
 
-def found(pod: Pod, policies: Sequence[PoolPolicy], looked: float | None) -> PodFound:
+def found(pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None) -> PodFound:
     """A pod, and whose it is."""
     mine = next((one.name for one in policies if one.pool.has(pod)), "")
-    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, looked)
+    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest)
 
 
 def strayed(pod: PodFound, really: str, seen: str) -> PodFound:

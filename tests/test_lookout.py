@@ -117,10 +117,11 @@ async def test_it_is_known_when_a_pod_that_waits_and_a_pool_were_looked_at_last(
         await scene.tick(at)
     seen = await scene.find("shop/waits")
     assert seen.found is not None
-    assert (seen.found.looked, seen.pools[0].looked) == (NOW + 70, NOW + 70)
+    assert seen.found.latest is not None
+    assert (seen.found.latest.at, seen.pools[0].looked) == (NOW + 70, NOW + 70)
     runs = (await scene.find("shop/runs")).found
     assert runs is not None
-    assert runs.looked is None
+    assert runs.latest is None
 
 
 async def test_looks_at_pods_that_wait_no_longer_are_forgotten(scene: Scene) -> None:

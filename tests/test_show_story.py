@@ -15,7 +15,7 @@ from tests.test_pod_story import FIRST, GAVE_WAY, PLACED, came, move, over, plac
 POOL = PoolAbout("pool", "act", "elasticd", looked=NOW + 148)
 HERE = PodFound("uid-web", "elasticd", node="a", phase="Running")
 ON_A = Whereabouts(NOW + 150, NOW + 149, leading=True, pools=(POOL,), found=HERE, inhabited=True)
-WAITS = replace(ON_A, found=replace(HERE, node="", looked=NOW + 145))
+WAITS = replace(ON_A, found=replace(HERE, node="", latest=placed(145)))
 ANEW = replace(ON_A, found=replace(HERE, uid="anew", node="b"))
 GONE = replace(ON_A, found=None)
 
@@ -193,7 +193,7 @@ DRY = "dry run: not sent"
         ),
         pytest.param(
             Story(PLACED, (came(1, PLACED, message=DRY),)),
-            replace(ON_A, found=replace(HERE, node="", pretended="bound", seen="a", looked=NOW + 1)),
+            replace(ON_A, found=replace(HERE, node="", pretended="bound", seen="a", latest=placed(1))),
             [
                 "bind to a: Placed; dry run: not sent",
                 "now: in the dry run it was bound to a; in the cluster it still waits for a node",
@@ -232,10 +232,28 @@ def test_what_was_decided_stands_with_the_newest_first(story: Story, heads: list
         pytest.param(Story(WAITING), GONE, False, id="it is gone"),
         pytest.param(Story(WAITING), ON_A, False, id="it has a node"),
         pytest.param(Story(WAITING, gave_way=GAVE_WAY), WAITS, False, id="something has happened since"),
+        pytest.param(Story(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it gave way before"),
     ],
 )
 def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: Whereabouts | str, mends: bool) -> None:
     assert ("What would have to change" in told(story, seen)) is mends
+
+
+@pytest.mark.parametrize(
+    ("latest", "message"),
+    [
+        pytest.param({}, "0/2 nodes are available", id="as it was last found"),
+        pytest.param({"reason": "NoNodeMatches"}, "0/1 nodes are available", id="though not for another reason"),
+        pytest.param({"verdict": "bind", "node": "a"}, "0/1 nodes are available", id="nor another end"),
+    ],
+)
+def test_why_a_pod_waits_is_told_as_the_daemon_last_found_it(latest: dict[str, Any], message: str) -> None:
+    last = replace(WAITING, at=NOW + 148, message="0/2 nodes are available", mend="b shrinks", **latest)
+    seen = replace(WAITS, found=replace(HERE, node="", latest=last))
+    lines = told(Story(WAITING), seen)
+    assert lines[0] == "shop/web  policy pool (act), 2 min ago, last looked at 2.0 s ago"
+    assert lines[1] == f"wait: Unschedulable, {message}"
+    assert ("  b shrinks" in lines) is (message == last.message)
 
 
 def test_one_that_was_held_back_at_first_left_when_it_did_and_the_attempts_before_are_told() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.placements import PodDecision
 from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, undecided
 from tests.pools import NOW, pod
@@ -111,6 +112,8 @@ def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
         PoolPolicy(name=name, pool=PoolSelect(namespaces=(namespace,)), strategies=())
         for name, namespace in (("a", "bank"), ("b", "shop"), ("c", "*"))
     ]
-    assert found(pod("p", on="n"), policies, 7.0) == PodFound("uid-p", "elasticd", "n", "Running", False, "b", 7.0)
+    there = pod("p", on="n")
+    last = PodDecision("d", 7.0, "b", there.ref, "act", "wait", "Unschedulable")
+    assert found(there, policies, last) == PodFound("uid-p", "elasticd", "n", "Running", False, "b", last)
     assert found(pod("p", scheduler="other"), policies, None).policy == ""
     assert about(policies[0], 5.0) == PoolAbout("a", "observe", "elasticd", ("bank",), {}, 5.0)
