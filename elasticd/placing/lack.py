@@ -18,11 +18,13 @@ from elasticd.words import counted
 
 _TOLD = 3
 
+NOTHING = "no one thing alone would do"
+
 
 def lacking(columns: Columns, pod: Pod, found: Found, yields: Mapping[str, int]) -> str:
     """In a sentence: what is missing on the node that lacks least, of those where only what other pods take is in the
     way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give way
-    (`yields`). Empty where nothing simple can be said."""
+    (`yields`). Empty where nobody has said why."""
     if not columns.names:
         return "a node would have to be in the pool: it has none"
     bound = found.bound
@@ -36,7 +38,7 @@ def lacking(columns: Columns, pod: Pod, found: Found, yields: Mapping[str, int])
         told = [_nearest(columns, pod, places, found.said), _otherwise(mends), _otherwise(yields)]
     else:
         told = [_otherwise(mends) or _too_large(columns, needed(pod))]
-    return "; or ".join(filter(None, told))
+    return "; or ".join(filter(None, told)) or (NOTHING if found.said else "")
 
 
 def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:

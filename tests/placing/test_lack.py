@@ -103,6 +103,12 @@ def test_what_a_filter_says_is_missing_counts_for_more_than_what_pods_request() 
             id="and not where something else is too",
         ),
         pytest.param(
+            [refusal("nodes get ready", True, True), refusal("it tolerates {x: }", True, True)],
+            None,
+            "no one thing alone would do",
+            id="where several things are in the way everywhere",
+        ),
+        pytest.param(
             [refusal("it tolerates {x: }", True, False), refusal("nodes get ready", False, True)],
             Selection(np.array([True, False]), "d in [ssd]"),
             "it tolerates {x: } (1 node)",
