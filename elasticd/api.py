@@ -34,7 +34,7 @@ from elasticd.movable import CRITICAL, SPARE, rooted, stationary
 from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
 from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
-from elasticd.past import timeline
+from elasticd.past import point_of, timeline
 from elasticd.placements import (
     Candidate,
     Column,
@@ -172,6 +172,7 @@ __all__ = [
     "milli",
     "needed",
     "parse_quantity",
+    "point_of",
     "request_of",
     "restrain",
     "rooted",

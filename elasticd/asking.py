@@ -23,11 +23,19 @@ SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 
 
 class Answers(Protocol):
-    """What the implementations of one hook said, each with its name, and which could not."""
+    """What the implementations of one hook said, by name in `names`, and which could not."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who said something, in the order of what they said."""
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What they said."""
 
     @property
     def values(self) -> tuple[tuple[str, Any], ...]:
-        """Name and answer."""
+        """Both: name and answer."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -80,22 +88,22 @@ _ranks = msgspec.json.Decoder(dict[str, Rank]).decode
 _resources = msgspec.json.Decoder(list[Resources]).decode
 
 
-def _read_recommendation(value: Any, _: str) -> Recommendation:
+def _read_recommendation(value: Any, name: str) -> Recommendation:
     """As the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
-    return _checked_recommendation(_encode(value))
+    return _signed_recommendation(_encode(value), name)
 
 
 @lru_cache(maxsize=_MOST)
-def _checked_recommendation(written: bytes) -> Recommendation:
+def _signed_recommendation(written: bytes, name: str) -> Recommendation:
     """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
     read = _recommendation(written)
     if read.replicas is not None:
         _check_count(read.replicas, "replicas")
         if read.abstains:
             raise ValueError(f"replicas must be None where it abstains, is {read.replicas}")
-    return read
+    return replace(read, strategy=name, priority=0)
 
 
 _read_before: dict[int, tuple[Limit, str, Limit]] = {}
@@ -137,7 +145,7 @@ def _check_count(count: int, key: str) -> None:
 
 
 def _read_interval(value: Any, _: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise TypeError("must be a number of seconds")
     if not SHORTEST_INTERVAL <= value <= LONGEST_INTERVAL:
         raise ValueError(f"must be from {SHORTEST_INTERVAL} to {LONGEST_INTERVAL:g} s")

@@ -12,15 +12,17 @@ from elasticd.policy import Combine
 
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:
     """The recommendation to follow; None where no strategy has an opinion of a count. Expired ones are none."""
-    known = [one for one in opinions if one.replicas is not None and (one.expires is None or one.expires > at)]
-    if len(known) < 2:
-        return known[0] if known else None
-    if how == "mean":
-        return _mean(known)
-    if how == "priority":
-        highest = max(one.priority for one in known)
-        known = [one for one in known if one.priority == highest]
-    return min(known, key=preference)
+    best: Recommendation | None = None
+    known = 0
+    for one in opinions:
+        if one.replicas is None or _expired(one, at):
+            continue
+        known += 1
+        if best is None or _before(how, one, best):
+            best = one
+    if how == "mean" and known > 1:
+        return _mean([one for one in opinions if one.replicas is not None and not _expired(one, at)])
+    return best
 
 
 def unknown(
@@ -28,15 +30,28 @@ def unknown(
 ) -> Recommendation | None:
     """A strategy that cannot know, so that the count may not fall. Where priorities decide, one that would not have
     been heard anyway says nothing."""
-    # A strategy that abstains need not know.
-    silent = [
-        one
-        for one in opinions
-        if one.replicas is None and not one.abstains and (one.expires is None or one.expires > at)
-    ]
-    if how == "priority" and chosen is not None:
-        silent = [one for one in silent if one.priority >= chosen.priority]
-    return min(silent, key=preference) if silent else None
+    silent: Recommendation | None = None
+    for one in opinions:
+        if one.replicas is not None or one.abstains or _expired(one, at):  # one that abstains need not know
+            continue
+        if how == "priority" and chosen is not None and one.priority < chosen.priority:
+            continue
+        if silent is None or preference(one) < preference(silent):
+            silent = one
+    return silent
+
+
+def _expired(opinion: Recommendation, at: float) -> bool:
+    return opinion.expires is not None and opinion.expires <= at
+
+
+def _before(how: Combine, one: Recommendation, other: Recommendation) -> bool:
+    """Whether it is followed rather than the other."""
+    if how == "priority" and one.priority != other.priority:
+        return one.priority > other.priority
+    if one.replicas != other.replicas:
+        return (one.replicas or 0) > (other.replicas or 0)
+    return preference(one) < preference(other)
 
 
 def preference(opinion: Recommendation) -> tuple[int, str, str]:

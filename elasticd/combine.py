@@ -39,6 +39,15 @@ def within(count: int, bounds: Bounds) -> int:
     return min(max(count, bounds.min), bounds.max)
 
 
+@lru_cache(maxsize=4096)
+def restrained(wish: int, limits: tuple[Limit, ...], bounds: Bounds, current: int) -> Combined | str:
+    """What the limits and the bounds leave of a wish; or why no count satisfies them all.
+
+    Kept, as the same limits hold the same wish from look to look, and in many workloads at once.
+    """
+    return contradiction(limits, current) or combine(wish, limits, bounds)
+
+
 def contradiction(limits: Sequence[Limit], current: int) -> str:
     """Why no count satisfies all limits that must agree, or an empty string.
 
@@ -46,12 +55,6 @@ def contradiction(limits: Sequence[Limit], current: int) -> str:
     the last word over what delays as long as it lets the count be what it is, as the HPA's rates do; where it asks for
     another count it must agree with what delays too. What takes a change back must agree with all but what gives way.
     """
-    return _contradiction(tuple(limits), current)
-
-
-@lru_cache(maxsize=4096)
-def _contradiction(limits: tuple[Limit, ...], current: int) -> str:
-    """Kept, as what is combined."""
     if _agree(limits):
         return ""
     cuts, delays, paces, undoing = _stages(limits)
@@ -96,12 +99,6 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
 
     The limits come unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds.
     """
-    return _combined(wish, tuple(limits), bounds)
-
-
-@lru_cache(maxsize=4096)
-def _combined(wish: int, limits: tuple[Limit, ...], bounds: Bounds) -> Combined:
-    """Kept, as the same limits hold the same wish from look to look, and in many workloads at once."""
     moving = [limit for limit in limits if limit.clamp(wish) != wish]
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)

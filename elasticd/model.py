@@ -38,6 +38,9 @@ class Quality(enum.StrEnum):
     ERROR = "error"
 
 
+_FRESH, _PARTIAL = Quality.FRESH, Quality.PARTIAL  # looked up once: to ask an enumeration takes long
+
+
 class Sample(Struct, frozen=True, gc=False, array_like=True):
     """One number about a pod, a container of it, or (pod empty) the workload as a whole.
 
@@ -74,7 +77,7 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def trusted(self) -> bool:
         """Whether a count may fall because of it."""
-        return self.quality is Quality.FRESH or (self.quality is Quality.PARTIAL and self.covered)
+        return self.quality is _FRESH or (self.quality is _PARTIAL and self.covered)
 
     @property
     def usable(self) -> bool:

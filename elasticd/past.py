@@ -92,8 +92,12 @@ def _asked(decision: Decision) -> Change | None:
 
 def point_of(series: Series) -> Point:
     """What a series comes to."""
-    total = sum(sample.value for sample in series.samples)
-    return Point(series.measured, total, len({sample.pod for sample in series.samples if sample.pod}))
+    total, pods = 0.0, set()
+    for sample in series.samples:
+        total += sample.value
+        if sample.pod:
+            pods.add(sample.pod)
+    return Point(series.measured, total, len(pods))
 
 
 def timeline(series: Series, past: Past) -> tuple[Point, ...]:

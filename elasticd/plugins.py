@@ -200,10 +200,16 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
 
 
 class Answers(Struct, frozen=True, gc=False):
-    """What the implementations of one hook said, each with its name, and which could not."""
+    """What the implementations of one hook said, by name in `names`, and which could not."""
 
-    values: tuple[tuple[str, Any], ...]
+    names: tuple[str, ...] = ()
+    given: tuple[Any, ...] = ()
     failures: tuple[Failure, ...] = ()
+
+    @property
+    def values(self) -> tuple[tuple[str, Any], ...]:
+        """What was said, each with the name of who said it."""
+        return tuple(zip(self.names, self.given, strict=True))
 
 
 def _union(wanted: Iterable[tuple[str, ...] | None]) -> frozenset[str] | None:
@@ -241,7 +247,7 @@ class Hooks:
         self.reads_of_nodes = frozenset(name for strategy in distinct for name in strategy.reads_of_nodes())
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
-        self.priorities: dict[str, int] = {}
+        self.priorities: dict[str, int] = {}  # of those that have one other than 0
         # Only those that have one of their own: most answers change with what is observed.
         self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
         manager = _Manager(GROUP)
@@ -252,7 +258,8 @@ class Hooks:
             names[tag] = names.get(tag, 0) + 1
             name = tag if names[tag] == 1 else f"{tag}#{names[tag]}"
             manager.register(strategy, name)
-            self.priorities[name] = strategy.priority
+            if strategy.priority:
+                self.priorities[name] = strategy.priority
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
 
     @property
@@ -273,7 +280,8 @@ class Hooks:
     ) -> Answers:
         """Call every implementation of a hook but those switched off, and take each answer as `read` gives it back from
         the value and the name; what that refuses is the implementation's failure. Answers of None are left out."""
-        values: list[tuple[str, Any]] = []
+        names: list[str] = []
+        given: list[Any] = []
         failures: list[Failure] = []
         for name, function, pick in self._implementations[hook]:
             if off and name in off:
@@ -289,10 +297,12 @@ class Hooks:
             if value is None:
                 continue
             try:
-                values.append((name, read(value, name)))
+                given.append(read(value, name))
             except Exception as error:  # whatever a stranger's object does when it is looked at
                 failures.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
-        return Answers(tuple(values), tuple(failures))
+                continue
+            names.append(name)
+        return Answers(tuple(names), tuple(given), tuple(failures))
 
 
 def _implementations(manager: _Manager, hook: str) -> tuple[tuple[str, Callable[..., Any], _Pick], ...]:

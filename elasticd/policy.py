@@ -77,7 +77,7 @@ Combine = Annotated[
 ]
 
 
-class Bounds(Struct, frozen=True, forbid_unknown_fields=True):
+class Bounds(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """The policy's own least and greatest count. They are applied last and nothing overrules them."""
 
     max: Annotated[int, Meta(ge=1, le=MOST)]

@@ -30,7 +30,7 @@ def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     if not case.hooks.heeds("recommend_resources"):
         return NO_SIZING
     said = case.ask("recommend_resources")
-    wanted = largest([one for _, value in said.values for one in value])
+    wanted = largest([one for value in said.given for one in value])
     general = tuple(one for one in wanted if not one.pod)
     if said.failures:
         return Sizing(general, unresized="a plugin failed"), said.failures
@@ -95,6 +95,6 @@ def _in_the_way(case: Case, *, busy: bool) -> str:
     said = case.ask("limit", wish=seen.workload.replicas)
     if said.failures:
         return f"{said.failures[0].plugin}: {said.failures[0].hook} {said.failures[0].message}"
-    limits = [*(veto.limit for veto in vetoes(case.policy, seen, case.past)), *(value for _, value in said.values)]
+    limits = [*(veto.limit for veto in vetoes(case.policy, seen, case.past)), *said.given]
     still = sorted((one.reason, one.message) for one in limits if one.standstill)
     return f"{still[0][0]}: {still[0][1]}" if still else ""

@@ -13,7 +13,7 @@ from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past
 from elasticd.model import Limit, Observation, Workload
 from elasticd.policy import Foreign, Policy
-from elasticd.surge import MOVED, surged
+from elasticd.surge import MOVED, SURGE, surged
 from elasticd.words import shown
 
 FREEZE = "elasticd.io/freeze"
@@ -41,7 +41,7 @@ def vetoes(policy: Policy, seen: Observation, past: Past) -> tuple[Veto, ...]:
         found.append(Veto(_frozen(policy.freeze, said, workload.replicas)))
     if FREEZE in workload.annotations:
         found.append(_annotated(workload.annotations, workload.replicas))
-    if (note := surged(workload)) is not None:
+    if SURGE in workload.annotations and (note := surged(workload)) is not None:
         said = f"a pod of it is being moved, another being made first ({note})"
         limit = Limit(MOVED, said, workload.replicas, workload.replicas, "AbleToScale", "surge", standstill=True)
         return (*found, Veto(limit))  # and its count is ours, whoever seems to have set it

@@ -5,14 +5,14 @@ given. Knows counts, times (seconds) and a workload's past; knows nothing of met
 Every interval contains the current count, so that several of them together always leave an answer.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
-from math import ceil, inf
+from itertools import repeat
+from math import ceil
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from elasticd.memory import Change, Past
+from elasticd.memory import Past
 from elasticd.model import Limit, Observation
 
 Pick = Annotated[
@@ -82,16 +82,28 @@ def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, 
     for judgement to say. The wish only chooses which end is explained.
     """
     now, current = observation.at, observation.workload.replicas
-    tops = _starts(past, now, current, up, 1) if up else ()
-    bottoms = _starts(past, now, current, down, -1) if down else ()
+    if not past.changes or past.changes[-1].at <= now - _longest(up, down):
+        return _restrained(wish < current, current, up, None, down, None)
+    tops = _starts(past, now, current, up, 1) if up else None
+    bottoms = _starts(past, now, current, down, -1) if down else None
     return _restrained(wish < current, current, up, tops, down, bottoms)
 
 
 @lru_cache(maxsize=4096)
+def _longest(*directions: Rates | None) -> int:
+    """The longest period of any rate, in seconds."""
+    return max([rate.period for rates in directions if rates for rate in rates.rates], default=0)
+
+
+_Starts = tuple[int, ...] | None
+"""What the count was when the period of each rate began; None: for all of them what it is."""
+
+
+@lru_cache(maxsize=4096)
 def _restrained(
-    falls: bool, current: int, up: Rates | None, tops: tuple[int, ...], down: Rates | None, bottoms: tuple[int, ...]
+    falls: bool, current: int, up: Rates | None, tops: _Starts, down: Rates | None, bottoms: _Starts
 ) -> Limit | None:
-    """The same by what the count was when the period of each rate began. Kept, as it mostly was what it is."""
+    """The same by what the count was. Kept, as it mostly was what it is."""
     top = _reach(current, up, tops, 1) if up else None
     bottom = _reach(current, down, bottoms, -1) if down else None
     highest = max(current, top.replicas) if top else None
@@ -103,13 +115,13 @@ def _restrained(
     return Limit("ScaleUpLimit", _pace(top, up, current, "added"), lowest, highest, gives_way=True)
 
 
-def _reach(current: int, rates: Rates, starts: tuple[int, ...], sign: int) -> _Reach:
+def _reach(current: int, rates: Rates, starts: _Starts, sign: int) -> _Reach:
     """The count that the rates of a direction (+1 up, -1 down) allow, before `current` bounds it."""
     if rates.select == "Disabled":
         return _Reach(current, current, rates.rates[0])
     found: _Reach | None = None
     furthest = sign if rates.select == "Max" else -sign
-    for rate, start in zip(rates.rates, starts, strict=True):
+    for rate, start in zip(rates.rates, starts or repeat(current), strict=False):
         replicas = _top(rate, start) if sign > 0 else _bottom(rate, start)
         if found is None or (replicas - found.replicas) * furthest > 0:
             found = _Reach(replicas, start, rate)
@@ -120,10 +132,7 @@ def _reach(current: int, rates: Rates, starts: tuple[int, ...], sign: int) -> _R
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
     """What the count was when the period of each rate began."""
     way = sign if rates.one_way else 0
-    last = past.changes[-1].at if past.changes else -inf
-    return tuple(
-        [_start(past, now - rate.period, current, way) if last > now - rate.period else current for rate in rates.rates]
-    )
+    return tuple([_start(past, now - rate.period, current, way) for rate in rates.rates])
 
 
 def _start(past: Past, since: float, current: int, sign: int) -> int:
@@ -167,35 +176,32 @@ def cool_down(
     daemon did before it is not known. A change exactly as old as its window no longer counts.
     """
     now, current = observation.at, observation.workload.replicas
-    out = _last(past.changes_after(now - after_up), 1)
+    out = _last(past, now - after_up, 1)
     if out is not None:
-        return _backoff("BackoffBoth", "out", now - out, after_up, "no change", (current, current))
-    back = _last(past.changes_after(now - after_down), -1)
-    if back is None and not both and now - past.since < after_down:
-        message = (
-            f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
-        )
-        return Limit("BackoffDownscale", message, current, None, "AbleToScale", gives_way=True)
-    if back is None:
+        return _backed_off("BackoffBoth", "out", round(now - out), after_up, current)
+    back = _last(past, now - after_down, -1)
+    if back is not None:
+        return _backed_off("BackoffBoth" if both else "BackoffDownscale", "in", round(now - back), after_down, current)
+    if both or now - past.since >= after_down:
         return None
-    if both:
-        return _backoff("BackoffBoth", "in", now - back, after_down, "no change", (current, current))
-    return _backoff("BackoffDownscale", "in", now - back, after_down, "no scale-in", (current, None))
+    message = f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
+    return Limit("BackoffDownscale", message, current, None, "AbleToScale", gives_way=True)
 
 
-def _last(changes: Sequence[Change], sign: int) -> float | None:
-    for change in changes:
+def _last(past: Past, after: float, sign: int) -> float | None:
+    """When the count last changed this way, if that was later than a time."""
+    for change in reversed(past.changes):
+        if change.at <= after:
+            return None
         if (change.after - change.before) * sign > 0:
             return change.at
     return None
 
 
-def _backoff(reason: str, way: str, age: float, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
-    return _backed_off(reason, way, round(age), window, what, ends)
-
-
 @lru_cache(maxsize=4096)
-def _backed_off(reason: str, way: str, age: int, window: float, what: str, ends: tuple[int, int | None]) -> Limit:
+def _backed_off(reason: str, way: str, age: int, window: float, current: int) -> Limit:
     """Kept, as many workloads are looked at within a second of the same age, and one more than once a second."""
+    both = reason == "BackoffBoth"
+    what, highest = ("no change", current) if both else ("no scale-in", None)
     message = f"scaled {way} {age} s ago; {what} for {window:g} s after that"
-    return Limit(reason, message, ends[0], ends[1], "AbleToScale", gives_way=True)
+    return Limit(reason, message, current, highest, "AbleToScale", gives_way=True)

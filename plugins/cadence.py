@@ -75,7 +75,10 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         asked = _requested((observation.workload.ref, self.series), observation.pods)
         samples, paper = series.samples, self.mode == "paper"
         if asked.names and not paper and [sample.pod for sample in samples] == asked.names:  # one each, in their order
-            return sum([sample.value for sample in samples]) / asked.total
+            total = 0.0
+            for sample in samples:
+                total += sample.value
+            return total / asked.total
         used = dict.fromkeys([sample.pod for sample in samples], 0.0)
         for sample in samples:
             used[sample.pod] += sample.value

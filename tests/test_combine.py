@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.combine import Combined, combine, contradiction, within
+from elasticd.combine import Combined, combine, contradiction, restrained, within
 from elasticd.model import ConditionType, Limit
 from elasticd.policy import Bounds
 
@@ -141,6 +141,15 @@ def test_the_count_is_the_wish_after_cuts_then_delays_then_rates_then_bounds(
     assert (able == READY) == (delayed == asked)
     cut_to_it = found.binding is not None and found.binding.of_wish
     assert (limited == WITHIN) == (found.replicas == delayed and not cut_to_it)
+
+
+@given(COUNTS, LIMITS, BOUNDS, COUNTS)
+def test_what_restrains_a_wish_contradicts_itself_or_combines(
+    wish: int, limits: list[Limit], bounds: Bounds, current: int
+) -> None:
+    problem = contradiction(limits, current)
+    for _ in range(2):
+        assert restrained(wish, tuple(limits), bounds, current) == (problem or combine(wish, limits, bounds))
 
 
 @given(COUNTS, LIMITS, BOUNDS, st.data())

@@ -16,7 +16,7 @@ from elasticd.model import Condition, ConditionType, Failure
 from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
 from elasticd.policy import MOST, Bounds, Policy, Target, Trust
-from elasticd.records import Decision
+from elasticd.records import Decision, Sizing
 from elasticd.testing import observation
 from elasticd.zero import ZERO
 
@@ -654,6 +654,22 @@ def test_only_news_are_announced(decision: Decision, previous: Decision | None, 
     found = announcements(decision, previous)
     assert [one.reason for one in found] == ([] if told is None else [told])
     assert all(one.warning and one.uid == "uid" for one in found)
+
+
+def test_a_decision_says_of_whom_and_when_it_is_and_of_what_it_was_made() -> None:
+    asked = case([Wants(answer=8, every=7.0)], [Forbids(answer=Limit("Wait", lowest=5, highest=6))])
+    found, shown = decide(asked), asked.observation
+    assert (found.id, found.at) == (f"p:{shown.workload.ref}@{shown.at:.3f}", shown.at)
+    assert (found.policy, found.workload, found.uid, found.mode) == ("p", shown.workload.ref, "uid", "act")
+    assert (found.current, found.wish, found.replicas, found.verdict) == (5, 8, 6, "scale")
+    assert (found.reason, found.message) == ("Wanted", "as told")
+    assert [one.strategy for one in found.recommendations] == ["wants"]
+    assert [one.name for one in found.limits] == ["forbids", "bounds"]
+    assert [one.type for one in found.conditions] == ["AbleToScale", "ScalingActive", "ScalingLimited"]
+    assert (found.series, found.pods, found.failures) == (tuple(shown.series.values()), 3, ())
+    assert (found.interval, found.interval_by, found.recall) == (7.0, "wants", 0.0)
+    assert (found.marks, found.removals, found.sizing, found.blind) == ((), (), Sizing(), False)
+    assert isinstance(found.action, Scale)
 
 
 # Properties. Answers are drawn with and without sense, voices with equal and different names.

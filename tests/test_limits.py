@@ -70,6 +70,8 @@ FOUR, HALF = Rate("Pods", 4, 15), Rate("Percent", 50, 60)
         pytest.param(RateLimit(up=(FOUR,), down=(FOUR,), select="Disabled"), [], (10, 10), id="disabled"),
         pytest.param(RateLimit(up=(FOUR,)), [(14, 7, 10)], (None, 11), id="three of four added already"),
         pytest.param(RateLimit(up=(FOUR,)), [(15, 7, 10)], (None, 14), id="exactly as old as the period"),
+        pytest.param(RateLimit(up=(FOUR,), down=(HALF,)), [(20, 7, 10)], (3, 14), id="young for one direction only"),
+        pytest.param(RateLimit(up=(FOUR,), down=(HALF,)), [(60, 7, 10)], (5, 14), id="old for both"),
         pytest.param(RateLimit(up=(FOUR,)), [(20, 1, 9), (14, 9, 10)], (None, 13), id="of two changes one is young"),
         pytest.param(RateLimit(up=(FOUR,)), [(14, 2, 10)], (None, 10), id="overspent: not below current"),
         pytest.param(RateLimit(down=(FOUR,)), [(14, 20, 10)], (10, None), id="overspent: not above current"),

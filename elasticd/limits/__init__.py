@@ -63,7 +63,8 @@ class RateLimit(Seriesless, tag="rate", frozen=True):
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
         """How far the rates let the count go from here, both ways."""
-        return restrain(wish, observation, past, *self._rates)
+        up, down = self._rates
+        return restrain(wish, observation, past, up, down)
 
     @cached_property
     def _rates(self) -> tuple[Rates | None, Rates | None]:

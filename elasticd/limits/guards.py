@@ -3,9 +3,11 @@
 Knows a guard's series, before and after a change, and pods as they are; knows nothing of what is done about it.
 """
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Meta, Observation, Past, Struct, timeline
+from elasticd.api import Change, Meta, Observation, Past, Point, Struct, point_of
 
 Outcome = Literal["good", "bad", "unknown"]
 
@@ -81,12 +83,15 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
 
     def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
         """The mean of what is remembered, and of what is seen now."""
-        now, found = seen.series.get(self.series), []
-        for point in reversed(
-            timeline(now, past) if now and now.trusted and now.samples else past.points.get(self.series, ())
-        ):
+        now, points = seen.series.get(self.series), past.points.get(self.series, ())
+        latest_first: Iterable[Point] = reversed(points)
+        if now is not None and now.trusted and now.samples and not (points and points[-1].at >= now.measured):
+            latest_first = chain((point_of(now),), latest_first)
+        total, count = 0.0, 0
+        for point in latest_first:
             if point.at <= begin:
                 break
             if point.at <= end:
-                found.append(point.total / (point.pods or 1))
-        return sum(found) / len(found) if found else None
+                total += point.total / (point.pods or 1)
+                count += 1
+        return total / count if count else None

@@ -3,6 +3,8 @@
 Knows stages, what guards say of the last change, and what is then done; knows nothing of how a guard judges.
 """
 
+from collections.abc import Sequence
+from functools import cached_property
 from math import ceil
 from typing import Annotated, Literal
 
@@ -82,6 +84,16 @@ class Staged(Strategy, tag="staged", frozen=True):
             lowest = max(0, current - size)
         return None if told is None else Limit(told.reason, told.message, lowest, highest, gives_way=True)
 
+    @cached_property
+    def _growth(self) -> tuple[Guard, ...]:
+        """The guards that judge it."""
+        return tuple(guard for guard in self.guards if guard.judges(1))
+
+    @cached_property
+    def _shrinking(self) -> tuple[Guard, ...]:
+        """The guards that judge it."""
+        return tuple(guard for guard in self.guards if guard.judges(-1))
+
     def _stage(self, stage: Stage, wish: int, seen: Observation, past: Past) -> tuple[int, _Found]:
         """How many pods the next stage is, and a sentence."""
         start = self._start(1 if wish > seen.workload.replicas else -1, stage.interval, seen, past)
@@ -100,12 +112,15 @@ class Staged(Strategy, tag="staged", frozen=True):
 
     def _held(self, sign: int, seen: Observation, past: Past) -> _Found | None:
         """Why it may not go further this way (+1 up, -1 down) now; None: it may."""
-        guards = [guard for guard in self.guards if guard.judges(sign)]
+        guards = self._growth if sign > 0 else self._shrinking
         found = self._after_last(sign, guards, seen, past) if guards and past.changes else None
         found = found or self._too_soon(sign, bool(guards), seen, past)
-        if found is None and sign < 0 and (lost := next((one for one in guards if not one.known(seen)), None)):
-            return _Found("GuardUnknown", f"{lost.series} is not known, so nothing shrinks")
-        return found
+        if found is not None or sign > 0:
+            return found
+        for guard in guards:
+            if not guard.known(seen):
+                return _Found("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
+        return None
 
     def _too_soon(self, sign: int, guarded: bool, seen: Observation, past: Past) -> _Found | None:
         """A stage was made, or taken back, or may have been made by another daemon."""
@@ -121,7 +136,7 @@ class Staged(Strategy, tag="staged", frozen=True):
                 return _Found("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
         return None
 
-    def _after_last(self, sign: int, guards: list[Guard], seen: Observation, past: Past) -> _Found | None:
+    def _after_last(self, sign: int, guards: Sequence[Guard], seen: Observation, past: Past) -> _Found | None:
         """What becomes of the last change, if it went this way."""
         last = past.changes[-1]
         age = seen.at - last.at
@@ -133,7 +148,7 @@ class Staged(Strategy, tag="staged", frozen=True):
             return None
         return self._outcome(last, guards, seen, past)
 
-    def _outcome(self, change: Change, guards: list[Guard], seen: Observation, past: Past) -> _Found | None:
+    def _outcome(self, change: Change, guards: Sequence[Guard], seen: Observation, past: Past) -> _Found | None:
         """What is done about how a change went, once its window is over."""
         window = (change.at, change.at + self.window)
         outcome, why = _worst(guards, change, window, seen, past)
@@ -152,9 +167,14 @@ class Staged(Strategy, tag="staged", frozen=True):
 
 
 def _worst(
-    guards: list[Guard], change: Change, span: tuple[float, float], seen: Observation, past: Past
+    guards: Sequence[Guard], change: Change, span: tuple[float, float], seen: Observation, past: Past
 ) -> tuple[Outcome, str]:
     """The first bad outcome, else the first unknown one, else a good one."""
-    found = [guard.look(change, span, seen, past) for guard in guards]
-    order: tuple[Outcome, ...] = ("bad", "unknown")
-    return next((one for outcome in order for one in found if one[0] == outcome), ("good", ""))
+    worst: tuple[Outcome, str] = ("good", "")
+    for guard in guards:
+        found = guard.look(change, span, seen, past)
+        if found[0] == "bad":
+            return found
+        if worst[0] == "good":
+            worst = found
+    return worst

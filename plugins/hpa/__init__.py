@@ -76,11 +76,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             return Recommendation(None, *observation.fault)
         if not workload.selector:
             return Recommendation(None, "InvalidSelector", "the target's scale is missing a selector")
-        best, highest = 0, None
+        best, above = 0, ""
         measures: list[Measure] = []
         failed: list[Measure] = []
         terms = self._terms
-        for metric in self.metrics:
+        for metric, told in self._told:
             try:
                 proposal = propose(metric, observation, terms)
             except MetricError as error:
@@ -90,11 +90,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             count = proposal.replicas
             measures.append(Measure(metric.label, proposal.current, proposal.target, count))
             if count > best:
-                best, highest = count, metric
-        return self._recommend(best, highest, workload.replicas, measures, failed)
+                best, above = count, told
+        return self._recommend(best, above, workload.replicas, measures, failed)
 
     def _recommend(
-        self, best: int, metric: Metric | None, current: int, measures: list[Measure], failed: list[Measure]
+        self, best: int, above: str, current: int, measures: list[Measure], failed: list[Measure]
     ) -> Recommendation:
         """HPA: One pass, 5: what failing metrics allow, and the reason in its words."""
         message = ""
@@ -103,13 +103,18 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             blocks = best < current and self.rules == "current"
             if blocks or len(failed) == len(measures):
                 return Recommendation(None, failed[0].reason, message, tuple(measures))
-        if metric is not None and best > current:
-            reason = f"{metric.description} above target"
+        if best > current:
+            reason = above
         elif best < current:
             reason = "All metrics below target"
         else:
             reason = "no metric asks for a change"
         return Recommendation(best, reason, message, tuple(measures))
+
+    @cached_property
+    def _told(self) -> tuple[tuple[Metric, str], ...]:
+        """The metrics, each with what is said where it asks for most, and for more."""
+        return tuple((metric, f"{metric.description} above target") for metric in self.metrics)
 
     @cached_property
     def _terms(self) -> Terms:

@@ -5,16 +5,16 @@ All amounts are integers in thousandths of cores, bytes or ones. Knows pods and 
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import ceil
+from math import inf
 
 from elasticd.api import Derived, Pod, Ref, Sample, Struct, milli
 
-EXACT = 1e12
-"""Below this a thousandfold double still has more digits than a quantity."""
+EXACT = 2.0**53
+"""Below this a double holds every whole number."""
 
 
 _NEAR = 1e-5
-"""Of a thousandth: more than rounding to its sixth decimal moves anything."""
+"""Of a thousandth: only what is so near above a whole one may be brought there by rounding to its sixth decimal."""
 
 
 class MetricError(Exception):
@@ -54,26 +54,32 @@ class Startup(Struct, frozen=True, gc=False):
 
 
 def thousandths(value: float) -> int:
-    """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow: within a
-    hundredth of a thousandth above a whole one."""
-    if not 0.0 <= value < EXACT:
-        return milli(value)
+    """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow."""
     product = value * 1000.0
-    whole = int(product)
-    if product == whole:
-        return whole
-    return whole + 1 if product - whole > _NEAR else milli(value)
+    rest = product % 1.0
+    if abs(product) < EXACT:
+        if rest > _NEAR:
+            return int(product - rest) + 1
+        if rest == 0.0:
+            return int(product)
+    return milli(value)
 
 
-def total_thousandths(values: Sequence[float]) -> int:
-    """The sum of the thousandths() of each. Where none is within _NEAR above a whole one, rounding to the sixth decimal
-    changes nothing."""
-    if min(values) >= 0.0 and sum(values) < EXACT:
-        products = [value * 1000.0 for value in values]
-        total = sum(map(ceil, products))
-        if total == sum(map(ceil, [product - _NEAR for product in products])):
-            return total
-    return sum(map(thousandths, values))
+def total_thousandths(samples: Sequence[Sample]) -> int:
+    """The sum of the thousandths() of each, which are spelled out here: every look at every workload goes this way."""
+    total = 0.0
+    for sample in samples:
+        product = sample.value * 1000.0
+        rest = product % 1.0
+        if rest > _NEAR:
+            total += product - rest + 1.0
+        elif rest == 0.0:
+            total += product
+        elif abs(product) < EXACT:
+            total += milli(sample.value)
+        else:
+            total = inf
+    return int(total) if abs(total) < EXACT else sum([milli(sample.value) for sample in samples])
 
 
 _request_milli = lru_cache(maxsize=1024)(milli)
@@ -159,24 +165,7 @@ def total_at_a_glance(
         return None
     if not measured or (startup is not None and not steady.believes(samples, startup)):
         return None
-    return total_thousandths([sample.value for sample in samples])
-
-
-class Requests(Struct, frozen=True, gc=False):
-    """What each pod asks for, and all of them together."""
-
-    by_pod: dict[str, int]
-    total: int
-
-
-def _requests(key: tuple[Ref, str, str, bool], pods: tuple[Pod, ...]) -> Requests:
-    _, resource, container, old = key
-    found = requests_by_pod(pods, resource, container, old=old)
-    return Requests(found, sum(found.values()))
-
-
-requests_of = Derived(_requests)
-"""The requests of a workload's pods, by (workload, resource, container, whether as 1.20 did)."""
+    return total_thousandths(samples)
 
 
 def requests_by_pod(pods: Sequence[Pod], resource: str, container: str, *, old: bool) -> dict[str, int]:

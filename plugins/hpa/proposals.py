@@ -8,17 +8,16 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from elasticd.api import MOST, Observation, Quality, Series, Struct, format_milli
+from elasticd.api import MOST, Derived, Observation, Pod, Quality, Ref, Series, Struct, format_milli
 
 from .grouping import (
     Groups,
     MetricError,
-    Requests,
     Startup,
     Usage,
     count_ready,
     group_pods,
-    requests_of,
+    requests_by_pod,
     thousandths,
     total_at_a_glance,
     usage_by_pod,
@@ -55,51 +54,54 @@ class Terms(Struct, frozen=True, gc=False):
 class _Utilization(Struct, frozen=True, gc=False):
     """Percent of the requests. Pods without a request are skipped: nobody knows them."""
 
-    requests: Requests
+    requests: dict[str, int]
+    whole: int
+    """What all pods request together."""
     target: int
     fallback: int
+    shown: str
+    """The target, as `kubectl get hpa` prints it."""
     at_one: bool = False
     checks_count: bool = True
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
         """The ratio to the target, and the truncated percent that it comes from."""
-        return self._part(*self._sums(values))
+        return self.part(*self._sums(values))
 
-    def measure_all(self, used: int, _: int) -> tuple[float, int]:
-        """The same of what all pods use together."""
-        return self._part(used, self.requests.total)
-
-    def _part(self, used: int, asked: int) -> tuple[float, int]:
+    def part(self, used: int, asked: int) -> tuple[float, int]:
+        """The same of what pods use together, and ask for."""
         if asked == 0:
             raise MetricError("no metrics returned matched known pods")
-        percent = _divide(_capped(used) * 100, asked)
+        percent = used * 100 // asked if 0 <= used <= MAX_INT64 else _divide(_capped(used) * 100, asked)
         return percent / self.target, percent
 
     def _sums(self, values: dict[str, int]) -> tuple[int, int]:
         """What the pods that have both use and ask for."""
-        requests = self.requests.by_pod
+        requests = self.requests
         if values.keys() == requests.keys():
-            return sum(values.values()), self.requests.total
+            return sum(values.values()), self.whole
         both = [(value, requests[name]) for name, value in values.items() if name in requests]
         return sum(value for value, _ in both), sum(request for _, request in both)
 
     def missing(self, pod: str) -> int:
         """What a pod without a sample is taken to use when the others use too little."""
-        return self.requests.by_pod[pod] * self.fallback // 100
+        return self.requests[pod] * self.fallback // 100
 
 
 class _Average(Struct, frozen=True, gc=False):
     """The plain average of the pods."""
 
+    whole: int
+    """How many they are."""
     target: int
     at_one: bool
     checks_count: bool
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
         """The ratio to the target, and the truncated average that it comes from."""
-        return self.measure_all(sum(values.values()), len(values))
+        return self.part(sum(values.values()), len(values))
 
-    def measure_all(self, used: int, pods: int) -> tuple[float, int]:
+    def part(self, used: int, pods: int) -> tuple[float, int]:
         """The same of what so many pods use together."""
         average = _divide(_capped(used), pods)
         return average / self.target, average
@@ -110,6 +112,16 @@ class _Average(Struct, frozen=True, gc=False):
 
 
 _Gauge = _Utilization | _Average
+
+
+def _gauge(key: tuple[Ref, str, str, bool, int], pods: tuple[Pod, ...]) -> _Utilization:
+    _, resource, container, old, target = key
+    requests = requests_by_pod(pods, resource, container, old=old)
+    return _Utilization(requests, sum(requests.values()), target, 100 if old else max(100, target), f"{target}%")
+
+
+utilization = Derived(_gauge)
+"""How a workload's pods are measured, by (workload, resource, container, whether as 1.20 did, target)."""
 
 
 def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
@@ -145,13 +157,6 @@ def _series(metric: Metric, observation: Observation) -> Series:
     return series
 
 
-class _Whole(Struct, frozen=True, gc=False):
-    """What all pods use together, and how many they are: all of them count."""
-
-    used: int
-    pods: int
-
-
 class _Sorted(Struct, frozen=True, gc=False):
     """What each pod that counts uses, and how the pods are grouped."""
 
@@ -166,36 +171,34 @@ def _resource(metric: Resource | ContainerResource, series: Series, observation:
     if metric.resource == "cpu":
         startup = Startup(observation.at, terms.initialization, terms.readiness_delay)
     found = _look(series, container, observation, startup, strict=terms.old)
-    workload = observation.workload
     if metric.utilization is not None:
-        requests = requests_of((workload.ref, metric.resource, container, terms.old), observation.pods)
-        fallback = 100 if terms.old else max(100, metric.utilization)
-        gauge = _Utilization(requests, metric.utilization, fallback)
-        replicas, percent = _settle(found, gauge, workload.replicas, terms)
-        return Proposal(replicas, f"{percent}%", f"{metric.utilization}%")
-    return _average(metric.average_value, found, workload.replicas, terms)
+        key = (observation.workload.ref, metric.resource, container, terms.old, metric.utilization)
+        gauge = utilization(key, observation.pods)
+        replicas, percent = _settle(found, gauge, observation, terms)
+        return Proposal(replicas, f"{percent}%", gauge.shown)
+    return _average(metric.average_value, found, observation, terms)
 
 
 def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) -> Proposal:
     """Pods: no start-up rules, for they are about CPU."""
     found = _look(series, "", observation, None, strict=False)
-    return _average(metric.average_value, found, observation.workload.replicas, terms)
+    return _average(metric.average_value, found, observation, terms)
 
 
-def _average(quantity: Any, found: _Whole | _Sorted, current: int, terms: Terms) -> Proposal:
-    gauge = _Average(quantity_milli(quantity), at_one=terms.old, checks_count=not terms.old)
-    replicas, average = _settle(found, gauge, current, terms)
+def _average(quantity: Any, found: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
+    gauge = _Average(len(observation.pods), quantity_milli(quantity), at_one=terms.old, checks_count=not terms.old)
+    replicas, average = _settle(found, gauge, observation, terms)
     return Proposal(replicas, format_milli(average), format_milli(gauge.target))
 
 
 def _look(
     series: Series, container: str, observation: Observation, startup: Startup | None, *, strict: bool
-) -> _Whole | _Sorted:
+) -> int | _Sorted:
     """What the pods use: together where all of them count, else one by one."""
     if not container:
         used = total_at_a_glance(observation.workload.ref, observation.pods, series.samples, startup)
         if used is not None:
-            return _Whole(used, len(observation.pods))
+            return used
     usage = _usage(series, container, strict=strict)
     return _Sorted(usage.values, _group(usage, observation, startup))
 
@@ -227,11 +230,12 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
     return groups
 
 
-def _settle(found: _Whole | _Sorted, gauge: _Gauge, current: int, terms: Terms) -> tuple[int, int]:
+def _settle(found: int | _Sorted, gauge: _Gauge, observation: Observation, terms: Terms) -> tuple[int, int]:
     """HPA: One metric, steps 5 to 9: the count, and what the first pass read."""
-    if isinstance(found, _Whole):
-        ratio, shown = gauge.measure_all(found.used, found.pods)
-        return (current if terms.tolerate(ratio) else _count(ratio * found.pods)), shown
+    current = observation.workload.replicas
+    if isinstance(found, int):
+        ratio, shown = gauge.part(found, gauge.whole)
+        return (current if terms.tolerate(ratio) else _count(ratio * len(observation.pods))), shown
     values, groups = found.values, found.groups
     ratio, shown = gauge.measure(values)
     up_unready = bool(groups.unready) and ratio > 1.0

@@ -13,12 +13,12 @@ from elasticd_plugins.hpa.grouping import (
     Startup,
     group_pods,
     requests_by_pod,
-    requests_of,
     thousandths,
     total_at_a_glance,
     total_thousandths,
     usage_by_pod,
 )
+from elasticd_plugins.hpa.proposals import utilization
 from tests.plugins.builders import NOW, OLD, REF, pod, sample
 
 STARTUP = Startup(NOW, 300, 30)
@@ -179,10 +179,10 @@ def test_what_a_pod_asks_for(asked: Pod, container: str, old: bool, request_mill
 
 
 def test_requests_are_those_of_the_pods_at_hand() -> None:
-    key, small, large = (REF, "cpu", "", False), (pod("p0", 1.0), pod("p1", 2.0)), (pod("p0", 4.0),)
+    key, small, large = (REF, "cpu", "", False, 50), (pod("p0", 1.0), pod("p1", 2.0)), (pod("p0", 4.0),)
     for pods, total in ((small, 3000), (small, 3000), (large, 4000), (small, 3000)):
-        assert requests_of(key, pods).total == total
-        assert requests_of(key, pods).by_pod == requests_by_pod(pods, "cpu", "", old=False)
+        assert utilization(key, pods).whole == total
+        assert utilization(key, pods).requests == requests_by_pod(pods, "cpu", "", old=False)
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def test_the_quick_thousandths_are_the_exact_ones(value: float) -> None:
     assert thousandths(value) == milli(value)
 
 
-@given(some.lists(VALUES | some.floats(-10, 10) | some.floats(0, 2e-5), min_size=1, max_size=12))
+@given(some.lists(VALUES | some.floats(-10, 10) | some.floats(0, 2e-5) | some.just(1e308), min_size=1, max_size=12))
 def test_a_sum_of_thousandths_is_of_each_rounded_up(values: list[float]) -> None:
-    assert total_thousandths(values) == sum(milli(value) for value in values)
+    assert total_thousandths([sample("p0", value) for value in values]) == sum(milli(value) for value in values)
 
 
 @pytest.mark.parametrize("worst", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_has_no_thousandths(worst: float) -> None:
     with pytest.raises(ValueError, match="must be finite"):
-        total_thousandths([0.5, worst])
+        total_thousandths([sample("p0", value) for value in (0.5, worst)])
