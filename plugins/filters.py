@@ -121,6 +121,8 @@ class Filters(Strategy, tag="filters", frozen=True):
         which fewer pods would not mend, nothing is curable."""
         refusals: list[Refusal] = []
         stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
+        if not any(stages):
+            return []
         hopeless = _any((one.nodes & ~one.curable for stage in stages for one in stage), left)
         for stage in stages:
             for one in stage:
@@ -137,13 +139,12 @@ class Filters(Strategy, tag="filters", frozen=True):
         for resource, amount in needed(pod).items():
             if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
                 continue
-            most = self._most(resource, nodes)
-            wanted = nodes.requested(resource) + amount
-            short = wanted > most
+            most, requested = self._most(resource, nodes), nodes.requested(resource)
+            short = requested > _room((resource, amount), most)
             if not short.any():
                 continue
             reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-            kept = short & (wanted <= nodes.allocatable(resource))
+            kept = short & (requested + amount <= nodes.allocatable(resource))
             yield _Lack(reason, short & ~kept, most >= amount)
             if kept.any():
                 amount_kept = self.keep_free[resource]
@@ -169,7 +170,7 @@ class Filters(Strategy, tag="filters", frozen=True):
         """What pods may request of it, of each node."""
         kept = self.keep_free.get(resource)
         found = nodes.allocatable(resource)
-        return found if kept is None else found - _amount(resource, kept)
+        return found if kept is None else _free((resource, _amount(resource, kept)), found)
 
 
 class _Lack(Struct, frozen=True, eq=False):
@@ -287,6 +288,15 @@ def _values(label: str, nodes: tuple[Node, ...]) -> Whole:
 
 
 _places = Derived(_values, most=64)
+
+
+def _less(amount: tuple[str, int], of: Whole) -> Whole:
+    return of - amount[1]
+
+
+_free = Derived(_less, most=16)
+_room = Derived(_less, most=64)
+"""What others may request beside an amount: many pods request the same."""
 
 
 def _all(nodes: Nodes) -> Mask:
