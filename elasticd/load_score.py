@@ -47,8 +47,9 @@ def idleness(use: Column, coefficients: Column, expected: Column | None = None) 
 
 def beside(mean: float, own: Column) -> Column:
     """The pool's mean over each node's own part, which is LEAST_USE or more."""
-    ratio = np.maximum(mean / own, 1 / MOST_RATIO)
-    return np.minimum(ratio, MOST_RATIO) if mean > MOST_RATIO * LEAST_USE else ratio
+    ratio = mean / own
+    np.maximum(ratio, 1 / MOST_RATIO, out=ratio)
+    return np.minimum(ratio, MOST_RATIO, out=ratio) if mean > MOST_RATIO * LEAST_USE else ratio
 
 
 def swiftness(speed: Column) -> Column:
