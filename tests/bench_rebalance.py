@@ -1,9 +1,9 @@
 """What a plan of moves costs on 5,000 nodes with 150,000 pods, and the cycles that lead to one. `make bench`.
 
 One node in ten is overloaded. What a cycle costs is CPU time of this process alone, which keeps to one core: it asks an
-API server in another process, on other cores, over HTTP and with the daemon's own code. A daemon that begins lists all
-nodes and pods; one that runs reads, for each look, what they use, and what a watch tells. Every figure is printed with
-the machine it was measured on; nothing here passes or fails.
+API server in another process, on other cores (with the argument `shared` on the same), over HTTP, with the daemon's own
+code. A daemon that begins lists all nodes and pods; one that runs reads, for each look, what they use, and what a watch
+tells. Every figure is printed with the machine it was measured on; nothing here passes or fails.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import gc
 import logging
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -277,7 +278,10 @@ def main() -> None:
     taken = alone()
     plans()
     logging.disable()  # the server lacks what is not asked for here, which is told
-    with served(taken) as server, tempfile.TemporaryDirectory() as folder:
+    with (
+        served(frozenset() if sys.argv[1:] == ["shared"] else taken) as server,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         asyncio.run(cycles(server, write_kubeconfig(Path(folder), server.url)))
 
 

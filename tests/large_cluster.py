@@ -266,7 +266,7 @@ def _group(version: str) -> JSON:
 
 
 def _serve(pipe: Connection, taken: frozenset[int]) -> None:
-    if free := frozenset(range(os.cpu_count() or 1)) - taken:
+    if taken and (free := frozenset(range(os.cpu_count() or 1)) - taken):
         os.sched_setaffinity(0, free)
 
     async def run() -> None:
