@@ -164,6 +164,7 @@ class Columns:
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
         self._known, self._siblings = known, siblings
         self._columns: dict[tuple[str, str], Column] = {}
+        self._views: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
@@ -207,16 +208,22 @@ class Columns:
         return found
 
     def use(self, series: str) -> Column:
-        """What each really uses."""
-        return _shown(self._column("use", series))
+        """What each really uses: the same array until something changes."""
+        return self._view("use", series)
 
     def peak(self, series: str) -> Column:
         """The most that each used of late."""
-        return _shown(self._column("peak", series))
+        return self._view("peak", series)
 
     def measured(self, series: str) -> Column:
         """What each was last measured to use."""
-        return _shown(self._column("measured", series))
+        return self._view("measured", series)
+
+    def _view(self, kind: str, series: str) -> Column:
+        found = self._views.get((kind, series))
+        if found is None:
+            found = self._views[kind, series] = _shown(self._column(kind, series))
+        return found
 
     def _column(self, kind: str, series: str) -> Column:
         found = self._columns.get((kind, series))
@@ -300,12 +307,14 @@ class Columns:
                 self._change(index, pod, 1)
             self._pods[index], self._special[index] = kept
             self._columns = {key: column for key, column in self._columns.items() if key in used}
+            self._views.clear()
             for key, value in used.items():  # a double less another and more it is not always what it was
                 self._columns[key][index] = value
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():
             self._own(resource)[index] += sign * amount
+        self._views.clear()
         for (kind, series), column in self._columns.items():
             if kind != "measured":
                 column[index] += sign * estimated(pod, series)

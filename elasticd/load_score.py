@@ -6,7 +6,7 @@ Source: Tang Rui, master thesis, UESTC 2017, equations (5-8) to (5-19), (6-1) an
 
 from collections.abc import Iterable
 from functools import reduce
-from math import isfinite, nan, sqrt
+from math import isfinite, isnan, nan, sqrt
 
 import numpy as np
 
@@ -42,8 +42,14 @@ def idleness(use: Column, coefficients: Column, expected: Column | None = None) 
     text beside the equations has the ratio upside down.
     """
     own = np.maximum(use, LEAST_USE)
-    mean = average(own, coefficients)
-    return _bounded(mean / (own if expected is None else np.maximum(expected, LEAST_USE)))
+    return beside(average(own, coefficients), own if expected is None else np.maximum(expected, LEAST_USE))
+
+
+def beside(mean: float, own: Column) -> Column:
+    """The pool's mean over each node's own part, which is LEAST_USE or more."""
+    ratio = mean / own
+    np.maximum(ratio, 1 / MOST_RATIO, out=ratio)
+    return np.minimum(ratio, MOST_RATIO, out=ratio) if mean > MOST_RATIO * LEAST_USE else ratio
 
 
 def swiftness(speed: Column) -> Column:
@@ -67,19 +73,28 @@ def load_score(loads: Iterable[tuple[float, Column]], speeds: Iterable[tuple[flo
     have the mean speed, for one that has nothing to fetch shows none.
     """
     factors = [(weight, ratio, False) for weight, ratio in loads] + [(weight, ratio, True) for weight, ratio in speeds]
-    known = [one for one in factors if not np.isnan(one[1]).all()]
+    known = [one for one in factors if _known(one[1])]
     if not known:
         return np.full_like(factors[0][1], nan)
     scale = 10 / sum(weight for weight, _, _ in known)
-    score = np.zeros_like(known[0][1])
-    for weight, ratio, speed in known:
-        term = np.log(ratio)
-        term *= scale * weight
-        if speed:
-            term[np.isnan(term)] = 0.0
-        score += term
-    score[np.abs(score) < LEVEL] = 0.0
+    score = reduce(np.add, [_term(scale * weight, ratio, speed=speed) for weight, ratio, speed in known])
+    level = np.abs(score) < LEVEL
+    if level.any():
+        score[level] = 0.0
     return score
+
+
+def _known(ratio: Column) -> bool:
+    """Of any node; that it is of the first is nearly always enough to see."""
+    return len(ratio) > 0 and (not isnan(ratio[0]) or not np.isnan(ratio).all())
+
+
+def _term(factor: float, ratio: Column, *, speed: bool) -> Column:
+    term = np.log(ratio)
+    term *= factor
+    if speed:
+        term[np.isnan(term)] = 0.0
+    return term
 
 
 def balance_score(*uses: Column) -> Column:

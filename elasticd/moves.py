@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from elasticd.actions import Evict
 from elasticd.model import Failure, Pod, Ref
-from elasticd.placements import Column, Mask
+from elasticd.placements import Column, Mask, Places
 
 NOT_WANTED, GONE = "NotWanted", "Gone"
 """Why a move is over: the pod need not go any more, or has left its node."""
@@ -28,8 +28,8 @@ unknown: what it uses is not known, so that nobody leaves and nobody comes."""
 class Fits(Protocol):
     """A rule about nodes' use. Pure, as the strategy that names it."""
 
-    def __call__(self, used: Mapping[str, Column]) -> Mask:
-        """Which nodes may take a pod, where each would use so much with it there, by series."""
+    def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
+        """Which of these nodes may take a pod, where each of them would use so much with it there, by series."""
 
 
 class Move(Struct, frozen=True, gc=False):

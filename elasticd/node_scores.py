@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from elasticd.columns import estimated, weighed
 from elasticd.derived import Derived
-from elasticd.load_score import LEAST_USE, average, idleness, load_score, swiftness
+from elasticd.load_score import LEAST_USE, average, beside, load_score, swiftness
 from elasticd.model import Node, Pod
 from elasticd.placements import Column, Mask, Nodes, Whole
 from elasticd.policy import Strategy
@@ -117,7 +117,7 @@ class Loaded(Strategy, frozen=True, kw_only=True):
         look = seen or self.seen(nodes)
         speeds = ((self.image, self.image_series), (self.data, self.data_series))
         return load_score(
-            [(part, self._idleness(nodes, pod, resource, look)) for resource, part in self.loads().items()],
+            [(part, self._idleness(nodes, pod, resource, seen)) for resource, part in self.loads().items()],
             [(part, swiftness(look(series))) for part, series in speeds if part],
         )
 
@@ -131,20 +131,23 @@ class Loaded(Strategy, frozen=True, kw_only=True):
 
     def mean(self, nodes: Nodes, resource: str, seen: Seen | None = None) -> float:
         """The pool's mean use of a resource, as a part: equations (5-8) and (5-9). NaN: nothing is known."""
-        look = seen or self.seen(nodes)
-        use = look(resource) / capacity(nodes, resource)
-        return average(np.maximum(use, LEAST_USE), self._sizes(nodes, resource))
+        size = _size(resource, nodes.allocatable(resource))
+        own = _own(size, (seen or self.seen(nodes))(resource))
+        label = self._label(resource)
+        return average(own, _coefficients(label, nodes.nodes)) if label else _mean(size, own)
 
-    def _sizes(self, nodes: Nodes, resource: str) -> Column:
-        """How large nodes are beside each other."""
-        label = {"cpu": self.cpu_label, "memory": self.memory_label}.get(resource, "")
-        return _coefficients(label, nodes.nodes) if label else capacity(nodes, resource)
+    def _label(self, resource: str) -> str:
+        """Which label says how large nodes are beside each other; none: what they can allocate."""
+        return {"cpu": self.cpu_label, "memory": self.memory_label}.get(resource, "")
 
-    def _idleness(self, nodes: Nodes, pod: Pod | None, resource: str, look: Seen) -> Column:
-        size = capacity(nodes, resource)
-        use = look(resource) / size
-        expected = None if pod is None else use + estimated(pod, resource) / size
-        return idleness(use, self._sizes(nodes, resource), expected)
+    def _idleness(self, nodes: Nodes, pod: Pod | None, resource: str, seen: Seen | None) -> Column:
+        size, use = _size(resource, nodes.allocatable(resource)), (seen or self.seen(nodes))(resource)
+        if pod is None:
+            expected = _own(size, use)
+        else:
+            expected = _part(size, use) + _share((resource, estimated(pod, resource)), size.capacity)
+            np.maximum(expected, LEAST_USE, out=expected)
+        return beside(self.mean(nodes, resource, seen), expected)
 
 
 class LoadScored(Loaded, frozen=True, kw_only=True):
@@ -176,6 +179,15 @@ _size = Derived(_sized)
 def capacity(nodes: Nodes, resource: str) -> Column:
     """What each node can allocate of a resource, in the unit of its series. NaN where that is nothing."""
     return _size(resource, nodes.allocatable(resource)).capacity
+
+
+_part: Derived[_Size, Column, Column] = Derived(lambda size, use: use / size.capacity, most=16)
+_own: Derived[_Size, Column, Column] = Derived(lambda size, use: np.maximum(_part(size, use), LEAST_USE), most=16)
+_mean: Derived[_Size, Column, float] = Derived(lambda size, own: average(own, size.capacity), most=16)
+"""One strategy after the other asks for these of nodes as they are."""
+
+_share: Derived[tuple[str, float], Column, Column] = Derived(lambda amount, size: amount[1] / size, most=64)
+"""Which part of each node an amount is: many pods request the same."""
 
 
 def _numbers(label: str, nodes: tuple[Node, ...]) -> Column:

@@ -18,6 +18,8 @@ from elasticd.needs import Repel
 Mask = NDArray[np.bool_]
 Column = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Places = slice | NDArray[np.intp]
+"""Of which nodes: a mask or column takes it as an index."""
 
 
 class Nodes(Protocol):

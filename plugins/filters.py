@@ -101,6 +101,8 @@ class Filters(Strategy, tag="filters", frozen=True):
         """A refusal for each reason. Where no node is refused, none."""
         unfit = [one for one in self._unfit(pod.needs, nodes) if one.nodes.any()]
         stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
+        if not unfit and not any(stages):
+            return []
         alone = _once([one.nodes for one in chain(unfit, *stages)], nodes)
         refusals: list[Refusal] = []
         left = _all(nodes)
@@ -135,8 +137,7 @@ class Filters(Strategy, tag="filters", frozen=True):
             if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
                 continue
             most, before = self._most(resource, nodes), nodes.requested(resource)
-            wanted = before + amount
-            short = wanted > most
+            short = before > _room((resource, amount), most)
             if not short.any():
                 continue
             reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
@@ -144,13 +145,11 @@ class Filters(Strategy, tag="filters", frozen=True):
             if resource not in self.keep_free:
                 yield _Lack(reason, short, most >= amount, less)
                 continue
-            missing, whole = {resource: wanted - most}, nodes.allocatable(resource)
-            kept = short & (wanted <= whole)
+            wanted, whole = before + amount, nodes.allocatable(resource)
+            missing, kept = {resource: wanted - most}, short & (wanted <= whole)
             yield _Lack(reason, short & ~kept, most >= amount, less, missing)
             told = f"{reason} (keep_free keeps {self.keep_free[resource]})"
-            fewer = partial(
-                _at_most, "keep_free.{1} of strategy filters is at most {0}", resource, whole, wanted, least=0
-            )
+            fewer = partial(_at_most, _KEEP, resource, whole, wanted, least=0)
             yield _Lack(told, kept, most >= amount, fewer, missing)
 
     def _disks(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
@@ -172,7 +171,7 @@ class Filters(Strategy, tag="filters", frozen=True):
         """What pods may request of it, of each node."""
         kept = self.keep_free.get(resource)
         found = nodes.allocatable(resource)
-        return found if kept is None else found - _amount(resource, kept)
+        return found if kept is None else _free((resource, _amount(resource, kept)), found)
 
 
 class _Lack(Struct, frozen=True, eq=False):
@@ -371,6 +370,15 @@ def _values(label: str, nodes: tuple[Node, ...]) -> Whole:
 
 
 _places = Derived(_values, most=64)
+
+
+def _less(amount: tuple[str, int], of: Whole) -> Whole:
+    return of - amount[1]
+
+
+_free = Derived(_less, most=16)
+_room = Derived(_less, most=64)
+"""What others may request beside an amount: many pods request the same."""
 
 
 def _all(nodes: Nodes) -> Mask:

@@ -7,6 +7,7 @@ volume, differs from pod to pod. Knows nothing of the daemon.
 
 import asyncio
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -264,7 +265,10 @@ def _group(version: str) -> JSON:
     return {"preferredVersion": {"groupVersion": version}, "versions": [{"groupVersion": version}]}
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, taken: frozenset[int]) -> None:
+    if taken and (free := frozenset(range(os.cpu_count() or 1)) - taken):
+        os.sched_setaffinity(0, free)
+
     async def run() -> None:
         server, app = Server(), web.Application()
         app.router.add_get("/{path:.*}", server.answer)
@@ -287,10 +291,10 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served() -> Iterator[Served]:
-    """The server, until the block ends."""
+def served(taken: frozenset[int] = frozenset()) -> Iterator[Served]:
+    """The server, until the block ends, on other cores than those that are `taken`, if there are any."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, taken), daemon=True)
     process.start()
     theirs.close()
     try:

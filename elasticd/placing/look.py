@@ -4,6 +4,7 @@ Pure. Knows how several answers are put together; decides nothing.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 from msgspec import Struct
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from elasticd.columns import Columns
 from elasticd.model import Failure, Pod
-from elasticd.placements import Column, Mask, NodeScore, Refusal, Selection
+from elasticd.placements import Column, Mask, NodeScore, Refusal, Scores, Selection
 from elasticd.placing.ask import PoolCase
 
 SHOWN = 3
@@ -75,6 +76,13 @@ class Ranked(Struct, frozen=True, eq=False):
         order = np.lexsort((places, -_room_left(places, columns), -scores))
         return [int(places[index]) for index in order[:SHOWN]]
 
+    def first(self, allowed: Mask, columns: Columns) -> int:
+        """The best of them alone, where there is one that is allowed."""
+        scores = np.where(allowed, self.total, np.nan)
+        most = np.fmax.reduce(scores)
+        places = np.flatnonzero(allowed if np.isnan(most) else scores == most)
+        return int(places[np.argmax(_room_left(places, columns))] if len(places) > 1 else places[0])
+
     def shown(self, index: int, columns: Columns) -> NodeScore:
         """A node's score, for who reads the decision."""
 
@@ -105,11 +113,13 @@ def look(case: PoolCase, pod: Pod) -> Found:
 def rank(case: PoolCase, pod: Pod) -> Ranked:
     """How good each node is."""
     heard = case.ask("score_nodes", pod=pod)
-    total = np.zeros(len(case.columns.names), dtype=np.float64)
-    parts = {name: scores.weight * scores.values for name, scores in heard.values}
-    for part in parts.values():
-        total += part
-    return Ranked(total, parts, heard.failures)
+    parts = {name: _weighed(scores) for name, scores in heard.values}
+    nothing = np.zeros(len(case.columns.names), dtype=np.float64)
+    return Ranked(reduce(np.add, parts.values()) if parts else nothing, parts, heard.failures)
+
+
+def _weighed(scores: Scores) -> Column:
+    return scores.values if scores.weight == 1 else scores.weight * scores.values
 
 
 def _room_left(places: NDArray[np.intp], columns: Columns) -> Column:

@@ -6,6 +6,7 @@ place elsewhere first; knows no rule of who should go.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,10 +15,10 @@ from elasticd.actions import Evict
 from elasticd.model import Failure, Pod, Ref
 from elasticd.movable import rooted
 from elasticd.moves import LEAVING, How, Move, MoveDecision, MovesPlan
-from elasticd.placements import Column, Mask
+from elasticd.placements import Column, Mask, Places
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.levels import levels
-from elasticd.placing.look import look, rank
+from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.plan import Draft
 from elasticd.policy import MovesTable
 from elasticd.words import raised
@@ -71,6 +72,7 @@ class _Draft:
         self._gone = Counter[str]()
         self._used: dict[str, Column] = {}
         self._relieved: dict[tuple[str, str], Sequence[float]] = {}
+        self._hopeful = True  # that there is a place for the next pod, as there was for the last one
 
     def movable(self, pod: Pod) -> bool:
         """Whether a pod may be moved though it need not, as things stand after the moves before, wherever it goes."""
@@ -167,33 +169,34 @@ class _Draft:
             return None, f"elasticd does not know {', '.join(pod.needs.unsupported)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
-        wanted, why = self._wanted(move, index)
-        if not wanted.any():
+        rest, asked = self._rest(move, index), _Asked(self._case, pod)
+        if self._hopeful and (place := asked.best(rest)) is not None and self._fit(move, np.array([place]))[0].all():
+            return place, ""  # the best of all is that of those where it fits, which need not be known then
+        fit, why = self._fit(move, slice(None))
+        wanted = rest & fit
+        self._hopeful = hopeful = bool(wanted.any())
+        if not hopeful:
             return None, why
-        found = look(self._case, pod)
-        allowed = found.allowed() & wanted
-        if found.failures or not allowed.any():
-            return None, found.failures[0].message if found.failures else found.unavailable()
-        return rank(self._case, pod).best(allowed, self._draft.columns)[0], ""
+        place = asked.best(wanted)
+        return (None, asked.why) if place is None else (place, "")
 
-    def _wanted(self, move: Move, index: int) -> tuple[Mask, str]:
-        """The other nodes, but those that the move itself rules out; and why there is none."""
+    def _rest(self, move: Move, index: int) -> Mask:
+        """The other nodes, but those that the move names."""
         columns = self._draft.columns
-        wanted, why = np.ones(len(columns.names), dtype=np.bool_), "there is no other node that it should go to"
-        if move.fits is not None:
-            try:
-                used = {series: self._uses(series) + amount for series, amount in move.use.items()}
-                wanted &= move.fits(used)
-                why = "no other node is free enough for what it uses"
-            except Exception as error:  # whatever a stranger's rule does
-                wanted[:] = False
-                why = f"its strategy cannot say where it fits: {raised(error)}"
-        wanted[index] = False
-        for name in move.not_to:
-            place = columns.index(name)
-            if place is not None:
-                wanted[place] = False
-        return wanted, why
+        rest = np.ones(len(columns.names), dtype=np.bool_)
+        rest[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
+        return rest
+
+    def _fit(self, move: Move, places: Places) -> tuple[Mask, str]:
+        """On which of these nodes what the pod uses fits; and why there is none."""
+        fit = np.ones(len(self._draft.columns.names), dtype=np.bool_)[places]
+        if move.fits is None:
+            return fit, "there is no other node that it should go to"
+        try:
+            fit &= move.fits({one: self._uses(one)[places] + amount for one, amount in move.use.items()}, places)
+        except Exception as error:  # whatever a stranger's rule does
+            return np.zeros_like(fit), f"its strategy cannot say where it fits: {raised(error)}"
+        return fit, "no other node is free enough for what it uses"
 
     def _uses(self, series: str) -> Column:
         """What nodes use, with what those use that are moved there."""
@@ -227,6 +230,33 @@ class _Draft:
         )
 
 
+class _Asked:
+    """What plugins say of the nodes for a pod, once that is wanted."""
+
+    def __init__(self, case: PoolCase, pod: Pod) -> None:
+        self._case, self._pod = case, pod
+
+    @cached_property
+    def _found(self) -> Found:
+        return look(self._case, self._pod)
+
+    @cached_property
+    def _ranked(self) -> Ranked:
+        return rank(self._case, self._pod)
+
+    def best(self, wanted: Mask) -> int | None:
+        """The best of these nodes that it may go to; None: it may go to none of them."""
+        allowed = self._found.allowed() & wanted
+        none = self._found.failures or not allowed.any()
+        return None if none else self._ranked.first(allowed, self._case.columns)
+
+    @property
+    def why(self) -> str:
+        """Why it may go to none."""
+        found = self._found
+        return found.failures[0].message if found.failures else found.unavailable()
+
+
 def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
     """That strategies failed: nobody would know it from decisions about pods, of which there may be none."""
     policy, at = case.policy, case.observation.at
@@ -247,16 +277,18 @@ def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
 
 def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     """Why a pod may not be moved under these settings."""
+    if pod.deleted:
+        return LEAVING, "it is being deleted"
+    if pod.namespace in table.spared:
+        return "Spared", f"pods of {pod.namespace} stay"
+    if pod.needs.local and not table.local_storage:
+        return "LocalStorage", "what it has stored on its node would be lost"
+    if pod.needs.claims and not table.claims:
+        return "Claims", "it uses persistent volume claims"
+    if not pod.owner[0] and not table.bare:
+        return "Bare", "it has no controller"
     young = pod.started is None or at - pod.started < table.min_age
-    reasons = (
-        (pod.deleted, LEAVING, "it is being deleted"),
-        (pod.namespace in table.spared, "Spared", f"pods of {pod.namespace} stay"),
-        (pod.needs.local and not table.local_storage, "LocalStorage", "what it has stored on its node would be lost"),
-        (pod.needs.claims and not table.claims, "Claims", "it uses persistent volume claims"),
-        (not pod.owner[0] and not table.bare, "Bare", "it has no controller"),
-        (young, "Young", f"it has not run for {table.min_age:g} s"),
-    )
-    return next(((word, why) for holds, word, why in reasons if holds), None)
+    return ("Young", f"it has not run for {table.min_age:g} s") if young else None
 
 
 def _joined(*texts: str) -> str:

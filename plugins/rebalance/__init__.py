@@ -12,7 +12,7 @@ import numpy as np
 from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, Scores, Strategy, hookimpl
 
 from .choice import Choice
-from .levels import levels
+from .levels import above, levels
 from .memory import heat
 from .options import Options
 from .words import explain
@@ -78,7 +78,7 @@ class Rebalance(Options, tag="rebalance", frozen=True):
         """0, and much less where a node is too loaded now."""
         if self.mode == "paper" or not self.avoid:
             return None
-        return Scores(np.where(levels(self, nodes, self.seen(nodes)).above, -self.avoid, 0.0))
+        return Scores(np.where(above(self, nodes), -self.avoid, 0.0))
 
 
 @hookimpl

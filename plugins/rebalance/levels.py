@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from elasticd.api import LEAST_USE, Column, Fits, Mask, Nodes, Seen, Struct, balance_score, capacity
+from elasticd.api import LEAST_USE, Column, Fits, Mask, Nodes, Places, Seen, Struct, balance_score, capacity
 
 from .options import Options
 
@@ -38,17 +38,18 @@ class FitsScore(Struct, frozen=True, eq=False):
     low: Mask
     sizes: Parts
     score: Column
-    parts: Parts
+    before: Parts
     weights: dict[str, float]
     calm: float
     balance: float
 
-    def __call__(self, used: Mapping[str, Column]) -> Mask:
+    def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
         """Of which nodes it holds."""
-        parts, score = {name: used[name] / size for name, size in self.sizes.items()}, self.score.copy()
+        parts = {name: used[name] / size[places] for name, size in self.sizes.items()}
+        score = self.score[places].copy()
         for name, weight in self.weights.items():
-            score -= 10 * weight * np.log(np.maximum(parts[name], LEAST_USE) / np.maximum(self.parts[name], LEAST_USE))
-        return self.low & (score >= self.calm) & _balanced(parts, self.balance)
+            score -= 10 * weight * np.log(np.maximum(parts[name], LEAST_USE) / self.before[name][places])
+        return self.low[places] & (score >= self.calm) & _balanced(parts, self.balance)
 
 
 class FitsMarks(Struct, frozen=True, eq=False):
@@ -58,10 +59,10 @@ class FitsMarks(Struct, frozen=True, eq=False):
     sizes: Parts
     most: dict[str, float]
 
-    def __call__(self, used: Mapping[str, Column]) -> Mask:
+    def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
         """Of which nodes it holds."""
-        calm = [used[name] / size <= self.most[name] for name, size in self.sizes.items()]
-        return np.asarray(np.logical_and.reduce([self.low, *calm]))
+        calm = [used[name] / size[places] <= self.most[name] for name, size in self.sizes.items()]
+        return np.asarray(np.logical_and.reduce([self.low[places], *calm]))
 
 
 def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
@@ -78,6 +79,18 @@ def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
     return Levels(above, calm, low, worst, sizes, parts, means)
 
 
+def above(rule: Options, nodes: Nodes) -> Mask:
+    """Which have too much, as `levels` has it: by score that is found sooner, for each pod that is to be placed."""
+    seen = rule.seen(nodes)
+    if rule.by != "score":
+        return levels(rule, nodes, seen).above
+    found = rule.load(nodes) <= rule.lower
+    places = np.flatnonzero(found)
+    parts = [seen(name)[places] / capacity(nodes, name)[places] for name in rule.resources()]
+    found[places] = np.fmax.reduce(parts) >= rule.least
+    return found
+
+
 def excess(rule: Options, now: Levels) -> Parts:
     """How much too much each node has, by resource, in the series' units."""
     if rule.amount == "mean":
@@ -92,7 +105,8 @@ def excess(rule: Options, now: Levels) -> Parts:
 def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
     """Which nodes can take a pod of one that has too much of these, and are calm with it."""
     if rule.by == "score":
-        return FitsScore(now.low, now.sizes, -now.worst, now.parts, rule.loads(), rule.calm, rule.balance)
+        before = {name: np.maximum(part, LEAST_USE) for name, part in now.parts.items()}
+        return FitsScore(now.low, now.sizes, -now.worst, before, rule.loads(), rule.calm, rule.balance)
     by_name = lows(rule, now.parts, now.means)
     low = np.logical_and.reduce([by_name[name] for name in due])
     return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))

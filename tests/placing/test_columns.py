@@ -53,6 +53,23 @@ def test_who_is_not_there_cannot_be_told_to_leave(index: int, uid: str) -> None:
     assert shown(it) == before
 
 
+def test_what_nodes_use_is_the_same_array_until_a_pod_comes_or_goes_and_then_another() -> None:
+    it = view()
+    before = it.use("cpu")
+    assert it.use("cpu") is before
+    it.take(1, pod("new", 1, GIB))
+    taken = it.use("cpu")
+    assert taken is not before
+    assert taken.tolist() == [1.1, 0.3 + 0.85]
+    it.release(1, pod("new", 1, GIB))
+    assert it.use("cpu") is not taken
+    kept = it.use("cpu")
+    with it.without(0, [THERE[0]]):
+        assert it.use("cpu") is not kept
+        within = it.use("cpu")
+    assert it.use("cpu") is not within
+
+
 def test_who_is_seen_to_leave_need_not_be_told() -> None:
     it = view()
     assert it.leave(0, "uid-x")

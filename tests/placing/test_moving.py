@@ -3,9 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
-from elasticd.api import Column, DisruptionBudget, Mask, Move, Nodes, PoolPast, Refusal, Strategy, hookimpl
+from elasticd.api import (
+    Column,
+    DisruptionBudget,
+    Mask,
+    Move,
+    Nodes,
+    Places,
+    PoolPast,
+    Refusal,
+    Scores,
+    Strategy,
+    hookimpl,
+)
 from elasticd.columns import Columns, Ledger
 from elasticd.model import Pod
 from elasticd.moves import MoveDecision
@@ -247,7 +260,7 @@ class Wanting(Strategy, tag="wanting", frozen=True):
             if not self.asks or movable(pods[name])
         ]
 
-    def _fits(self, used: Mapping[str, Column]) -> Mask:
+    def _fits(self, used: Mapping[str, Column], places: Places) -> Mask:
         assert not self.raises, "for a reason"
         return used["cpu"] <= (self.most or 0.0)
 
@@ -266,6 +279,35 @@ def test_a_move_goes_only_where_its_use_fits_with_that_of_those_before_it() -> N
     assert found == [("p0", "b"), ("p1", "c"), ("p2", "b"), ("p3", "Single")]
     found = told(moves(four(a=3.0, b=1.5, c=1.4), Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
     assert found == [("p0", "c"), *[(name, "NoOtherNode") for name in PODS[1:]]]
+
+
+class Prefers(Strategy, tag="prefers", frozen=True):
+    """Scores nodes by their place in the alphabet, the last best."""
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        return Scores(np.arange(len(nodes.names), dtype=np.float64))
+
+
+@pytest.mark.parametrize(
+    ("uses", "expected"),
+    [
+        pytest.param((0.6, 0.3), ["c", "c", "b"], id="the best, as long as it fits there; then the next best"),
+        pytest.param((1.6, 0.3), ["b", "b", "b"], id="never the best: the next best each time"),
+        pytest.param((1.6, 1.6), ["NoOtherNode"] * 3, id="neither"),
+        pytest.param((1.6, 1.2), ["b", "NoOtherNode", "NoOtherNode"], id="for one, and no more"),
+    ],
+)
+def test_a_move_goes_to_the_best_node_of_those_where_it_fits(uses: tuple[float, float], expected: list[str]) -> None:
+    view = four(a=3.0, b=uses[1], c=uses[0])
+    found = told(moves(view, Fits(), Prefers(), Wanting(names=PODS, use=0.4, most=1.7), single=True, per_look=3))
+    assert [target for _, target in found[:3]] == expected
+
+
+def test_after_one_that_fits_nowhere_others_find_their_places() -> None:
+    large, small = Wanting(names=PODS[:2], use=1.4, most=1.7), Wanting(names=PODS[2:], use=0.3, most=1.7)
+    found = told(moves(four(a=3.0, b=1.0, c=1.0), Fits(), Prefers(), large, small, single=True))
+    assert found == [("p0", "NoOtherNode"), ("p1", "NoOtherNode"), ("p2", "c"), ("p3", "c")]
 
 
 def test_a_move_fits_nowhere_where_use_is_not_known() -> None:

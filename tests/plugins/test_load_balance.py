@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Nodes, Pod, Selection, Strategy, hookimpl, idleness, load_score, std_score
-from elasticd.columns import Columns
+from elasticd.columns import Columns, estimated
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.load_balance import LoadBalance
@@ -57,6 +57,25 @@ def test_a_large_node_counts_for_more_in_the_mean() -> None:
     mean = (0.8 + 0.4 + 0.8) / 7
     expected = [10 * log(mean / part) for part in (0.8, 0.2, 0.2)]
     assert scores(columns(THESIS, (), use), cpu=1.0, memory=0.0) == pytest.approx(expected, abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([0.1, 0.25, 0.7])), max_size=8))
+def test_scores_are_those_of_the_formula_after_each_of_the_pods_that_come_and_go(
+    steps: list[tuple[int, bool, float]],
+) -> None:
+    view, new, whole = used((0.2, 0.3), (0.4, 0.3), (0.6, 30.0)), pod("new", 0.3, GIB), {"cpu": 4.0, "memory": 8 * GIB}
+    there = list[tuple[int, Pod]]()
+    for index, (place, comes, cpu) in enumerate(steps):
+        if comes or not there:
+            there.append((place, pod(f"p{index}", cpu, cpu * GIB)))
+            view.take(*there[-1])
+        else:
+            view.release(*there.pop())
+        parts = {name: view.use(name) / size for name, size in whole.items()}
+        more = {name: parts[name] + estimated(new, name) / size for name, size in whole.items()}
+        for pods, own in ((new, more), (None, parts)):
+            ratios = [(0.5, idleness(parts[name], np.full(3, size), own[name])) for name, size in whole.items()]
+            assert LoadBalance().load(view, pods).tolist() == load_score(ratios).tolist()
 
 
 def labelled(*values: str) -> Columns:

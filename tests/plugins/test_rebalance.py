@@ -92,13 +92,11 @@ def test_who_is_too_loaded(options: dict[str, Any], hot: list[str]) -> None:
 def test_who_takes_pods(options: dict[str, Any], use: tuple[float, float], takes: bool) -> None:
     strategy, found = Rebalance(**options), pool({"hot": (0.9, 0.9), "b": use, "c": (0.7, 0.7)})
     now = levels(strategy, found.view, strategy.seen(found.view))
-    assert list(
-        fits(strategy, now, ["cpu", "memory"])({"cpu": found.view.use("cpu"), "memory": found.view.use("memory")})
-    ) == [
-        takes,
-        False,
-        False,
-    ]
+    rule, used = fits(strategy, now, ["cpu", "memory"]), {name: found.view.use(name) for name in ("cpu", "memory")}
+    assert rule(used, slice(None)).tolist() == [takes, False, False]
+    for place, expected in enumerate((takes, False, False)):  # of one node the same as of all
+        places = np.array([place])
+        assert rule({name: column[places] for name, column in used.items()}, places).tolist() == [expected]
 
 
 def test_a_node_needs_to_be_below_its_mark_only_of_what_the_other_has_too_much_of() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from elasticd.api import DisruptionBudget, Pod
 from elasticd.movable import rooted
+from elasticd.placing import moving
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebalance import Rebalance
+from elasticd_plugins.rebalance.levels import levels
 from elasticd_plugins.rebalance.options import Marks
 from tests.plugins.levelling import CPU, MEMORY, Pool, Using, looks, planned, pool
 from tests.pools import GIB, NOW, pod
@@ -117,11 +120,8 @@ def test_at_least_one_ready_pod_of_each_controller_stays(strategy: Rebalance, fo
     assert all(left[owner] >= 1 for owner in ready if left[owner] < ready[owner])
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@given(data=st.data())
-@settings(max_examples=30, deadline=None)
-def test_every_plan_is_equal_for_equal_input(strategy: Rebalance, data: st.DataObject) -> None:
-    found = data.draw(pools())
+def parts_of(found: Pool) -> tuple[dict[str, tuple[float, float]], list[Using]]:
+    """What such a pool is made of."""
     known = [
         (one, found.use["cpu"][f"{one.namespace}/{one.name}"], found.use["memory"][f"{one.namespace}/{one.name}"])
         for place in range(len(found.view.names))
@@ -130,12 +130,43 @@ def test_every_plan_is_equal_for_equal_input(strategy: Rebalance, data: st.DataO
     parts = {
         name: (found.measured["cpu"][name] / CPU, found.measured["memory"][name] / MEMORY) for name in found.view.names
     }
+    return parts, known
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_every_plan_is_equal_for_equal_input(strategy: Rebalance, data: st.DataObject) -> None:
+    parts, known = parts_of(data.draw(pools()))
     plans = set()
     for pods in (known, known[::-1], data.draw(st.permutations(known))):
         again = pool(parts, pods)
         decisions = planned((Filters(), LoadBalance(), strategy), again, looks(again, *[again.measured] * 3))
         plans.add(msgspec.json.encode(decisions))
     assert len(plans) == 1
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(found=pools())
+@settings(max_examples=60, deadline=None)
+def test_a_plan_is_the_same_where_all_nodes_are_looked_at_for_each_pod(strategy: Rebalance, found: Pool) -> None:
+    """Else the others are not, where what a pod uses fits on the best node of all."""
+    strategies, past = chosen(strategy), looks(found, *[found.measured] * 3)
+    again = pool(*parts_of(found))
+    never = property(lambda _: False, lambda *_: None)
+    with patch.object(moving._Draft, "_hopeful", never, create=True):
+        expected = planned(strategies, again, past, worth=0.0)
+    assert planned(strategies, found, past, worth=0.0) == expected
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(found=pools())
+@settings(max_examples=60, deadline=None)
+def test_pods_that_are_placed_avoid_the_nodes_that_are_too_loaded(strategy: Rebalance, found: Pool) -> None:
+    above = levels(strategy, found.view, strategy.seen(found.view)).above
+    scores = strategy.score_nodes(found.view)
+    assert scores is not None
+    assert scores.values.tolist() == [-strategy.avoid if one else 0.0 for one in above]
 
 
 def chosen(strategy: Rebalance) -> tuple[Any, ...]:
