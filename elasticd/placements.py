@@ -142,12 +142,15 @@ class Spared(Struct, frozen=True, gc=False):
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
-    """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now."""
+    """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now. Or what
+    keeps a pod as if it were one: then `why`, in a clause that follows "lesser pods", and what would have to change."""
 
     namespace: str
     name: str
     pods: frozenset[str]
     allowed: int
+    why: str = ""
+    mend: str = ""
 
 
 class PoolObservation(Struct, frozen=True, gc=False):

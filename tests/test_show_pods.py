@@ -1,5 +1,6 @@
 """What is said of where a pod goes, and what `moves` prints."""
 
+from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -69,6 +70,13 @@ def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
         ["b", "unknown", "unknown", "unknown"],
     ]
     assert "bind to  shop/web  a     done    201     0.0 s" in text
+
+
+def test_a_note_that_is_taken_away_is_told_as_that() -> None:
+    noted = replace(DONE, action="nominate", code=200)
+    text = printed(Group(*show_pods.placing(BINDS, (noted, replace(noted, node="")), HEAD)))
+    rows = [line.split("  ")[0] for line in text.splitlines() if "shop/web " in line]
+    assert rows == ["note node", "take the note of a node away"]
 
 
 def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
