@@ -144,7 +144,7 @@ class BindingRule(Binding, frozen=True):
                 yield f"expressions: no node ever matches: {key} must exist and must not"
         outside = [] if "*" in namespaces else [one for one in self.namespaces if one not in ("*", *namespaces)]
         if outside:
-            yield f"namespaces: brings nothing for {', '.join(outside)}: pool.namespaces does not have it"
+            yield f"namespaces: brings nothing for {', '.join(outside)}: not in pool.namespaces"
 
 
 def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) -> list[tuple[str, Binding]]:

@@ -31,7 +31,7 @@ Full = Literal["any", "wait", "preempt"]
 
 class BindingRules(Strategy, tag="binding", frozen=True):
     """Binds a pod to the nodes that match all expressions of its annotation elasticd.io/binding and of every rule that
-    selects it. An annotation never loosens a rule.
+    selects it. An annotation never loosens a rule that is as strong.
 
     All that are strong (collectionIsEmpty reschedule) count; where no node matches them together, the pod waits. Those
     that are weak (default) count one after the other, the rules in their order and then the annotation, each if a node
@@ -69,7 +69,8 @@ class BindingRules(Strategy, tag="binding", frozen=True):
             return None
         strong = any(map(_is_strong, bound))
         mask, counting = _matching(bound, nodes)
-        why = "; ".join(_told(one, counting) for one in (bound if mask.any() or not strong else counting))
+        told = [one for one in bound if _is_strong(one) or not strong or mask.any()]
+        why = "; ".join(_told(one, counting) for one in told)
         return Selection(mask, why, "wait" if strong else "any", _strictest([one for _, one in counting or bound]))
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:

@@ -664,7 +664,7 @@ def test_equal_pools_have_equal_plans(
 
 
 LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
-OTHERS = {"scheduler": "default-scheduler"}
+OTHERS: dict[str, Any] = {"scheduler": "default-scheduler"}
 ASKS: dict[str, Any] = {"annotations": {"elasticd.io/do-not-disrupt": "true"}}
 REFUSED = DisruptionBudget(
     "shop", "x", frozenset({"uid-x"}), 0, "were not let go a moment ago (Disturbed)", "[broker] lets more pods go"
