@@ -196,10 +196,9 @@ class Columns:
         assumed = self._requested.get(_ASSUMED + resource)
         return self.requested(resource) if assumed is None else _closed(self._own(resource) + assumed)
 
-    def staying(self, resource: str) -> Whole:
-        """What those on each request that are not leaving it."""
-        leaving = self._requested.get(_LEAVING + resource)
-        return self.requested(resource) if leaving is None else _closed(self._own(resource) - leaving)
+    def leaving(self, resource: str) -> Whole:
+        """What those on each request that are leaving it."""
+        return _shown(self._own(_LEAVING + resource))
 
     def _own(self, resource: str) -> Whole:
         found = self._requested.get(resource)

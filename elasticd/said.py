@@ -68,7 +68,7 @@ class Said:
 
 def _matter(decision: PodDecision) -> tuple[object, ...]:
     """What makes it another than the one before."""
-    return (decision.policy, decision.verdict, decision.reason, decision.node)
+    return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node)
 
 
 def _words(decision: PodDecision) -> str:

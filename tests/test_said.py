@@ -28,6 +28,7 @@ WAIT = said(message="3 full", mend="a is nearest")
         pytest.param({"verdict": "bind"}, True, id="another verdict"),
         pytest.param({"node": "a"}, True, id="another node"),
         pytest.param({"policy": "other"}, True, id="another policy"),
+        pytest.param({"mode": "observe"}, True, id="another mode"),
         pytest.param({"message": "3 closed", "at": AGAIN}, False, id="other words soon after"),
         pytest.param({"message": "3 closed", "at": 1.0 + AGAIN}, True, id="other words in time"),
         pytest.param({"message": "2 full", "at": REPEAT}, False, id="another count soon after"),

@@ -3,80 +3,97 @@
 Pure. Knows what was refused and how much is missing; knows no rule.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.columns import PODS, Columns, needed
+from elasticd.columns import Columns, needed
 from elasticd.model import Pod
-from elasticd.placements import Whole
-from elasticd.placing.look import Found
-from elasticd.units import format_milli
+from elasticd.placements import Mask, Refusal, Whole
+from elasticd.placing.look import UNBOUND, Found
+from elasticd.units import format_amount
+from elasticd.words import counted
 
-_GIB, _MIB = 2.0**30, 2.0**20
 _TOLD = 3
 
 
 def lacking(columns: Columns, pod: Pod, found: Found, yields: Mapping[str, int]) -> str:
-    """In a sentence, of the node that lacks least, of those where only what other pods take is in the way; or what
-    would have to be otherwise for those to give way (`yields`, with how many nodes that is said of). Where there is no
-    such node, or one has room, what filters say would have to be otherwise. Empty where nothing simple can be said."""
-    bound = found.bound
+    """In a sentence: what is missing on the node that lacks least, of those where only what other pods take is in the
+    way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give way
+    (`yields`). Empty where nothing simple can be said."""
     if not columns.names:
         return "a node would have to be in the pool: it has none"
+    bound = found.bound
     if bound is not None and not bound.nodes.any():
-        return f"a node would have to match {bound.why}"
-    places = np.flatnonzero(found.curable if bound is None or bound.full == "any" else found.curable & bound.nodes)
-    need = needed(pod)
-    if not len(places):
-        return _too_large(columns, need) or _otherwise(found.mends)
-    best, short = _nearest(columns, need, places)
-    name = columns.names[best]
-    if short:
-        amounts = " and ".join(f"{_said(resource, amount)} {resource}" for resource, amount in short.items())
-        nearest = f"{name} is nearest: pods that stay there would have to request {amounts} less"
-        return "; or ".join(filter(None, (nearest, _otherwise(yields))))
-    if any(columns.requested(one)[best] + amount > columns.allocatable(one)[best] for one, amount in need.items()):
-        room = f"{name} has room once those that are leaving it have left"
+        room = "" if found.fits.any() else ", and have room for it"
+        return f"a node would have to match {bound.why}{room}"
+    within = np.ones(len(columns.names), dtype=np.bool_) if bound is None or bound.full == "any" else bound.nodes
+    places = np.flatnonzero(found.curable & within)
+    mends = _helpful(found.said, within)
+    if len(places):
+        told = [_nearest(columns, pod, places, found.said), _otherwise(mends), _otherwise(yields)]
     else:
-        room = f"{name} has room: what else is in the way there would have to leave it"
-    return "; or ".join(filter(None, (_otherwise(found.mends), room)))
+        told = [_otherwise(mends) or _too_large(columns, needed(pod))]
+    return "; or ".join(filter(None, told))
 
 
-def _nearest(columns: Columns, need: Mapping[str, int], places: NDArray[np.intp]) -> tuple[int, dict[str, int]]:
+def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
+    """What would have to be otherwise, on how many nodes; nodes to which the pod is not bound do not help, but if they
+    were among those it is bound to. Of nodes that several refuse nothing is said."""
+    once, more = np.zeros((2, len(within)), dtype=np.bool_)
+    for one in said:
+        more |= once & one.nodes
+        once |= one.nodes
+    counts: Counter[str] = Counter()
+    for one in said:
+        if one.mend:
+            nodes = one.nodes & ~more & (within | (one.reason == UNBOUND))
+            counts[one.mend] += int(np.count_nonzero(nodes))
+    return counts
+
+
+def _nearest(columns: Columns, pod: Pod, places: NDArray[np.intp], said: Sequence[Refusal]) -> str:
     """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left."""
     share = np.zeros(len(places), dtype=np.float64)
-    short: dict[str, Whole] = {}
-    for resource, amount in need.items():
-        whole = columns.allocatable(resource)[places]
-        short[resource] = np.maximum(columns.staying(resource)[places] + amount - whole, 0)
-        share += short[resource] / np.maximum(whole, 1)
+    missing = {resource: _missing(columns, resource, amount, said) for resource, amount in needed(pod).items()}
+    short = {name: np.maximum(lack - columns.leaving(name), 0)[places] for name, lack in missing.items()}
+    for name, lack in short.items():
+        share += lack / np.maximum(columns.allocatable(name)[places], 1)
     best = int(np.argmin(share))
-    return int(places[best]), {name: int(missing[best]) for name, missing in short.items() if missing[best]}
+    index = int(places[best])
+    amounts = [f"{format_amount(name, int(lack[best]), up=True)} {name}" for name, lack in short.items() if lack[best]]
+    node = columns.names[index]
+    if amounts:
+        return f"{node} is nearest: pods that stay there would have to request {' and '.join(amounts)} less"
+    if any(lack[index] > 0 for lack in missing.values()):
+        return f"{node} has room once those that are leaving it have left"
+    return f"{node} has room: what else is in the way there would have to leave it"
+
+
+def _missing(columns: Columns, resource: str, amount: int, said: Sequence[Refusal]) -> Whole:
+    """How much of a resource each node lacks; less than 0: it has more."""
+    found = columns.requested(resource) + amount - columns.allocatable(resource)
+    for one in said:
+        if resource in one.missing:
+            found[one.nodes] = one.missing[resource][one.nodes]
+    return found
 
 
 def _too_large(columns: Columns, need: Mapping[str, int]) -> str:
-    """What no node has so much of."""
+    """What no node has so much of, be it of one or of all together."""
     for resource, amount in need.items():
         most = int(columns.allocatable(resource).max())
         if amount > most:
-            return (
-                f"it requests {_said(resource, amount)} {resource}, and no node has more than {_said(resource, most)}"
-            )
+            asked, has = format_amount(resource, amount, up=True), format_amount(resource, most, up=False)
+            return f"it requests {asked} {resource}, and no node has more than {has}"
+    if not np.logical_and.reduce([columns.allocatable(name) >= amount for name, amount in need.items()]).any():
+        return "no node has as much as it requests of everything at once"
     return ""
 
 
 def _otherwise(mends: Mapping[str, int]) -> str:
     """What helps on most nodes first."""
-    told = sorted(mends.items(), key=lambda one: (-one[1], one[0]))[:_TOLD]
-    return "; or ".join(f"{mend} ({count} {'node' if count == 1 else 'nodes'})" for mend, count in told)
-
-
-def _said(resource: str, amount: int) -> str:
-    """A whole amount as a person writes it."""
-    if resource == "cpu":
-        return format_milli(amount)
-    if resource == PODS or amount < _MIB:
-        return str(amount)
-    return f"{amount / _GIB:.1f}Gi" if amount >= _GIB else f"{amount / _MIB:.0f}Mi"
+    told = sorted(((mend, count) for mend, count in mends.items() if count), key=lambda one: (-one[1], one[0]))
+    return "; or ".join(f"{mend} ({counted(count, 'node')})" for mend, count in told[:_TOLD])

@@ -4,7 +4,7 @@ Knows who is lesser and who is spared; knows nothing of how pods go, nor of wher
 on a node, short for how little suffices, budgets for who may go at all.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import isnan, nan
 from typing import Annotated, ClassVar, Literal
@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from elasticd.api import (
     CRITICAL,
     SPARE,
+    Line,
     Meta,
     Nodes,
     Pod,
@@ -19,6 +20,7 @@ from elasticd.api import (
     PoolPolicy,
     Spared,
     Strategy,
+    Turn,
     Victims,
     field,
     hookimpl,
@@ -111,6 +113,29 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             return found
         return _NOT_FORCED if isinstance(found, Victims) and found.pods else _FORCED_ALONE
 
+    @hookimpl
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> Line:
+        """All on this node but those that never give way, the least first, and which option keeps each."""
+        order = self._order(observation.use.get("cpu", {}))
+        there = sorted(there_is(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
+        return Line(tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in there]), self._rule())
+
+    def _turn(self, pod: Pod, scheduler: str, at: float) -> Turn:
+        if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:
+            return Turn(pod, "Highest", "no restartPolicy is above Always")
+        option = next(self._options(pod, scheduler, at), "")
+        return Turn(pod, *self._of_one(option)) if option else Turn(pod)
+
+    def _rule(self) -> str:
+        """To whom pods give way, and how many."""
+        classes = "of a higher restartPolicy (Never, OnFailure, Always)"
+        if self.mode == "paper":
+            rule = f"to those {classes}, whatever their priority"
+        else:
+            equal = f", and of equal priority to those {classes}" if self.restart_classes else ""
+            rule = f"to those of higher priority{equal}; at most {self.most_victims} for one pod"
+        return f"{rule}; only to those whose binding says resourceNotFit force" if self.only_forced else rule
+
     def _on(self, pod: Pod, node: int, nodes: Nodes, seen: PoolObservation) -> Victims | Spared | None:
         there, rank = there_is(nodes.names[node], nodes.pods(node)), self._rank(pod)
         if not (self._has(there.movable, rank) or self._has(there.asking, rank) or there.leaving):
@@ -162,32 +187,72 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
     def _candidates(self, there: There, waiting: Pod, seen: PoolObservation) -> list[Pod]:
         """Those who may have to go, the least first; no more than budgets allow."""
-        use, rank = seen.use.get("cpu", {}), self._rank(waiting)
+        rank, scheduler = self._rank(waiting), waiting.needs.scheduler
         lesser = [
-            (own, -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name, pod)
+            pod
             for pod in there.movable.pods
-            if (own := self._rank(pod)) < rank and next(self._spares(pod, waiting, seen.at), None) is None
+            if self._rank(pod) < rank and not any(self._options(pod, scheduler, seen.at))
         ]
-        return within([pod for *_, pod in sorted(lesser)], seen.budgets)
+        return within(sorted(lesser, key=self._order(seen.use.get("cpu", {}))), seen.budgets)
 
-    def _spares(self, pod: Pod, waiting: Pod, at: float) -> Iterator[Spared]:
-        """Each thing that keeps a pod where it is whatever budgets say, and what would have to be otherwise."""
-        if not self.others and pod.needs.scheduler != waiting.needs.scheduler:
-            yield Spared("are placed by another scheduler", f"others {_OWN} is true")
+    def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
+        """Who goes first."""
+        return lambda pod: (
+            self._rank(pod),
+            -pod.counted.get("memory", 0.0),
+            -_cpu(pod, use),
+            pod.namespace,
+            pod.name,
+        )
+
+    def _options(self, pod: Pod, scheduler: str, at: float) -> Iterator[str]:
+        """Each option that keeps a pod where it is, whatever pod of this scheduler needs its room."""
+        if not self.others and pod.needs.scheduler != scheduler:
+            yield "others"
         if pod.namespace in self.spare_namespaces:
-            yield Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {pod.namespace}")
+            yield "spare_namespaces"
         if pod.needs.priority >= self.spare_priority:
-            mend = f"spare_priority {_OWN} is more than {pod.needs.priority}"
-            yield Spared(f"have spare_priority = {self.spare_priority} or more", mend)
+            yield "spare_priority"
         if not self.spare_labels.items().isdisjoint(pod.labels.items()):
-            yield Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs")
+            yield "spare_labels"
         if pod.needs.local and not self.local_storage:
-            yield Spared("have local storage", f"local_storage {_OWN} is true")
+            yield "local_storage"
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
-            run = f"{self.min_run:g} s"
-            yield Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}")
-        if rooted(pod) is not None:
-            yield Spared(f"have annotation {SPARE}", f"lesser pods have no annotation {SPARE}")
+            yield "min_run"
+
+    def _spares(self, pod: Pod, waiting: Pod, at: float) -> tuple[Spared, ...]:
+        """What those say of several pods, and that pods ask to be left alone."""
+        found = tuple(self._of_several(option, pod) for option in self._options(pod, waiting.needs.scheduler, at))
+        return found if rooted(pod) is None else (*found, _ASKING)
+
+    def _of_several(self, option: str, pod: Pod) -> Spared:
+        """What an option says of several pods, one of which is this, and what would have to be otherwise."""
+        match option:
+            case "others":
+                return Spared("are placed by another scheduler", f"others {_OWN} is true")
+            case "spare_namespaces":
+                return Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {pod.namespace}")
+            case "spare_priority":
+                more = f"spare_priority {_OWN} is more than {pod.needs.priority}"
+                return Spared(f"have spare_priority = {self.spare_priority} or more", more)
+            case "spare_labels":
+                return Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs")
+            case "local_storage":
+                return Spared("have local storage", f"local_storage {_OWN} is true")
+            case _:
+                run = f"{self.min_run:g} s"
+                return Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}")
+
+    def _of_one(self, option: str) -> tuple[str, str]:
+        """What it says of a pod, one word and a sentence."""
+        return {
+            "others": ("OtherScheduler", "another scheduler places it"),
+            "spare_namespaces": ("Spared", "its namespace is in spare_namespaces"),
+            "spare_priority": ("Spared", f"its priority is spare_priority = {self.spare_priority} or more"),
+            "spare_labels": ("Spared", "it has one of spare_labels"),
+            "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
+            "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
+        }[option]
 
     def _kept(self, waiting: Pod, short: Short, there: There, seen: PoolObservation, order: Sequence[Pod]) -> Spared:
         """Why those of them that may go do not suffice, by what keeps the others whose leaving would help."""
@@ -197,7 +262,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         reasons: dict[tuple[Spared, ...], list[Pod]] = {}
         for pod in (*there.movable.pods, *there.asking.pods):
             if pod.uid not in going and self._rank(pod) < rank and helps(pod, short):
-                spared = tuple(self._spares(pod, waiting, seen.at))
+                spared = self._spares(pod, waiting, seen.at)
                 reasons.setdefault(spared + budget_of(pod, seen.budgets, spent=bool(spared)), []).append(pod)
         who = "others" if order else "lesser pods"
         if reasons:
@@ -234,6 +299,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
 _OWN = "of strategy preemption"
 _NOBODY_LESSER = Spared("no pod there matters less")
+_ASKING = Spared(f"have annotation {SPARE}", f"lesser pods have no annotation {SPARE}")
 _FORCED_ALONE = Spared("nobody does for pods whose binding does not say resourceNotFit force")
 _NOT_FORCED = Spared(_FORCED_ALONE.why, f"its binding says resourceNotFit force, or only_forced {_OWN} is false")
 

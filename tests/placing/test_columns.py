@@ -88,7 +88,7 @@ def test_a_series_that_is_first_looked_at_in_between_is_right_afterwards() -> No
 
 
 @given(some.lists(some.tuples(some.sampled_from("ab"), some.booleans()), max_size=6), some.data())
-def test_what_stays_is_what_those_request_who_do_not_leave(said: list[tuple[str, bool]], data: some.DataObject) -> None:
+def test_what_is_leaving_is_what_those_request_who_leave(said: list[tuple[str, bool]], data: some.DataObject) -> None:
     ledger, nodes = Ledger(), (node("a"), node("b"))
 
     def seen(pods: list[tuple[str, bool]]) -> Columns:
@@ -103,8 +103,8 @@ def test_what_stays_is_what_those_request_who_do_not_leave(said: list[tuple[str,
                 it.leave(index, one.uid)
     it.take(0, pod("new", 2))
     with it.without(0, it.pods(0)):
-        assert it.staying("cpu")[0] == 0
+        assert it.leaving("cpu")[0] == it.requested("cpu")[0] == 0
     for index in (0, 1):
-        staying = [one for one in it.pods(index) if not one.deleted]
-        assert it.staying("pods")[index] == len(staying)
-        assert it.staying("cpu")[index] == sum(round(1000 * one.counted["cpu"]) for one in staying)
+        leaving = [one for one in it.pods(index) if one.deleted]
+        assert it.leaving("pods")[index] == len(leaving)
+        assert it.leaving("cpu")[index] == sum(round(1000 * one.counted["cpu"]) for one in leaving)

@@ -1,6 +1,7 @@
 """What a pod that found no place is told would have to change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ from msgspec.structs import replace
 
 from elasticd.columns import Columns
 from elasticd.model import Pod
-from elasticd.placements import Selection
+from elasticd.placements import Refusal, Selection
 from elasticd.placing.lack import lacking
-from elasticd.placing.look import Found
+from elasticd.placing.look import UNBOUND, Found
 from tests.pools import GIB, columns, node, pod
 
 BIG, SMALL = node("big", cpu=4), node("small", cpu=2)
@@ -23,19 +24,24 @@ def told(
     waiting: Pod,
     curable: bool = True,
     bound: Selection | None = None,
-    mends: dict[str, int] | None = None,
+    said: Sequence[Refusal] = (),
     yields: Mapping[str, int] | None = None,
+    fits: bool = False,
 ) -> str:
     """What is said of nodes that are all curable, or none of which is."""
     none = np.zeros(len(view.names), dtype=np.bool_)
-    return lacking(view, waiting, Found(none, none | curable, {}, bound, mends=mends or {}), yields or {})
+    return lacking(view, waiting, Found(none | fits, none | curable, {}, bound, said=tuple(said)), yields or {})
+
+
+def refusal(mend: str, *nodes: bool, **more: Any) -> Refusal:
+    return Refusal("why", np.array(nodes), mend=mend, **more)
 
 
 @pytest.mark.parametrize(
     ("cpu", "memory", "expected"),
     [
         pytest.param(1, 1, NEAREST, id="the least lack"),
-        pytest.param(1, 9 * GIB, NEAREST.replace("cpu", "cpu and 1.1Gi memory"), id="two"),
+        pytest.param(1, 9 * GIB, NEAREST.replace("cpu", "cpu and 1088Mi memory"), id="two"),
         pytest.param(0.5, 1, "small has room: what else is in the way there would have to leave it", id="a port"),
     ],
 )
@@ -46,7 +52,9 @@ def test_the_nearest_node_is_named_with_what_it_lacks(cpu: float, memory: float,
 
 def test_a_binding_that_no_node_matches_is_named() -> None:
     bound = Selection(np.array([False]), "hostname in [node4]")
-    assert told(columns([BIG]), pod("p"), bound=bound) == "a node would have to match hostname in [node4]"
+    expected = "a node would have to match hostname in [node4]"
+    assert told(columns([BIG]), pod("p"), bound=bound, fits=True) == expected
+    assert told(columns([BIG]), pod("p"), bound=bound) == f"{expected}, and have room for it"
 
 
 def test_where_labels_are_in_the_way_everywhere_nothing_is_claimed() -> None:
@@ -57,21 +65,67 @@ def test_an_empty_pool_is_said_to_be_empty() -> None:
     assert told(columns([]), pod("p")).endswith("it has none")
 
 
-def test_a_request_that_no_node_can_meet_is_named() -> None:
-    found = told(columns([BIG, SMALL]), pod("p", cpu=9), curable=False)
-    assert found == "it requests 9 cpu, and no node has more than 4"
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [
+        pytest.param(9, 1, "it requests 9 cpu, and no node has more than 4", id="more than any has"),
+        pytest.param(
+            3.5, 20 * GIB, "no node has as much as it requests of everything at once", id="more than any has together"
+        ),
+        pytest.param(3.5, 1, "", id="what one has"),
+    ],
+)
+def test_a_request_that_no_node_can_meet_is_named(cpu: float, memory: float, expected: str) -> None:
+    nodes = [BIG, node("large", cpu=1, memory=64 * GIB)]
+    assert told(columns(nodes), pod("p", cpu=cpu, memory=memory), curable=False) == expected
 
 
-def test_where_a_node_has_room_what_filters_would_have_otherwise_is_told_first() -> None:
-    mends = {"keep_free.cpu of strategy filters is less than 3": 1}
-    found = told(columns([BIG]), pod("p", cpu=2), mends=mends)
-    assert found.startswith("keep_free.cpu of strategy filters is less than 3 (1 node); or big has room: ")
+def test_what_a_filter_says_is_missing_counts_for_more_than_what_pods_request() -> None:
+    view = columns([BIG], [pod("x", cpu=1, on="big"), pod("z", cpu=1, on="big", deleted=True)])
+    keeps = refusal("", True, curable=True, missing={"cpu": np.array([1500])})
+    nearest = "big is nearest: pods that stay there would have to request 500m cpu less"
+    assert told(view, pod("p", cpu=2.5), said=[keeps]) == nearest
 
 
-def test_what_filters_would_have_otherwise_is_told_by_how_many_nodes_it_helps() -> None:
-    mends = {"nodes are uncordoned": 1, "it tolerates {x: y}": 2}
-    found = told(columns([BIG]), pod("p"), curable=False, mends=mends)
-    assert found == "it tolerates {x: y} (2 nodes); or nodes are uncordoned (1 node)"
+@pytest.mark.parametrize(
+    ("said", "bound", "expected"),
+    [
+        pytest.param(
+            [refusal("nodes get ready", True, False), refusal("it tolerates {x: }", False, True)],
+            None,
+            "it tolerates {x: } (1 node); or nodes get ready (1 node)",
+            id="each where it alone is in the way",
+        ),
+        pytest.param(
+            [refusal("nodes get ready", True, True), refusal("it tolerates {x: }", False, True)],
+            None,
+            "nodes get ready (1 node)",
+            id="and not where something else is too",
+        ),
+        pytest.param(
+            [refusal("it tolerates {x: }", True, False), refusal("nodes get ready", False, True)],
+            Selection(np.array([True, False]), "d in [ssd]"),
+            "it tolerates {x: } (1 node)",
+            id="on the nodes to which it is bound",
+        ),
+        pytest.param(
+            [refusal("it tolerates {x: }", True, False), refusal("nodes get ready", False, True)],
+            Selection(np.array([True, False]), "d in [ssd]", full="any"),
+            "it tolerates {x: } (1 node); or nodes get ready (1 node)",
+            id="or on all, where that does not bind",
+        ),
+    ],
+)
+def test_what_would_do_alone_is_told_by_how_many_nodes(
+    said: list[Refusal], bound: Selection | None, expected: str
+) -> None:
+    assert told(columns([BIG, SMALL]), pod("p"), curable=False, bound=bound, said=said) == expected
+
+
+def test_a_node_that_fits_may_be_made_to_match() -> None:
+    bound = Selection(np.array([True, False]), "d in [ssd]")
+    said = [Refusal("closed", np.array([True, False])), Refusal(UNBOUND, np.array([False, True]), mend="nodes match")]
+    assert told(columns([BIG, SMALL]), pod("p"), curable=False, bound=bound, said=said) == "nodes match (1 node)"
 
 
 def test_what_would_let_others_give_way_is_told_beside_what_is_missing() -> None:

@@ -12,7 +12,18 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
-from elasticd.api import Disk, DisruptionBudget, Node, Pod, PoolObservation, PoolSelect, Port, Spared, Victims
+from elasticd.api import (
+    Disk,
+    DisruptionBudget,
+    Node,
+    Pod,
+    PoolObservation,
+    PoolPolicy,
+    PoolSelect,
+    Port,
+    Spared,
+    Victims,
+)
 from elasticd.columns import Columns
 from elasticd.config_pools import load_pool
 from elasticd.placements import PodDecision
@@ -1051,3 +1062,149 @@ def test_the_example_lets_batch_work_give_way_to_services() -> None:
 @pytest.mark.parametrize("options", [{}, {"mode": "paper"}, {"only_forced": True, "min_run": 0, "most_victims": 1}])
 def test_it_does_nothing_that_no_strategy_may(options: dict[str, Any]) -> None:
     assert check_strategy(decode(**options)) == []
+
+
+POOL = PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
+
+
+def line(strategy: Preemption, *there: Pod, **use: float) -> list[tuple[str, str, str]]:
+    """Who would have to give way, the first first, and what keeps each."""
+    cpu = {f"shop/{name}": amount for name, amount in use.items()}
+    seen = PoolObservation(NOW, use={"cpu": cpu})
+    found = strategy.explain_victims(0, columns([node("a")], there), seen, POOL)
+    return [(turn.pod.name, turn.stays, turn.why) for turn in found.turns]
+
+
+@pytest.mark.parametrize(
+    ("options", "pods", "order"),
+    [
+        pytest.param(
+            {},
+            [running("a", "Always"), running("n", "Never"), running("o", "OnFailure"), running("low", priority=-1)],
+            ["low", "n", "o", "a"],
+            id="by priority, and then by restartPolicy",
+        ),
+        pytest.param(
+            {},
+            [running("n", "Never", priority=5), running("a", "Always")],
+            ["a", "n"],
+            id="of lower priority before Never",
+        ),
+        pytest.param(
+            {"restart_classes": False},
+            [running("n", "Never"), running("a", "Always", memory=GIB)],
+            ["a", "n"],
+            id="without classes the larger first",
+        ),
+        pytest.param(
+            {"mode": "paper"},
+            [running("o", "OnFailure"), running("n", "Never", priority=5)],
+            ["n", "o"],
+            id="paper: by restartPolicy alone",
+        ),
+        pytest.param(
+            {},
+            [running("set", owner=("DaemonSet", "d", "u")), running("going", deleted=True), running("x")],
+            ["x"],
+            id="those who never do are in no line",
+        ),
+    ],
+)
+def test_who_would_have_to_give_way_stands_in_the_order_in_which_they_would(
+    options: dict[str, Any], pods: list[Pod], order: list[str]
+) -> None:
+    for there in (pods, pods[::-1]):
+        assert [name for name, _, _ in line(decode(**options), *there)] == order
+
+
+def test_of_equals_the_one_that_uses_more_goes_first() -> None:
+    assert [name for name, _, _ in line(decode(), running("p"), running("q"), p=0.1, q=0.9)] == ["q", "p"]
+
+
+@pytest.mark.parametrize(
+    ("options", "one", "kept"),
+    [
+        pytest.param({}, running("p"), ("", ""), id="nothing"),
+        pytest.param(
+            {"min_run": 90},
+            running("p", started=NOW - 80),
+            ("Young", "it has run for less than min_run = 90 s"),
+            id="min_run",
+        ),
+        pytest.param(
+            {}, running("p", started=None), ("Young", "it has run for less than min_run = 60 s"), id="not started"
+        ),
+        pytest.param({"min_run": 0}, running("p", started=NOW), ("", ""), id="no min_run"),
+        pytest.param(
+            {"spare_namespaces": ["shop"]},
+            running("p"),
+            ("Spared", "its namespace is in spare_namespaces"),
+            id="spare_namespaces",
+        ),
+        pytest.param(
+            {"spare_priority": 5},
+            running("p", priority=5),
+            ("Spared", "its priority is spare_priority = 5 or more"),
+            id="spare_priority",
+        ),
+        pytest.param(
+            {"spare_labels": {"app": "x"}},
+            running("p", labels={"app": "x"}),
+            ("Spared", "it has one of spare_labels"),
+            id="spare_labels",
+        ),
+        pytest.param(
+            {}, running("p", local=True), ("LocalStorage", "what it has stored on its node would be lost"), id="storage"
+        ),
+        pytest.param({"local_storage": True}, running("p", local=True), ("", ""), id="storage that may be lost"),
+        pytest.param(
+            {}, running("p", **OTHERS), ("OtherScheduler", "another scheduler places it"), id="another scheduler's"
+        ),
+        pytest.param({"others": True}, running("p", **OTHERS), ("", ""), id="other schedulers' are allowed"),
+        pytest.param({"mode": "paper"}, running("p", started=NOW), ("", ""), id="paper: no min_run"),
+        pytest.param(
+            {"mode": "paper"},
+            running("p", "Always"),
+            ("Highest", "no restartPolicy is above Always"),
+            id="paper: Always gives way to nobody",
+        ),
+    ],
+)
+def test_each_says_which_option_keeps_it(options: dict[str, Any], one: Pod, kept: tuple[str, str]) -> None:
+    assert line(decode(**options), one) == [("p", *kept)]
+    there = columns([node("a", cpu=1)], [replace(one, containers=one.containers)])
+    wants = pod("w", cpu=0.95, priority=9, restart="Always")
+    seen = PoolObservation(NOW, (wants,), confirmed=NOW)
+    gives = isinstance(decode(**options).select_victims(wants, 0, there, seen, False), Victims)
+    assert gives == (kept == ("", "")), "what is said of it is what is done with it"
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        pytest.param(
+            {},
+            "to those of higher priority, and of equal priority to those of a higher restartPolicy "
+            "(Never, OnFailure, Always); at most 10 for one pod",
+            id="default",
+        ),
+        pytest.param(
+            {"restart_classes": False, "most_victims": 3},
+            "to those of higher priority; at most 3 for one pod",
+            id="no classes",
+        ),
+        pytest.param(
+            {"restart_classes": False, "only_forced": True},
+            "to those of higher priority; at most 10 for one pod; "
+            "only to those whose binding says resourceNotFit force",
+            id="only forced",
+        ),
+        pytest.param(
+            {"mode": "paper"},
+            "to those of a higher restartPolicy (Never, OnFailure, Always), whatever their priority",
+            id="paper",
+        ),
+    ],
+)
+def test_to_whom_pods_give_way_is_said(options: dict[str, Any], rule: str) -> None:
+    assert decode(**options).explain_victims(0, columns([node("a")]), PoolObservation(NOW), POOL).rule == rule
