@@ -233,6 +233,10 @@ async def test_f34_victims_are_bounded_in_all_though_others_take_every_place() -
         await it.run(120)
         assert len(it.board.tried(Evict)) == 3
         assert it.board.pods["urgent"].node == ""
+        told = [one.message for one in it.board.announced]
+        assert any("shop/x1 gives way on a: 1 of lower priority" in one for one in told)
+        assert any(one.endswith("; 1 has given way for it already") for one in told)
+        assert told[-1].endswith("more would have to go than most_victims = 3, as 3 have given way for it already")
 
 
 async def test_a_place_is_kept_from_lesser_pods_while_it_is_being_made_and_after() -> None:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.text import Text
 
-from elasticd import show_pods
+from elasticd import pod_words, show_pods
 from elasticd.model import Ref
 from elasticd.moves import Underway
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
@@ -77,6 +77,11 @@ def test_a_note_that_is_taken_away_is_told_as_that() -> None:
     text = printed(Group(*show_pods.placing(BINDS, (noted, replace(noted, node="")), HEAD)))
     rows = [line.split("  ")[0] for line in text.splitlines() if "shop/web " in line]
     assert rows == ["note node", "take the note of a node away"]
+    lost = replace(noted, node="", result="failed", reason="Lost")
+    assert [pod_words.answer(replace(noted, node="")), pod_words.answer(lost)] == [
+        "take the note of a node away",
+        "could not take the note of a node away: failed: Lost",
+    ]
 
 
 def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
