@@ -3,11 +3,10 @@
 Knows policies and sources as they are written; knows nothing of what is running. See advice for workloads.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elasticd.errors import nearest
-from elasticd.needs import possible, possible_key
+from elasticd.needs import possible, possible_key, possible_namespace
 from elasticd.plugins import implemented
 from elasticd.policy import MovesTable, Policy, PoolPolicy
 from elasticd.sources import Source
@@ -16,7 +15,6 @@ from elasticd.words import shown
 OTHERS = "default-scheduler"
 """The name of kube-scheduler itself."""
 
-_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _MOVING = {"rebind_pods", "rebalance_nodes"}
 
 
@@ -45,6 +43,9 @@ def _of_pool(policy: PoolPolicy) -> Iterator[str]:
     yield from _labels("pool.nodes", pool.nodes)
     if policy.moves != MovesTable() and not any(implemented(type(one)) & _MOVING for one in policy.strategies):
         yield "moves: brings nothing: no strategy here moves pods"
+    hooks = frozenset[str]().union(*[implemented(type(one)) for one in policy.strategies])
+    for index, one in enumerate(policy.strategies):
+        yield from (f"strategy[{index}].{line}" for line in one.brings_nothing(policy, hooks))
 
 
 def _of_select(policy: Policy) -> Iterator[str]:
@@ -55,7 +56,7 @@ def _of_select(policy: Policy) -> Iterator[str]:
 
 def _namespaces(key: str, names: Sequence[str]) -> Iterator[str]:
     for index, name in enumerate(names):
-        if name != "*" and not _NAMESPACE.fullmatch(name):
+        if name != "*" and not possible_namespace(name):
             yield f"{key}.namespaces[{index}]: no namespace can be called {shown(name)}"
 
 

@@ -4,7 +4,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.batch import Job
-from elasticd.bindings import BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
+from elasticd.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import LARGEST, estimated, needed, weighed, whole
 from elasticd.derived import Derived
@@ -32,7 +32,7 @@ from elasticd.model import (
 )
 from elasticd.movable import CRITICAL, SPARE, rooted, stationary
 from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
-from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
+from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration, possible_namespace
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import point_of, timeline
 from elasticd.placements import (
@@ -106,6 +106,7 @@ __all__ = [
     "Node",
     "NodeLevel",
     "Nodes",
+    "OWN_BINDING",
     "Observation",
     "Operator",
     "Outcome",
@@ -175,6 +176,7 @@ __all__ = [
     "needed",
     "parse_quantity",
     "point_of",
+    "possible_namespace",
     "request_of",
     "restrain",
     "rooted",

@@ -3,7 +3,7 @@
 Records, and the annotation in which a pod brings its own. Knows labels; knows no nodes in number and places nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -18,6 +18,9 @@ from elasticd.words import shown
 
 BINDING = "elasticd.io/binding"
 """Annotation of a pod: its binding, as JSON."""
+
+OWN_BINDING = "its annotation"
+"""Whence a pod has a binding that it brings itself."""
 
 LabelChange = Annotated[
     Literal["still", "reschedule", "kill"],
@@ -133,6 +136,16 @@ class BindingRule(Binding, frozen=True):
             return False
         return all(pod.labels.get(key) == value for key, value in self.pods.items())
 
+    def brings_nothing(self, namespaces: Sequence[str]) -> Iterator[str]:
+        """What of it no node can obey, or is about no pod where pods of these namespaces alone are asked about, as
+        "option: ..."."""
+        for key in dict.fromkeys(one.key for one in self.expressions):
+            if {"exists", "doesNotExist"} <= {one.operator for one in self.expressions if one.key == key}:
+                yield f"expressions: no node ever matches: {key} must exist and must not"
+        outside = [] if "*" in namespaces else [one for one in self.namespaces if one not in ("*", *namespaces)]
+        if outside:
+            yield f"namespaces: brings nothing for {', '.join(outside)}: not in pool.namespaces"
+
 
 def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) -> list[tuple[str, Binding]]:
     """All bindings of a pod, by its own annotation, where those count, and by these rules, each with whence it has it.
@@ -140,7 +153,7 @@ def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) ->
     Raises ValueError where its own cannot be read, as binding_of does.
     """
     own = binding_of(pod) if annotations else None
-    found: list[tuple[str, Binding]] = [] if own is None else [("its annotation", own)]
+    found: list[tuple[str, Binding]] = [] if own is None else [(OWN_BINDING, own)]
     return found + [(f"rules[{index}]", rule) for index, rule in enumerate(rules) if rule.has(pod)]
 
 

@@ -4,7 +4,7 @@ A cluster around another. Knows what was let through of late; knows nothing of w
 answered with a reason, so that it stands in the journal as what came of the decision.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Annotated, NamedTuple
@@ -128,17 +128,10 @@ class Broker:
 
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
         """Why not all of these would be let through now; each counts for those after it."""
-        now, entered = self._clock.now(), list[_Disturbed]()
-        try:
-            for eviction in evictions:
-                if why := self._why_not(eviction, now):
-                    return why
-                if entry := self._enter(eviction, now):
-                    entered.append(entry)
-            return self._inner.refusal(evictions)
-        finally:
-            for entry in entered:
-                self._gone.remove(entry)
+        now = self._clock.now()
+        together = [one for eviction in evictions if (one := _disturbed(eviction, now))]
+        refused = next((why for one in evictions if (why := self._why_not(one, now, together))), None)
+        return refused or self._inner.refusal(evictions)
 
     async def act(self, action: Action) -> Answer:
         """Let an action through, or say why not."""
@@ -163,15 +156,16 @@ class Broker:
             self._gone.append(entry)
         return entry
 
-    def _why_not(self, action: Action, now: float) -> tuple[str, str] | None:
-        """Why an action is not let through: one word, and a sentence."""
+    def _why_not(self, action: Action, now: float, together: Sequence[_Disturbed] = ()) -> tuple[str, str] | None:
+        """Why an action is not let through, alone or with those that are of use `together` with it alone: one word, and
+        a sentence."""
         shrinks = isinstance(action, Remove | Scale) and action.after < action.before
         entry = _disturbed(action, now)
         if (isinstance(action, Evict) or entry is not None or shrinks) and (found := self._broken(now)):
             return "Breaker", found
         if entry is not None:
             busy = self._busy(action, now) if isinstance(action, Evict) else None
-            return self._closed(now) or self._spent(entry, now) or busy
+            return self._closed(now) or self._spent(entry, together or [entry], now) or busy
         if isinstance(action, Scale):
             return self._moving(action, now)
         return None
@@ -180,21 +174,22 @@ class Broker:
         inside = [one for one in standing(self._table.blackout, now).value if one.span.inside]
         return ("Blackout", f"no pod is moved: {inside[0].told}") if inside else None
 
-    def _spent(self, one: _Disturbed, now: float) -> tuple[str, str] | None:
-        """Which budget has nothing left."""
+    def _spent(self, one: _Disturbed, together: Sequence[_Disturbed], now: float) -> tuple[str, str] | None:
+        """Which budget has too little left for it and those that must go at once with it."""
         table = self._table
         while self._gone and self._gone[0].at <= now - max(table.within, SETTLING):
             self._gone.popleft()
         late = [one for one in self._gone if one.at > now - table.within]
-        counts: Sequence[tuple[str, int, int]] = (
-            (f"node {one.node}", sum(gone.node == one.node for gone in late), table.per_node),
-            ("its controller", _of_controller(late, one.controller), table.per_controller),
-            (f"namespace {one.namespace}", sum(gone.namespace == one.namespace for gone in late), table.per_namespace),
-            ("the cluster", len(late), table.total),
+        budgets: Sequence[tuple[str, str, Callable[[_Disturbed], bool]]] = (
+            (f"node {one.node}", "per_node", lambda other: other.node == one.node),
+            ("its controller", "per_controller", lambda other: other.controller == one.controller != ""),
+            (f"namespace {one.namespace}", "per_namespace", lambda other: other.namespace == one.namespace),
+            ("the cluster", "total", lambda _: True),
         )
-        for what, count, most in counts:
-            if count >= most:
-                return "Disturbed", f"{counted(count, 'pod')} of {what} went within {table.within:g} s, and {most} may"
+        for what, key, counts in budgets:
+            gone, more, most = sum(map(counts, late)), sum(map(counts, together)), getattr(table, key)
+            if gone + more > most:
+                return "Disturbed", _told(what, key, (gone, more, most), table.within)
         return None
 
     def _busy(self, action: Evict, now: float) -> tuple[str, str] | None:
@@ -256,6 +251,15 @@ class Broker:
         return kept[0][1]
 
 
+def _told(what: str, key: str, pods: tuple[int, int, int], within: float) -> str:
+    """Of what too few may go: how many went of late, how many would have to go at once now, and how many may."""
+    gone, more, most = pods
+    if more > most:
+        return f"{more} pods of {what} would have to go at once, and {most} may: {key} of [broker] never lets more go"
+    went = f"{counted(gone, 'pod')} of {what} went within {within:g} s"
+    return f"{went}, {more} would have to go at once, and {most} may" if more > 1 else f"{went}, and {most} may"
+
+
 def _disturbed(action: Action, now: float) -> _Disturbed | None:
     """Which pod an action makes go; also one that begins to be moved by making another first."""
     if isinstance(action, Evict) and action.reason.startswith(SURGE):
@@ -266,8 +270,3 @@ def _disturbed(action: Action, now: float) -> _Disturbed | None:
     if note is None or note.phase != "up":
         return None
     return _Disturbed(now, note.node, action.uid, action.workload.namespace, note.uid)
-
-
-def _of_controller(gone: Sequence[_Disturbed], controller: str) -> int:
-    """Pods without one count for themselves."""
-    return Counter(one.controller for one in gone)[controller] if controller else 0

@@ -36,6 +36,7 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
     raw = convert(file, _PoolFile, name)
     strategies = records(raw.strategy, registry, name, "strategy", "pool")
     _check_kept_off(strategies, registry, name)
+    _check_alone(strategies, name)
     return PoolPolicy(
         name=path.stem,
         pool=raw.pool,
@@ -55,6 +56,17 @@ def _check_kept_off(strategies: Sequence[Strategy], registry: Registry, file: st
         which = f" ({', '.join(known)})" if known else ""
         problem = f"must have one that keeps pods off nodes that cannot take them{which}, has none"
         raise ConfigError(file, "strategy", problem)
+
+
+def _check_alone(strategies: Sequence[Strategy], file: str) -> None:
+    """Refuse a second strategy of a type of which there can be one only."""
+    first: dict[type[Strategy], int] = {}
+    for index, one in enumerate(strategies):
+        if one.alone and type(one) in first:
+            kind = type(one).__struct_config__.tag
+            problem = f'must be the only "{kind}" of a policy, is the second after strategy[{first[type(one)]}]'
+            raise ConfigError(file, f"strategy[{index}].type", problem)
+        first.setdefault(type(one), index)
 
 
 def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list[ConfigError]]:

@@ -24,7 +24,7 @@ from elasticd.placements import (
     Spared,
     Victims,
 )
-from elasticd.policy import Policy, Strategy
+from elasticd.policy import Policy, PoolPolicy, Strategy
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 
@@ -123,7 +123,7 @@ def select_victims(
 
 
 @hookspec
-def explain_victims(node: int, nodes: Nodes, observation: PoolObservation) -> Line | None:
+def explain_victims(node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> Line | None:
     """The pods of a node in the order in which they would have to give way, whoever needs the room, and what keeps each
     from it now, in words for people: `elasticd nodes NODE` shows it. Asked when somebody looks; nothing is decided by
     it. What budgets and `[broker]` keep is added. None: this strategy lets nobody give way."""

@@ -18,6 +18,7 @@ Restart = Literal["Always", "OnFailure", "Never"]
 
 _LABEL = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Expression(Struct, frozen=True, gc=False):
@@ -70,6 +71,11 @@ def possible_key(key: str) -> bool:
     if slash and not (len(domain) <= 253 and _DOMAIN.fullmatch(domain)):
         return False
     return bool(name) and possible((name,))
+
+
+def possible_namespace(name: str) -> bool:
+    """Whether a namespace may be called so."""
+    return _NAMESPACE.fullmatch(name) is not None
 
 
 def whole_number(text: str) -> int | None:

@@ -164,17 +164,16 @@ class Line(Struct, frozen=True, gc=False):
     rule: str = ""
 
 
-REFUSED = ": refused"
-"""How the name ends of what stands for a pod whose eviction was refused of late: a budget that lets none go."""
-
-
 class DisruptionBudget(Struct, frozen=True, gc=False):
-    """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now."""
+    """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now. Or what
+    keeps a pod as if it were one: then `why`, in a clause that follows "lesser pods", and what would have to change."""
 
     namespace: str
     name: str
     pods: frozenset[str]
     allowed: int
+    why: str = ""
+    mend: str = ""
 
 
 class PoolObservation(Struct, frozen=True, gc=False):

@@ -84,9 +84,16 @@ def result(outcome: PodOutcome) -> str:
 def answer(outcome: PodOutcome) -> str:
     """What came of an action, in one line."""
     if outcome.result == "done":
-        did = f"evicted from {outcome.node}" if outcome.action == "evict" else f"{DID[outcome.action]} {outcome.node}"
-        return one_line(": ".join(filter(None, (did, result(outcome)))))
-    return one_line(f"could not {DID[outcome.action]} {outcome.node}: {result(outcome)}")
+        told = (
+            f"evicted from {outcome.node}" if outcome.action == "evict" else f"{did(outcome)} {outcome.node}".rstrip()
+        )
+        return one_line(": ".join(filter(None, (told, result(outcome)))))
+    return one_line(f"could not {f'{did(outcome)} {outcome.node}'.rstrip()}: {result(outcome)}")
+
+
+def did(outcome: PodOutcome) -> str:
+    """What was done, or should have been: words that a node's name may follow."""
+    return "take the note of a node away" if outcome.action == "nominate" and not outcome.node else DID[outcome.action]
 
 
 def on_the_way(outcome: PodOutcome) -> bool:

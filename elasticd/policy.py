@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from elasticd.batch import JOB_KIND
 from elasticd.model import HEEDING, Node, Pod, Ref, Workload
+from elasticd.needs import possible_namespace
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]
@@ -33,6 +34,9 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     keeps_off: ClassVar[bool] = False
     """Whether its `filter_nodes` keeps pods off nodes that have no room for them, are not ready or must not take them.
     A policy with [pool] needs one that does: without it a pod goes anywhere."""
+
+    alone: ClassVar[bool] = False
+    """Whether a policy about pods can have one of its type only: of two the less careful would always have its way."""
 
     priority: Annotated[
         int, Meta(description='the highest wins with combine = "priority", and in choosing pods that go')
@@ -65,6 +69,11 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
         """
         return None
+
+    def brings_nothing(self, policy: "PoolPolicy", hooks: frozenset[str]) -> tuple[str, ...]:
+        """What is allowed in this policy about pods and brings nothing, as "option: ...", a line each; `hooks` are
+        those that any of its strategies implements."""
+        return ()
 
     def fastest(self) -> float | None:
         """The shortest poll interval it may ask for, in seconds; None: it asks for none. For advice only."""
@@ -289,6 +298,13 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     worth: Annotated[
         float, Meta(ge=0, description="a move must bring at least so many times what it costs; see each strategy")
     ] = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse namespaces that spare nobody."""
+        for index, name in enumerate(self.spared):
+            if not possible_namespace(name):
+                why = "; a policy without strategies that move pods spares all" if name == "*" else ""
+                raise ValueError(f'spared[{index}]: must be the name of a namespace, is "{name}"{why}')
 
 
 class PoolTrust(Struct, frozen=True, forbid_unknown_fields=True):

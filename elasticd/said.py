@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+from elasticd.actions import Evict
 from elasticd.placements import PodDecision
 
 AGAIN = 10.0
@@ -67,8 +68,9 @@ class Said:
 
 
 def _matter(decision: PodDecision) -> tuple[object, ...]:
-    """What makes it another than the one before."""
-    return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node)
+    """What makes it another than the one before: also who is really evicted, one set after the other."""
+    going = [one.uid for one in decision.actions if isinstance(one, Evict)] if decision.mode == "act" else []
+    return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node, *going)
 
 
 def _words(decision: PodDecision) -> str:

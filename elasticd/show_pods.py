@@ -11,7 +11,7 @@ from rich.text import Text
 
 from elasticd.moves import MoveDecision, Underway
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
-from elasticd.pod_words import DID
+from elasticd.pod_words import did
 from elasticd.show import add_row, make_table, seconds
 from elasticd.words import one_line
 
@@ -61,7 +61,7 @@ def done(decision: PodDecision | MoveDecision, outcomes: Sequence[PodOutcome]) -
     for one in outcomes:
         answer = " ".join(filter(None, (str(one.code or ""), one.reason, one.message)))
         about = f"{one.about.namespace}/{one.about.name}"
-        add_row(table, DID[one.action], about, one.node, one.result, answer, seconds(one.seconds))
+        add_row(table, did(one), about, one.node, one.result, answer, seconds(one.seconds))
     return [table]
 
 

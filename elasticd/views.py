@@ -15,7 +15,7 @@ from elasticd.actions import Bind, Evict, Nominate
 from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
 from elasticd.model import Pod, Readings, Ref, Sample
-from elasticd.placements import REFUSED, DisruptionBudget, PodOutcome
+from elasticd.placements import DisruptionBudget, PodOutcome
 from elasticd.policy import PoolPolicy
 from elasticd.quality import FUTURE
 
@@ -64,7 +64,7 @@ class Views:
         self._stand_for: dict[str, float] = {}
         self._leaving: dict[str, tuple[str, float]] = {}
         self._nominated: dict[str, tuple[str, float]] = {}
-        self._spared: dict[str, tuple[Ref, float]] = {}
+        self._spared: dict[str, tuple[Ref, float, str]] = {}
         self._doubtful: dict[str, tuple[str, float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
 
@@ -141,7 +141,7 @@ class Views:
     def evicted(self, action: Evict, outcome: PodOutcome) -> bool:
         """A pod was evicted, or was not; whether it was, and by us: one may have left by itself."""
         if outcome.result == "refused":
-            self._spared[action.uid] = action.workload, outcome.at
+            self._spared[action.uid] = action.workload, outcome.at, outcome.reason
         if outcome.result != "done":
             return False
         self._leaving[action.uid] = action.node, outcome.at
@@ -175,10 +175,7 @@ class Views:
 
     def spared(self) -> tuple[DisruptionBudget, ...]:
         """Pods whose eviction was refused of late, as budgets that let none of them go."""
-        return tuple(
-            DisruptionBudget(ref.namespace, f"{ref.name}{REFUSED}", frozenset({uid}), 0)
-            for uid, (ref, _) in self._spared.items()
-        )
+        return tuple(_refused(uid, ref, why) for uid, (ref, _, why) in self._spared.items())
 
     def moved(self, pods: Iterable[Pod]) -> dict[str, float]:
         """When the pod that a pending one stands for was evicted, by UID: its controller lost one, and made this after
@@ -191,6 +188,12 @@ class Views:
                 if not times:
                     del self._evicted[pod.owner[2]]
         return dict(self._stand_for)
+
+
+def _refused(uid: str, ref: Ref, reason: str) -> DisruptionBudget:
+    told = "were not let go a moment ago" + (f" ({reason})" if reason else "")
+    mend = "[broker] lets more pods go" if reason == "Disturbed" else ""
+    return DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, told, mend)
 
 
 def _strayed(

@@ -3,6 +3,7 @@
 Knows labels of nodes and pods; knows nothing of room, nor of who gives way.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from elasticd.api import (
     BINDING,
+    OWN_BINDING,
     Binding,
     BindingRule,
     Mask,
@@ -17,6 +19,7 @@ from elasticd.api import (
     Node,
     Nodes,
     Pod,
+    PoolPolicy,
     Selection,
     Strategy,
     bindings_of,
@@ -28,11 +31,14 @@ Full = Literal["any", "wait", "preempt"]
 
 class BindingRules(Strategy, tag="binding", frozen=True):
     """Binds a pod to the nodes that match all expressions of its annotation elasticd.io/binding and of every rule that
-    selects it. An annotation never loosens a rule.
+    selects it. An annotation never loosens a rule that is as strong.
 
-    Where no node matches them all, those that are weak (collectionIsEmpty default) no longer count; if all are, the pod
-    is placed as if it were bound to none, and else it waits. Where nodes match and none has room, the strictest counts:
-    reschedule (it waits) before force (others give way) before default (any node). An annotation that cannot be read
+    All that are strong (collectionIsEmpty reschedule) count; where no node matches them together, the pod waits. Those
+    that are weak (default) count one after the other, the rules in their order and then the annotation, each if a node
+    matches it together with those that count already: so one that no node matches leaves the others as they are, and of
+    two that no node matches together the earlier counts. Where none counts, the pod is placed as if it were bound to
+    none. Where nodes match and none has room, the strictest of those that count says what is done: reschedule (it
+    waits) before force (others give way) before default (any node). An annotation that cannot be read
     keeps its pod pending. Without a label `notIn` and `doesNotExist` hold, as in Kubernetes. `nodeLabelChange` says
     nothing here: it is about pods that run.
     Source: thesis, 4.2 (multiNodeSelectors) and 4.3.4, whose step 2 must read "is empty".
@@ -61,26 +67,60 @@ class BindingRules(Strategy, tag="binding", frozen=True):
             return Selection(np.zeros(len(nodes.names), dtype=np.bool_), BINDING, fault=str(error))
         if not bound:
             return None
-        why = "; ".join(f"{binding} ({whence})" for whence, binding in bound)
-        bindings = [binding for _, binding in bound]
-        mask = _matching(bindings, nodes)
-        strong = [one for one in bindings if one.collection_is_empty == "reschedule"]
-        if not mask.any() and strong:
-            bindings, mask = strong, _matching(strong, nodes)
-        return Selection(mask, why, "wait" if strong else "any", _strictest(bindings))
+        strong = any(map(_is_strong, bound))
+        mask, counting = _matching(bound, nodes)
+        told = [one for one in bound if _is_strong(one) or not strong or mask.any()]
+        why = "; ".join(_told(one, counting) for one in told)
+        return Selection(mask, why, "wait" if strong else "any", _strictest([one for _, one in counting or bound]))
+
+    def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
+        """What of the rules no node or pod obeys, and what no strategy does."""
+        lines: list[str] = []
+        for index, rule in enumerate(self.rules):
+            said = [*rule.brings_nothing(policy.pool.namespaces)]
+            if rule.resource_not_fit == "force" and "select_victims" not in hooks:
+                said.append(
+                    "resource_not_fit: force brings nothing: no strategy here lets others give way (preemption)"
+                )
+            if rule.node_label_change != "still" and "rebind_pods" not in hooks:
+                change = rule.node_label_change
+                said.append(f"node_label_change: {change} brings nothing: no strategy here does that (rebind)")
+            lines += [f"rules[{index}].{line}" for line in said]
+        return tuple(lines)
 
 
-def _matching(bindings: list[Binding], nodes: Nodes) -> Mask:
-    """The nodes that match all of these."""
-    masks = [nodes.matching(("binding", one.expressions), partial(_obeys, one)) for one in bindings]
-    return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
+Bound = tuple[str, Binding]
+"""Whence a pod has a binding, and the binding."""
+
+
+def _is_strong(one: Bound) -> bool:
+    return one[1].collection_is_empty == "reschedule"
+
+
+def _matching(bound: Sequence[Bound], nodes: Nodes) -> tuple[Mask, list[Bound]]:
+    """The nodes that match all that count, and which these are: the strong ones, and of the weak ones, an annotation
+    last, each that some node matches together with those before it."""
+    order = sorted(bound, key=lambda one: (not _is_strong(one), one[0] == OWN_BINDING))
+    found, counting = np.ones(len(nodes.names), dtype=np.bool_), list[Bound]()
+    for one in order:
+        both = found & nodes.matching(("binding", one[1].expressions), partial(_obeys, one[1]))
+        if _is_strong(one) or both.any():
+            found = both
+            counting.append(one)
+    return (found if counting else np.zeros_like(found)), counting
+
+
+def _told(one: Bound, counting: Sequence[Bound]) -> str:
+    """A binding, and that it is left out where others count."""
+    whence, binding = one
+    return f"{binding} ({whence}{', left out as no node matches' if counting and one not in counting else ''})"
 
 
 def _obeys(binding: Binding, node: Node) -> bool:
     return binding.matches(node.labels)
 
 
-def _strictest(bindings: list[Binding]) -> Full:
+def _strictest(bindings: Sequence[Binding]) -> Full:
     said = {one.resource_not_fit for one in bindings}
     if "reschedule" in said:
         return "wait"

@@ -23,6 +23,7 @@ from elasticd.api import (
     Pod,
     PoolObservation,
     PoolPast,
+    PoolPolicy,
     Strategy,
     Term,
     bindings_of,
@@ -86,6 +87,13 @@ class Rebind(Strategy, tag="rebind", frozen=True):
     def reads(self) -> tuple[str, ...]:
         """Labels alone."""
         return ()
+
+    def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
+        """What of the rules no node or pod obeys."""
+        rules = enumerate(self.rules)
+        return tuple(
+            f"rules[{index}].{line}" for index, one in rules for line in one.brings_nothing(policy.pool.namespaces)
+        )
 
     @hookimpl
     def rebind_pods(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move]:

@@ -84,6 +84,34 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
 
 
 @pytest.mark.parametrize(
+    ("gone", "together", "message"),
+    [
+        pytest.param(0, 2, "", id="as many as may"),
+        pytest.param(2, 1, "2 pods of node a went within 60 s, and 2 may", id="all have gone"),
+        pytest.param(
+            1, 2, "1 pod of node a went within 60 s, 2 would have to go at once, and 2 may", id="too many with those"
+        ),
+        pytest.param(
+            0,
+            3,
+            "3 pods of node a would have to go at once, and 2 may: per_node of [broker] never lets more go",
+            id="more than ever may",
+        ),
+    ],
+)
+async def test_those_who_must_go_at_once_are_refused_with_what_is(gone: int, together: int, message: str) -> None:
+    door = Door(per_node=2)
+    await door.look()
+    for index in range(gone):
+        await door.broker.act(evict(f"gone{index}", owner=f"g{index}"))
+    said = door.broker.refusal([evict(f"x{index}", owner=f"o{index}") for index in range(together)])
+    assert said == (("Disturbed", message) if message else None)
+    assert door.broker.refusal([evict("one", owner="o")]) == (
+        None if gone < 2 else ("Disturbed", "2 pods of node a went within 60 s, and 2 may")
+    ), "nobody is counted who only would have gone"
+
+
+@pytest.mark.parametrize(
     ("answer", "then"),
     [
         pytest.param(Answer("refused", 429, "a budget", "Budget"), "done", id="refused: it was not done"),

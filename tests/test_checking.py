@@ -3,16 +3,20 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from elasticd.advice_pools import advise_alone, advise_pools
-from elasticd.api import Move, Nodes, Scores, Strategy, hookimpl
+from elasticd.api import BindingRule, Move, Nodes, Scores, Strategy, hookimpl
 from elasticd.checking import check
 from elasticd.policy import Bounds, MovesTable, Policy, PoolPolicy, PoolSelect, PoolTrust, Select
 from elasticd.sources import Source
 from elasticd.sources.api_metrics import ExternalMetrics
 from elasticd.sources.kubelet import Kubelet
 from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd_plugins.binding import BindingRules
+from elasticd_plugins.preemption import Preemption
+from elasticd_plugins.rebind import Rebind
 from tests.daemons import policy, write
 
 POOL = '[pool]\nnamespaces = ["batch"]\n[[strategy]]\ntype = "filters"\n'
@@ -186,6 +190,89 @@ def test_who_asks_for_what_nobody_measures_is_told(
 
 
 BOTH = 'p.toml: pool.scheduler: kube-scheduler places the pods of "default-scheduler" too, and both would act'
+
+
+class Chooser(Strategy, tag="chooser", frozen=True):
+    """Lets others give way."""
+
+    @hookimpl
+    def select_victims(self) -> None:
+        return None
+
+
+class Follower(Strategy, tag="follower", frozen=True):
+    """Follows labels."""
+
+    @hookimpl
+    def rebind_pods(self) -> list[Move]:
+        return []
+
+
+def bind(*expressions: tuple[str, str], **more: Any) -> BindingRules:
+    return BindingRules(rules=(ruled(*expressions, **more),))
+
+
+def ruled(*expressions: tuple[str, str], **more: Any) -> BindingRule:
+    written = [{"key": key, "operator": operator} for key, operator in expressions or [("a", "exists")]]
+    return msgspec.convert({"expressions": written, **more}, BindingRule)
+
+
+IN_VAIN = "brings nothing: no strategy here"
+BOUND = PoolSelect(namespaces=("shop", "blog"))
+NEVER = "expressions: no node ever matches: a must exist and must not"
+
+
+@pytest.mark.parametrize(
+    ("policy", "lines"),
+    [
+        pytest.param(pool(bind()), [], id="a plain rule"),
+        pytest.param(
+            pool(bind(resource_not_fit="force")),
+            [
+                f"strategy[0].rules[0].resource_not_fit: force {IN_VAIN} lets others give way (preemption)",
+            ],
+            id="force without preemption",
+        ),
+        pytest.param(
+            pool(bind(resource_not_fit="force"), Chooser()), [], id="force with one that lets others give way"
+        ),
+        pytest.param(
+            pool(Load(), bind(node_label_change="kill")),
+            [f"strategy[1].rules[0].node_label_change: kill {IN_VAIN} does that (rebind)"],
+            id="a label change without rebind",
+        ),
+        pytest.param(pool(bind(node_label_change="kill"), Follower()), [], id="a label change with one that does it"),
+        pytest.param(pool(Preemption(only_forced=True), bind()), [], id="only by force, and something binds"),
+        pytest.param(
+            pool(Preemption(only_forced=True)),
+            ["strategy[0].only_forced: nobody ever gives way: no strategy here binds pods"],
+            id="only by force, and nothing binds",
+        ),
+        pytest.param(pool(Preemption()), [], id="for all, and nothing binds"),
+        pytest.param(pool(bind(namespaces=["shop", "*"]), pool=BOUND), [], id="namespaces of the pool, and any"),
+        pytest.param(pool(bind(namespaces=["bank"])), [], id="a namespace of a pool for any"),
+        pytest.param(
+            pool(bind(namespaces=["shop", "bank", "vault"]), pool=BOUND),
+            ["strategy[0].rules[0].namespaces: brings nothing for bank, vault: not in pool.namespaces"],
+            id="namespaces outside the pool",
+        ),
+        pytest.param(
+            pool(bind(("a", "exists"), ("b", "exists"), ("a", "doesNotExist"))),
+            [f"strategy[0].rules[0].{NEVER}"],
+            id="a label that must be there and must not",
+        ),
+        pytest.param(pool(bind(("a", "exists"), ("b", "doesNotExist"))), [], id="of two labels one must be there"),
+        pytest.param(
+            pool(Rebind(rules=(ruled(("a", "exists"), ("a", "doesNotExist"), node_label_change="kill"),))),
+            [f"strategy[0].rules[0].{NEVER}"],
+            id="the same in rebind",
+        ),
+    ],
+)
+def test_what_rules_say_and_nothing_comes_of_is_told(policy: PoolPolicy, lines: list[str]) -> None:
+    assert advise_alone([policy]) == [f"p.toml: {line}" for line in lines]
+
+
 IDLE = "p.toml: moves: brings nothing: no strategy here moves pods"
 
 

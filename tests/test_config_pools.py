@@ -46,6 +46,25 @@ def problem_of(tmp_path: Path, text: str, registry: Registry = REGISTRY) -> str:
             id="bindings and preemption",
         ),
         pytest.param(
+            GOOD + '[[strategy]]\ntype = "preemption"\nmin_run = 600\n' * 2,
+            "strategy[2]: must differ from strategy[1], is the same",
+            id="one and the same twice",
+        ),
+        pytest.param(
+            GOOD + "".join(f'[[strategy]]\ntype = "preemption"\nmin_run = {run}\n' for run in (600, 0)),
+            'strategy[2].type: must be the only "preemption" of a policy, is the second after strategy[1]',
+            id="a careful and a careless preemption",
+        ),
+        pytest.param(GOOD + '[[strategy]]\ntype = "filters"\nkeep_free = { cpu = "1" }\n', "", id="filters twice"),
+        *[
+            pytest.param(
+                GOOD + f'[moves]\nspared = ["vault", "{name}"]\n',
+                f'moves.spared[1]: must be the name of a namespace, is "{name}"{more}',
+                id=f"moves.spared, {name}",
+            )
+            for name, more in (("*", "; a policy without strategies that move pods spares all"), ("Kube_System", ""))
+        ],
+        pytest.param(
             POOL + '[[strategy]]\ntype = "leest-requested"\n',
             f'strategy[0].type: must be one of {KNOWN}, is "leest-requested", did you mean "least-requested"?',
             id="a misspelt strategy: only those for pools are named",

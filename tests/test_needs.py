@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.needs import Expression, Operator, Taint, Term, Toleration, possible_key
+from elasticd.needs import Expression, Operator, Taint, Term, Toleration, possible_key, possible_namespace
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,24 @@ def test_a_toleration_is_for_a_key_a_value_and_an_effect(toleration: Toleration,
 )
 def test_a_labels_key_is_one_that_kubernetes_takes(key: str, holds: bool) -> None:
     assert possible_key(key) is holds
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("kube-system", True),
+        ("a", True),
+        ("9", True),
+        ("x" * 63, True),
+        ("x" * 64, False),
+        ("", False),
+        ("*", False),
+        ("Kube_System", False),
+        ("a.b", False),
+        ("-a", False),
+        ("a-", False),
+        ("a\n", False),
+    ],
+)
+def test_what_a_namespace_can_be_called(name: str, holds: bool) -> None:
+    assert possible_namespace(name) is holds

@@ -105,7 +105,11 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     await placer.tick(NOW)
     await placer.drain(1)
     assert board.done == []
-    assert [(one.action, one.result, one.reason) for one in heard.outcomes] == [("nominate", "refused", "Disturbed")]
+    (outcome,) = heard.outcomes
+    assert (outcome.action, outcome.result, outcome.reason) == ("nominate", "refused", "Disturbed")
+    assert outcome.message == (
+        "8 pods of its controller would have to go at once, and 5 may: per_controller of [broker] never lets more go"
+    )
 
 
 async def test_it_waits_for_those_who_leave_only_where_that_suffices() -> None:

@@ -233,6 +233,10 @@ async def test_f34_victims_are_bounded_in_all_though_others_take_every_place() -
         await it.run(120)
         assert len(it.board.tried(Evict)) == 3
         assert it.board.pods["urgent"].node == ""
+        told = [one.message for one in it.board.announced]
+        assert any("shop/x1 gives way on a: 1 of lower priority" in one for one in told)
+        assert any(one.endswith("; 1 has given way for it already") for one in told)
+        assert told[-1].endswith("more would have to go than most_victims = 3, as 3 have given way for it already")
 
 
 async def test_a_place_is_kept_from_lesser_pods_while_it_is_being_made_and_after() -> None:
@@ -255,6 +259,32 @@ async def test_f31_a_victim_that_a_budget_keeps_is_passed_over_for_a_while() -> 
         await it.run(10)
         assert [name for _, name in it.board.tried(Evict)] == ["x", "y"]
         assert it.board.pods["urgent"].node == "b"
+
+
+async def test_who_was_not_let_go_is_told_as_that_and_not_as_of_a_budget() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.refuse = lambda one: Answer("refused", 0, "2 may", "Disturbed") if isinstance(one, Evict) else None
+        await it.run(10)
+        told = [one.message for one in it.board.announced if "not let go" in one.message]
+        assert told[0].endswith("on 1 node lesser pods were not let go a moment ago (Disturbed)")
+        assert it.placer.views.spared() == (
+            DisruptionBudget(
+                "shop",
+                "x",
+                frozenset({"uid-x"}),
+                0,
+                "were not let go a moment ago (Disturbed)",
+                "[broker] lets more pods go",
+            ),
+        )
+
+
+async def test_a_pod_that_another_scheduler_would_put_back_is_not_evicted_in_vain() -> None:
+    async with bench(ONE, [old("x", scheduler="default-scheduler", restart="Always"), urgent()]) as it:
+        await it.run(600)
+        assert it.done() == []
+        (told,) = it.board.announced
+        assert told.message.endswith("on 1 node lesser pods are placed by another scheduler")
 
 
 async def test_f31_a_budget_that_never_gives_way_is_asked_now_and_then_and_nothing_is_deleted() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Bind, Nominate
+from elasticd.actions import Bind, Evict, Nominate
 from elasticd.model import Ref
 from elasticd.placements import PodDecision
 from elasticd.said import AGAIN, OBSERVED, REPEAT, UNASKED, Said
@@ -41,6 +41,19 @@ def test_a_decision_is_news_when_it_says_something_else(then: dict[str, object],
     it = Said()
     assert it.news(WAIT)
     assert it.news(replace(WAIT, **then)) is news
+
+
+@pytest.mark.parametrize(
+    ("mode", "news"), [pytest.param("act", True, id="they go"), pytest.param("observe", False, id="they would go")]
+)
+def test_other_victims_on_the_same_node_are_news_where_they_really_go(mode: str, news: bool) -> None:
+    it = Said()
+    first, second = (said("preempt", "Preempts", mode=mode, node="a", actions=(evict(uid),)) for uid in ("u", "v"))
+    assert [it.news(one) for one in (first, first, second, second)] == [True, False, news, False]
+
+
+def evict(uid: str) -> Evict:
+    return Evict(Ref("shop", "Pod", "victim", "v1"), uid, "a")
 
 
 def test_words_are_as_old_as_when_they_were_told() -> None:

@@ -1,9 +1,10 @@
 """What is said of where a pod goes, and what `moves` prints."""
 
+from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.text import Text
 
-from elasticd import show_pods
+from elasticd import pod_words, show_pods
 from elasticd.model import Ref
 from elasticd.moves import Underway
 from elasticd.placements import NodeScore, PodDecision, PodOutcome
@@ -69,6 +70,18 @@ def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
         ["b", "unknown", "unknown", "unknown"],
     ]
     assert "bind to  shop/web  a     done    201     0.0 s" in text
+
+
+def test_a_note_that_is_taken_away_is_told_as_that() -> None:
+    noted = replace(DONE, action="nominate", code=200)
+    text = printed(Group(*show_pods.placing(BINDS, (noted, replace(noted, node="")), HEAD)))
+    rows = [line.split("  ")[0] for line in text.splitlines() if "shop/web " in line]
+    assert rows == ["note node", "take the note of a node away"]
+    lost = replace(noted, node="", result="failed", reason="Lost")
+    assert [pod_words.answer(replace(noted, node="")), pod_words.answer(lost)] == [
+        "take the note of a node away",
+        "could not take the note of a node away: failed: Lost",
+    ]
 
 
 def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:

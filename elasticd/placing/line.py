@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.model import Failure, Pod
-from elasticd.placements import REFUSED, Line, Turn
+from elasticd.placements import Line, Turn
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.room import Budgets
 from elasticd.policy import PoolPolicy
@@ -58,7 +58,7 @@ def _within(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
     """The same, with those whom budgets keep."""
     seen = case.observation
     whole, left = (Budgets(seen.budgets, known=seen.budgets_known) for _ in range(2))
-    refused = frozenset[str]().union(*(one.pods for one in seen.budgets if one.name.endswith(REFUSED)))
+    refused = frozenset[str]().union(*(one.pods for one in seen.budgets if one.why))
     for turn in turns:
         if turn.stays:
             yield turn

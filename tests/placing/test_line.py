@@ -91,8 +91,8 @@ def said(found: Queue) -> list[tuple[str, str, str]]:
     return [(turn.pod.name, turn.stays, turn.why) for turn in found.line.turns]
 
 
-def budget(allowed: int, *pods: str, name: str = "web") -> DisruptionBudget:
-    return DisruptionBudget("shop", name, frozenset(f"uid-{one}" for one in pods), allowed)
+def budget(allowed: int, *pods: str, why: str = "") -> DisruptionBudget:
+    return DisruptionBudget("shop", "web", frozenset(f"uid-{one}" for one in pods), allowed, why)
 
 
 def test_hook_explain_victims_is_asked_about_a_node_and_its_order_is_kept() -> None:
@@ -114,7 +114,9 @@ OF_LATE = ("Refused", "its eviction was refused less than a minute ago")
         pytest.param([budget(0, "a")], True, FORBIDS, ("", ""), id="one that lets nobody go"),
         pytest.param([budget(1, "a", "c")], True, ("", ""), NO_MORE, id="one that lets one go"),
         pytest.param([budget(2, "a", "b", "c")], True, ("", ""), ("", ""), id="who is kept anyway spends nothing"),
-        pytest.param([budget(0, "a", name="a: refused")], True, OF_LATE, ("", ""), id="one that was refused of late"),
+        pytest.param(
+            [budget(0, "a", why="were not let go")], True, OF_LATE, ("", ""), id="one that was refused of late"
+        ),
         pytest.param([], False, UNKNOWN, UNKNOWN, id="not known"),
     ],
 )

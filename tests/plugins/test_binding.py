@@ -114,11 +114,9 @@ def test_who_is_bound_to_nothing_goes_anywhere(waiting: Pod) -> None:
     assert selected(BindingRules(), waiting, *LABELLED) is None
 
 
-WEAK, STRONG, FORCED = (
-    {"collectionIsEmpty": "default", "resourceNotFit": "default"},
-    {"collectionIsEmpty": "reschedule", "resourceNotFit": "reschedule"},
-    {"collectionIsEmpty": "reschedule", "resourceNotFit": "force"},
-)
+WEAK: dict[str, Any] = {"collectionIsEmpty": "default", "resourceNotFit": "default"}
+STRONG: dict[str, Any] = {"collectionIsEmpty": "reschedule", "resourceNotFit": "reschedule"}
+FORCED: dict[str, Any] = {"collectionIsEmpty": "reschedule", "resourceNotFit": "force"}
 
 
 @pytest.mark.parametrize(
@@ -208,6 +206,159 @@ def test_of_several_rules_the_strictest_says_what_is_done_without_room(first: st
     )
     assert said is not None
     assert said.full == full
+
+
+def weakly(*expressions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return rule(*expressions, collection_is_empty="default", resource_not_fit="default", **more)
+
+
+def disk(*values: str) -> dict[str, Any]:
+    return expression("d", "in", *values)
+
+
+DISKS = [
+    node("a", labels={"d": "hdd"}),
+    node("b", labels={"d": "ssd"}),
+    node("c", labels={"d": "ssd", "zone": "z"}),
+    node("e", labels={"zone": "y"}),
+]
+LEFT_OUT = "left out as no node matches"
+
+
+@pytest.mark.parametrize(
+    ("tables", "own", "expected", "why"),
+    [
+        pytest.param(
+            [weakly(disk("ssd"))],
+            (disk("none"), WEAK),
+            "bc",
+            f"d in [none] (its annotation, {LEFT_OUT}); d in [ssd] (rules[0])",
+            id="an annotation that no node matches loosens no rule",
+        ),
+        pytest.param(
+            [weakly(disk("ssd"))],
+            (disk("hdd"), WEAK),
+            "bc",
+            f"d in [hdd] (its annotation, {LEFT_OUT}); d in [ssd] (rules[0])",
+            id="nor one that nodes match, but not with the rule",
+        ),
+        pytest.param(
+            [weakly(disk("ssd"))],
+            (expression("zone", "in", "z"), WEAK),
+            "c",
+            "zone in [z] (its annotation); d in [ssd] (rules[0])",
+            id="it narrows what the rule leaves",
+        ),
+        pytest.param(
+            [weakly(disk("none"))],
+            (disk("hdd"), WEAK),
+            "a",
+            f"d in [hdd] (its annotation); d in [none] (rules[0], {LEFT_OUT})",
+            id="a rule that no node matches keeps no annotation from counting",
+        ),
+        pytest.param(
+            [weakly(disk("none")), weakly(disk("ssd")), weakly(expression("zone", "in", "y"))],
+            None,
+            "bc",
+            f"d in [none] (rules[0], {LEFT_OUT}); d in [ssd] (rules[1]); zone in [y] (rules[2], {LEFT_OUT})",
+            id="of rules that no node matches together the earlier counts",
+        ),
+        pytest.param(
+            [weakly(expression("zone", "in", "y")), weakly(disk("ssd"))],
+            None,
+            "e",
+            f"zone in [y] (rules[0]); d in [ssd] (rules[1], {LEFT_OUT})",
+            id="whichever that is",
+        ),
+        pytest.param(
+            [weakly(disk("none"))],
+            (disk("none"), WEAK),
+            "",
+            "d in [none] (its annotation); d in [none] (rules[0])",
+            id="none counts",
+        ),
+        pytest.param(
+            [weakly(disk("ssd")), rule(expression("zone", "exists"))],
+            None,
+            "c",
+            "d in [ssd] (rules[0]); zone exists (rules[1])",
+            id="a strong one, and a weak one with it",
+        ),
+        pytest.param(
+            [weakly(disk("hdd")), rule(expression("zone", "exists")), weakly(disk("ssd"))],
+            None,
+            "c",
+            f"d in [hdd] (rules[0], {LEFT_OUT}); zone exists (rules[1]); d in [ssd] (rules[2])",
+            id="a strong one goes before an earlier weak one, which lets a later one count",
+        ),
+        pytest.param(
+            [weakly(disk("ssd"))],
+            (disk("hdd"), STRONG),
+            "a",
+            f"d in [hdd] (its annotation); d in [ssd] (rules[0], {LEFT_OUT})",
+            id="a strong annotation goes before a weak rule",
+        ),
+        pytest.param(
+            [rule(disk("ssd"))],
+            (disk("hdd"), STRONG),
+            "",
+            "d in [hdd] (its annotation); d in [ssd] (rules[0])",
+            id="two strong ones that no node matches together",
+        ),
+        pytest.param(
+            [rule(disk("ssd"))],
+            (disk("hdd"), WEAK),
+            "bc",
+            f"d in [hdd] (its annotation, {LEFT_OUT}); d in [ssd] (rules[0])",
+            id="a weak annotation loosens no strong rule",
+        ),
+        pytest.param(
+            [rule(disk("none")), weakly(disk("ssd"))],
+            (disk("hdd"), WEAK),
+            "",
+            "d in [none] (rules[0])",
+            id="where no node matches a strong one, it alone is told",
+        ),
+    ],
+)
+def test_of_weak_bindings_those_count_that_some_node_matches_with_those_before(
+    tables: list[dict[str, Any]], own: tuple[dict[str, Any], dict[str, Any]] | None, expected: str, why: str
+) -> None:
+    waiting = pod("p") if own is None else bound("p", own[0], **own[1])
+    said = selected(rules(*tables), waiting, *DISKS)
+    assert said is not None
+    assert (names(said, *DISKS), said.why) == (list(expected), why)
+
+
+def test_what_does_not_count_says_nothing_of_a_lack_of_room() -> None:
+    forced = {**weakly(disk("none")), "resource_not_fit": "force"}
+    said = selected(rules(forced, weakly(disk("ssd"))), pod("p"), *DISKS)
+    assert said is not None
+    assert said.full == "any"
+
+
+@given(some.lists(some.tuples(some.booleans(), some.sampled_from("abcd"), some.booleans()), min_size=1, max_size=5))
+def test_no_rule_is_loosened_by_what_an_annotation_says(said: list[tuple[bool, str, bool]]) -> None:
+    """With an annotation a pod goes to some of the nodes that it would go to without, unless that is strong."""
+    nodes = [node("n1", labels={"a": "", "b": ""}), node("n2", labels={"b": "", "c": ""}), node("n3", labels={"c": ""})]
+    tables = [
+        rule(
+            expression(key, "exists" if there else "doesNotExist"),
+            collection_is_empty="reschedule" if strong else "default",
+        )
+        for strong, key, there in said[1:]
+    ]
+    _, key, there = said[0]
+    own = bound("p", expression(key, "exists" if there else "doesNotExist"), **WEAK)
+    strategy = rules(*tables)
+    without, found = selected(strategy, pod("p"), *nodes), selected(strategy, own, *nodes)
+    assert found is not None
+    if without is not None and without.nodes.any():
+        assert found.nodes.any()
+        assert not (found.nodes & ~without.nodes).any()
+    elif without is not None and without.unmatched == "wait":
+        assert not found.nodes.any()
+        assert found.unmatched == "wait"
 
 
 def test_weak_rules_that_nobody_matches_leave_the_pod_unbound() -> None:

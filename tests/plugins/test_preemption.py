@@ -12,14 +12,26 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
-from elasticd.api import Disk, DisruptionBudget, Node, Pod, PoolObservation, PoolSelect, Port, Spared, Victims
+from elasticd.api import (
+    Disk,
+    DisruptionBudget,
+    Node,
+    Pod,
+    PoolObservation,
+    PoolPolicy,
+    PoolSelect,
+    Port,
+    Spared,
+    Victims,
+)
 from elasticd.columns import Columns
 from elasticd.config_pools import load_pool
 from elasticd.placements import PodDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import filters, preemption
 from elasticd_plugins.filters import Filters
-from elasticd_plugins.preemption import CLASSES, Preemption
+from elasticd_plugins.preemption import Preemption
+from elasticd_plugins.preemption.there import CLASSES
 from tests.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
 
 OLD = NOW - 1000
@@ -329,6 +341,7 @@ PROTECTED = [
     pytest.param({"priority": 2_000_000_000}, {}, id="critical"),
     pytest.param({"priority": 50}, {"spare_priority": 50}, id="a priority that is spared"),
     pytest.param({"local": True}, {}, id="local storage"),
+    pytest.param({"scheduler": "default-scheduler"}, {}, id="another scheduler's"),
     pytest.param({"on": "", "phase": "Pending"}, {}, id="promised and not there yet"),
 ]
 
@@ -351,6 +364,7 @@ def test_who_is_protected_never_goes(more: dict[str, Any], options: dict[str, An
         pytest.param({"annotations": {"elasticd.io/do-not-disrupt": "false"}}, {}, id="may be disrupted, it says"),
         pytest.param({"namespace": "kube-system"}, {"spare_namespaces": []}, id="no namespace is spared"),
         pytest.param({"local": True}, {"local_storage": True}, id="local storage is allowed"),
+        pytest.param({"scheduler": "default-scheduler"}, {"others": True}, id="other schedulers' are allowed"),
         pytest.param({"priority": 49}, {"spare_priority": 50}, id="below the priority that is spared"),
         pytest.param({"labels": {"app.kubernetes.io/name": "elasticd"}}, {"spare_labels": {}}, id="no label is spared"),
         pytest.param({"owner": ("ReplicaSet", "web-1", "u1")}, {}, id="of a ReplicaSet"),
@@ -467,6 +481,14 @@ def test_of_equal_memory_the_one_that_uses_more_cpu_goes(use: dict[str, float], 
         assert (names(victims), victims.why) == ([expected], said)
 
 
+def test_it_says_how_many_have_gone_for_it_before() -> None:
+    use = {"cpu": {"shop/x": 0.1}}
+    more: dict[str, Any] = {"use": use, "gave_way": {"uid-p": 2}}
+    victims = chosen(decode(), pod("p", 1, priority=9), [running("x", cpu=1)], **more)
+    assert victims is not None
+    assert victims.why == "1 of lower priority; 2 have given way for it already"
+
+
 def test_it_says_why_they_go() -> None:
     there = [running("a1", "Always", cpu=0.5), running("a2", "Never", cpu=0.5, priority=9)]
     use = {"cpu": {"shop/a1": 0.1, "shop/a2": 0.1}}
@@ -559,6 +581,7 @@ def pods_on(draw: some.DrawFn, name: str, on: str) -> Pod:
         on=on,
         restart=draw(KINDS),
         priority=draw(some.sampled_from([-5, 0, 0, 7, 2_000_000_000])),
+        scheduler=draw(some.sampled_from(["elasticd", "elasticd", "elasticd", "default-scheduler"])),
         started=draw(some.sampled_from([None, NOW - 10, NOW - 100, NOW - 1000])),
         ports=draw(some.sampled_from([(), (), (Port(80),), (Port(81),)])),
         **own,
@@ -612,6 +635,7 @@ def test_victims_are_lesser_and_unprotected_within_budgets_and_they_suffice(
                 assert victim.owner[0] != "DaemonSet"
                 assert victim.namespace != "kube-system"
                 assert victim.needs.priority < 2_000_000_000
+                assert victim.needs.scheduler == preemptor.needs.scheduler
                 assert mode == "paper" or (victim.started is not None and victim.started <= NOW - 60)
     assert len({one.uid for one in gone}) == len(gone)
     for one in budgets:
@@ -651,6 +675,11 @@ def test_equal_pools_have_equal_plans(
 
 
 LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
+OTHERS: dict[str, Any] = {"scheduler": "default-scheduler"}
+ASKS: dict[str, Any] = {"annotations": {"elasticd.io/do-not-disrupt": "true"}}
+REFUSED = DisruptionBudget(
+    "shop", "x", frozenset({"uid-x"}), 0, "were not let go a moment ago (Disturbed)", "[broker] lets more pods go"
+)
 
 
 @pytest.mark.parametrize(
@@ -760,8 +789,149 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER)],
             {},
             "nobody does for pods whose binding does not say resourceNotFit force",
-            "",
+            "its binding says resourceNotFit force, or only_forced of strategy preemption is false",
             id="only where it is forced",
+        ),
+        pytest.param(
+            {"only_forced": True},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=9)],
+            {},
+            "nobody does for pods whose binding does not say resourceNotFit force",
+            "",
+            id="nor would anybody by force",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER, **OTHERS)],
+            {},
+            "lesser pods are placed by another scheduler",
+            "others of strategy preemption is true",
+            id="another scheduler's",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER, **OTHERS, local=True)],
+            {"budgets": (DisruptionBudget("shop", "b", frozenset({"uid-x"}), 0),)},
+            "lesser pods are placed by another scheduler",
+            "PodDisruptionBudget shop/b lets more of its pods go and local_storage of strategy preemption is true and "
+            "others of strategy preemption is true",
+            id="another scheduler's, with local storage and a budget: all of that keeps it",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER, **OTHERS)],
+            {"budgets": (DisruptionBudget("shop", "b", frozenset({"uid-x"}), 1),)},
+            "lesser pods are placed by another scheduler",
+            "others of strategy preemption is true",
+            id="another scheduler's, whom its budget would let go",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.5, priority=-1, local=True), running("y", cpu=0.5, priority=-1, **ASKS)],
+            {},
+            "lesser pods have annotation elasticd.io/do-not-disrupt or have local storage",
+            "lesser pods have no annotation elasticd.io/do-not-disrupt and "
+            "local_storage of strategy preemption is true",
+            id="only both would do",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER, **ASKS)],
+            {},
+            "lesser pods have annotation elasticd.io/do-not-disrupt",
+            "lesser pods have no annotation elasticd.io/do-not-disrupt",
+            id="asks not to be disrupted",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.4, priority=-1, **ASKS), running("y", cpu=0.6, priority=9)],
+            {},
+            "lesser pods have annotation elasticd.io/do-not-disrupt",
+            "",
+            id="asks not to be disrupted, and would not do",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=1, priority=9, **ASKS)],
+            {},
+            "no pod there matters less",
+            "",
+            id="one that asks so and is not lesser",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER, owner=("DaemonSet", "agents", "u"))],
+            {},
+            "lesser pods belong to their node",
+            "",
+            id="a DaemonSet's",
+        ),
+        pytest.param(
+            {}, [running("x", **LESSER, static=True)], {}, "lesser pods belong to their node", "", id="static"
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1, static=True)],
+            {},
+            "others belong to their node",
+            "",
+            id="static beside one that may go and does not suffice",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.1, static=True), running("z", cpu=0.4, priority=9)],
+            {},
+            "all lesser pods together would not do",
+            "",
+            id="nor with the static one",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.0, **ASKS), running("z", cpu=0.5, priority=9)],
+            {},
+            "all lesser pods together would not do",
+            "",
+            id="one that asks to be left alone has nothing of what is lacking",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER)],
+            {"budgets": (REFUSED,)},
+            "lesser pods were not let go a moment ago (Disturbed)",
+            "[broker] lets more pods go",
+            id="refused a moment ago",
+        ),
+        pytest.param(
+            {},
+            [running("x", **LESSER)],
+            {"budgets": (replace(REFUSED, why="were not let go a moment ago (Blackout)", mend=""),)},
+            "lesser pods were not let go a moment ago (Blackout)",
+            "",
+            id="refused a moment ago, and nobody can do anything",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1, local=True)],
+            {"budgets": (replace(REFUSED, mend=""),)},
+            "lesser pods have local storage or were not let go a moment ago (Disturbed)",
+            "",
+            id="nor does what helps one do without the other",
+        ),
+        pytest.param(
+            {"most_victims": 2},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
+            {"gave_way": {"uid-p": 1}},
+            "more would have to go than most_victims = 2, as 1 has given way for it already",
+            "",
+            id="too many, as one gave way in vain",
+        ),
+        pytest.param(
+            {"most_victims": 1},
+            [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
+            {"gave_way": {"uid-p": 2}},
+            "more would have to go than most_victims = 1, as 2 have given way for it already",
+            "most_victims of strategy preemption is 4 or more",
+            id="too many, and would be without those",
         ),
     ],
 )
@@ -769,6 +939,61 @@ def test_it_says_why_nobody_gives_way(
     options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str, mend: str
 ) -> None:
     assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why, mend)
+
+
+def test_where_either_of_two_would_do_that_is_what_is_said() -> None:
+    there = [running("x", cpu=0.5, **OTHERS), running("y", cpu=0.5, local=True)]
+    assert asked(decode(), pod("p", 0.5, priority=9), there) == Spared(
+        "lesser pods are placed by another scheduler or have local storage",
+        "local_storage of strategy preemption is true, or others of strategy preemption is true",
+    )
+
+
+AGENT: dict[str, Any] = {"owner": ("DaemonSet", "agents", "u")}
+
+
+def test_what_keeps_the_owner_of_a_port_is_told_and_nothing_of_those_who_have_none() -> None:
+    port: dict[str, Any] = {"ports": (Port(80),)}
+    waiting = pod("p", priority=9, **port)
+    young = running("young", started=NOW, **port)
+    bystanders = [running("local", local=True), running("asking", **ASKS), running("agent", **AGENT)]
+    assert asked(decode(), waiting, [young, *bystanders]) == Spared(
+        "lesser pods have run for less than min_run = 60 s", "lesser pods have run for 60 s"
+    )
+    kept = running("kept", **port)
+    budgets = (DisruptionBudget("shop", "b", frozenset({"uid-kept"}), 0),)
+    assert asked(decode(), waiting, [kept, running("small")], budgets=budgets) == Spared(
+        "others are kept by PodDisruptionBudget shop/b", "PodDisruptionBudget shop/b lets more of its pods go"
+    )
+    agent = running("agent", **AGENT, **port)
+    assert asked(decode(), waiting, [agent]) == Spared("lesser pods belong to their node")
+    assert asked(decode(), waiting, [agent, running("small")]) == Spared("others belong to their node")
+
+
+def test_a_more_than_critical_pod_is_told_that_others_are_critical() -> None:
+    there = [running("x", cpu=1, priority=2_000_000_000)]
+    said = asked(decode(), pod("p", 1, priority=2_000_001_000), there)
+    assert said == Spared("lesser pods are of system-critical priority")
+
+
+@given(pools(), some.sampled_from(["product", "paper"]))
+@settings(max_examples=100)
+def test_what_is_said_to_have_to_change_would_do(
+    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]], mode: str
+) -> None:
+    view, there, waiting, budgets = pool
+    seen = PoolObservation(NOW, (waiting[0],), budgets=budgets, confirmed=NOW)
+    said = decode(mode=mode, most_victims=1000).select_victims(waiting[0], 0, view, seen, False)
+    if not isinstance(said, Spared) or not said.mend:
+        return
+    # All that can be changed is: then somebody gives way.
+    freed = [replace(one, annotations={}, started=OLD) for one in there]
+    options: dict[str, Any] = {"spare_namespaces": [], "local_storage": True, "others": True, "most_victims": 1000}
+    lax = decode(mode=mode, **options).select_victims(
+        waiting[0], 0, columns(view.nodes, freed), replace(seen, budgets=()), False
+    )
+    assert isinstance(lax, Victims)
+    assert lax.pods
 
 
 @given(pools())
@@ -800,6 +1025,20 @@ def test_nobody_could_have_been_kept(
         pytest.param(
             "spare_priority = 2000000001", "spare_priority: must be <= 2000000000, is 2000000001", id="spare_priority"
         ),
+        *[
+            pytest.param(
+                f'spare_namespaces = ["vault", "{name}"]',
+                f'spare_namespaces[1]: must be the name of a namespace, is "{name}"{more}',
+                id=f"spare_namespaces, {name}",
+            )
+            for name, more in (
+                ("*", "; a policy without this strategy spares all"),
+                ("Kube_System", ""),
+                ("a.b", ""),
+                ("", ""),
+            )
+        ],
+        pytest.param("others = 1", "others: must be true or false, is 1", id="others"),
         pytest.param('local_storage = "no"', 'local_storage: must be true or false, is "no"', id="local_storage"),
     ],
 )
@@ -825,10 +1064,14 @@ def test_it_does_nothing_that_no_strategy_may(options: dict[str, Any]) -> None:
     assert check_strategy(decode(**options)) == []
 
 
+POOL = PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
+
+
 def line(strategy: Preemption, *there: Pod, **use: float) -> list[tuple[str, str, str]]:
     """Who would have to give way, the first first, and what keeps each."""
     cpu = {f"shop/{name}": amount for name, amount in use.items()}
-    found = strategy.explain_victims(0, columns([node("a")], there), PoolObservation(NOW, use={"cpu": cpu}))
+    seen = PoolObservation(NOW, use={"cpu": cpu})
+    found = strategy.explain_victims(0, columns([node("a")], there), seen, POOL)
     return [(turn.pod.name, turn.stays, turn.why) for turn in found.turns]
 
 
@@ -914,6 +1157,10 @@ def test_of_equals_the_one_that_uses_more_goes_first() -> None:
             {}, running("p", local=True), ("LocalStorage", "what it has stored on its node would be lost"), id="storage"
         ),
         pytest.param({"local_storage": True}, running("p", local=True), ("", ""), id="storage that may be lost"),
+        pytest.param(
+            {}, running("p", **OTHERS), ("OtherScheduler", "another scheduler places it"), id="another scheduler's"
+        ),
+        pytest.param({"others": True}, running("p", **OTHERS), ("", ""), id="other schedulers' are allowed"),
         pytest.param({"mode": "paper"}, running("p", started=NOW), ("", ""), id="paper: no min_run"),
         pytest.param(
             {"mode": "paper"},
@@ -960,4 +1207,4 @@ def test_each_says_which_option_keeps_it(options: dict[str, Any], one: Pod, kept
     ],
 )
 def test_to_whom_pods_give_way_is_said(options: dict[str, Any], rule: str) -> None:
-    assert decode(**options).explain_victims(0, columns([node("a")]), PoolObservation(NOW)).rule == rule
+    assert decode(**options).explain_victims(0, columns([node("a")]), PoolObservation(NOW), POOL).rule == rule

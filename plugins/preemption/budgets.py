@@ -1,0 +1,44 @@
+"""Which of the pods that may have to go PodDisruptionBudgets let go, and which one keeps a pod.
+
+Knows budgets; knows nothing of why a pod should go.
+"""
+
+from elasticd.api import Derived, DisruptionBudget, Pod, Spared
+
+
+def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
+    """Those of them, from the first on, that budgets let go."""
+    if not budgets:
+        return order
+    known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
+    for pod in order:
+        concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]
+        keys = [f"{one.namespace}/{one.name}" for one in concerned]
+        if all(spent.get(key, 0) < one.allowed for key, one in zip(keys, concerned, strict=True)):
+            found.append(pod)
+            spent.update({key: spent.get(key, 0) + 1 for key in keys})
+    return found
+
+
+def budget_of(pod: Pod, budgets: tuple[DisruptionBudget, ...], *, spent: bool) -> tuple[Spared, ...]:
+    """The PodDisruptionBudget that keeps it while others may go: the strictest of its own; of those that are `spent`
+    alone, where something else keeps it."""
+    known = _by_namespace("", budgets).get(pod.namespace, ())
+    concerned = [one for one in known if pod.uid in one.pods and not (spent and one.allowed > 0)]
+    if not concerned:
+        return ()
+    one = min(concerned, key=lambda one: (one.allowed, one.name))
+    if one.why:
+        return (Spared(one.why, one.mend),)
+    name = f"PodDisruptionBudget {one.namespace}/{one.name}"
+    return (Spared(f"are kept by {name}", f"{name} lets more of its pods go"),)
+
+
+def _sorted(_: str, budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[DisruptionBudget]]:
+    found: dict[str, list[DisruptionBudget]] = {}
+    for one in budgets:
+        found.setdefault(one.namespace, []).append(one)
+    return found
+
+
+_by_namespace: Derived[str, tuple[DisruptionBudget, ...], dict[str, list[DisruptionBudget]]] = Derived(_sorted)

@@ -1,0 +1,100 @@
+"""What a pod is short of on a node, and which pods' leaving makes up for it.
+
+Knows amounts, ports and disks; knows nothing of who may have to go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from elasticd.api import Nodes, Pod, Spared, Struct, needed
+
+from .there import There
+
+
+class Short(Struct, frozen=True, gc=False):
+    """What a pod lacks on a node once all who are leaving have left: whole amounts, and the UIDs of who has its ports
+    and disks."""
+
+    amounts: dict[str, int]
+    clashing: frozenset[str]
+
+
+def short_of(pod: Pod, node: int, nodes: Nodes, there: There) -> Short | None:
+    """None: it lacks nothing here now, so that nobody's leaving would help."""
+    short = {
+        name: lack
+        for name, amount in needed(pod).items()
+        if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
+    }
+    picky = pod.needs.ports or pod.needs.disks
+    clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
+    if not short and not clashing:
+        return None
+    for name in short:
+        short[name] -= sum(_takes(one, name) for one in there.leaving)
+    staying = frozenset(one.uid for one in clashing if not one.deleted)
+    return Short({name: lack for name, lack in short.items() if lack > 0}, staying)
+
+
+def _takes(pod: Pod, resource: str) -> int:
+    return needed(pod).get(resource, 0)
+
+
+def _clash(pod: Pod, other: Pod) -> bool:
+    """Whether one node cannot give both what they ask for."""
+    mine, its = pod.needs, other.needs
+    if any(one.clashes(another) for one in mine.ports for another in its.ports):
+        return True
+    return any(one.clashes(another) for one in mine.disks for another in its.disks)
+
+
+def helps(pod: Pod, short: Short) -> bool:
+    """Whether its leaving brings any of that."""
+    return pod.uid in short.clashing or any(_takes(pod, name) for name in short.amounts)
+
+
+def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
+    """The first of these until there is room; nobody where all of them would not do."""
+    left, clashing, chosen = dict(short.amounts), set(short.clashing), list[Pod]()
+    for pod in order:
+        if not left and not clashing:
+            break
+        chosen.append(pod)
+        clashing.discard(pod.uid)
+        left = {name: lack for name, amount in left.items() if (lack := amount - _takes(pod, name)) > 0}
+    return [] if left or clashing else chosen
+
+
+def spared_from(order: Sequence[Pod], short: Short) -> list[Pod]:
+    """All of these but those that are not needed, of whom the most important are kept first; nobody where all of them
+    would not do."""
+    taken = [needed(pod) for pod in order]
+    over = {name: sum([one.get(name, 0) for one in taken]) - lack for name, lack in short.amounts.items()}
+    if any(amount < 0 for amount in over.values()) or not short.clashing <= {pod.uid for pod in order}:
+        return []
+    chosen: list[Pod] = []
+    for pod, takes in zip(reversed(order), reversed(taken), strict=True):
+        if pod.uid in short.clashing or any(takes.get(name, 0) > amount for name, amount in over.items()):
+            chosen.append(pod)
+        else:
+            over = {name: amount - takes.get(name, 0) for name, amount in over.items()}
+    return chosen[::-1]
+
+
+def mend_of(reasons: Mapping[tuple[Spared, ...], Sequence[Pod]], short: Short, order: Sequence[Pod]) -> str:
+    """What would have to be otherwise for those who may go and those kept by one thing to do, whichever; or else by
+    all; empty where nothing can be."""
+    may = {kept: pods for kept, pods in reasons.items() if all(one.mend for one in kept)}
+    alone = {_both(kept) for kept in may if until_it_fits([*order, *_kept_by(kept, may)], short)}
+    if alone:
+        return ", or ".join(sorted(alone))
+    every = tuple({one: None for kept in may for one in kept})
+    return _both(every) if until_it_fits([*order, *_kept_by(every, may)], short) else ""
+
+
+def _both(kept: Iterable[Spared]) -> str:
+    return " and ".join(sorted({one.mend for one in kept}))
+
+
+def _kept_by(kept: Sequence[Spared], reasons: Mapping[tuple[Spared, ...], Sequence[Pod]]) -> list[Pod]:
+    """Those that none but these keep."""
+    return [pod for each, pods in reasons.items() if set(each) <= set(kept) for pod in pods]
