@@ -5,9 +5,7 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from math import inf
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -17,6 +15,7 @@ from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
+from elasticd.listener import Listener
 from elasticd.model import Failure, Readings, Ref, Series, Workload
 from elasticd.observe import fingerprint, observe, on_nodes
 from elasticd.past import HORIZON
@@ -41,22 +40,6 @@ REST = 0.5
 
 IDLE = 1.0
 """Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
-
-
-class Listener(Protocol):
-    """Someone who is told what has been written to the journal. Must not block or raise."""
-
-    def decided(self, decision: Decision) -> None:
-        """A decision was made."""
-
-    def acted(self, outcome: Outcome) -> None:
-        """An action was carried out, or not."""
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """A tick has ended: how late it began, and how many workloads had no new sample."""
-
-    def governed(self, keys: AbstractSet[Key]) -> None:
-        """From now on these workloads are governed, each under its policy's name, and no others."""
 
 
 class Loop:
@@ -217,7 +200,9 @@ class Loop:
 
     async def _cases(self, roll: Roll, due: list[Key], now: float) -> tuple[list[tuple[Key, Case | Decision]], int]:
         """What is to be judged, for each key that is due and has something new; and how many had nothing new."""
-        wanted = {key: self._serving(roll, roll.members[key]) for key in due if key in roll.members}
+        policies = {key[0]: roll.members[key] for key in due if key in roll.members}
+        serving = {name: self._serving(roll, policy) for name, policy in policies.items()}
+        wanted = {key: serving[key[0]] for key in due if key in roll.members}
         readings = await self.stock.read(wanted, now)
         found: list[tuple[Key, Case | Decision]] = []
         unchanged = 0
@@ -241,8 +226,9 @@ class Loop:
 
     def _serving(self, roll: Roll, policy: Policy) -> tuple[Shelf, ...]:
         """The sources that the policy's strategies look at; none where they cannot say, which _case then tells."""
-        if roll.stuck(policy.name):
-            return ()
+        known = () if roll.stuck(policy.name) else self.stock.known(policy.name)
+        if known is not None:
+            return known
         try:
             return self.stock.serving(policy, roll.hooks(policy).fetched)
         except KeyboardInterrupt:
