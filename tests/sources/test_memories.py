@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 from aiohttp import web
+from msgspec.structs import replace
 
 from elasticd.clock import VirtualClock
 from elasticd.errors import UnavailableError
