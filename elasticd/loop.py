@@ -17,7 +17,7 @@ from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
 from elasticd.listener import Listener
 from elasticd.model import Failure, Readings, Ref, Series, Workload
-from elasticd.observe import fingerprint, observe, on_nodes
+from elasticd.observe import observe, on_nodes
 from elasticd.past import HORIZON
 from elasticd.policy import JobSet, Policy
 from elasticd.records import Decision, Outcome
@@ -134,7 +134,7 @@ class Loop:
                 if concerned in self._acting:
                     self._missed.add(concerned)
                 seen = self._seen.get(concerned)
-                self._schedule.advance(concerned, now if seen is None else max(now, seen.at + REST))
+                self._schedule.advance(concerned, now if seen is None else max(now, seen.last.at + REST))
 
     def _ready(self, keys: Iterable[Key]) -> None:
         """A source that was waited for has answered."""
@@ -256,10 +256,10 @@ class Loop:
             observation = replace(observation, rooms=self.snapshot.rooms(), nodes=nodes)
         if overlap := roll.ambiguity(ref, observation.pods):
             observation = replace(observation, fault=("AmbiguousSelector", overlap))
-        mark, seen = fingerprint(observation), self._seen.get(key)
-        if seen is not None and seen.stands(mark, policy, now):
+        seen = self._seen.get(key)
+        if seen is not None and seen.stands(observation, policy):
             return None
-        self._seen[key] = Seen(mark, now, hooks.next_change(now))
+        self._seen[key] = Seen(observation, hooks.next_change(now))
         past = self._journal.past(name, ref, now, workload.replicas)
         return Case(policy, observation, past, hooks, roll.off(name))
 
@@ -368,7 +368,7 @@ class Loop:
         if now < (until := self._until(key)):
             wait = min(wait, until - now)
         # Never later than asked for; but if a source has something new meanwhile, just behind that.
-        self._schedule.set(key, self.stock.next(self._serving(self._roll, policy), now + QUANTUM, now + wait))
+        self._schedule.set(key, self.stock.next(self.stock.known(policy.name) or (), now + QUANTUM, now + wait))
 
     def _until(self, key: Key) -> float:
         """When the clock alone may change what was last said about the workload."""
