@@ -97,21 +97,20 @@ class Journal:
             raise
 
     def _take(self, record: Record) -> None:
-        if isinstance(record, MoveDecision):
-            self._moves[record.policy, record.pod] = record
-            if record.verdict == "over":
-                del self._moves[record.policy, record.pod]
-            return
-        if isinstance(record, PodDecision | PodOutcome):  # what is known of pods is seen at the pods
-            return
-        key = (record.policy, record.workload)
         if isinstance(record, Decision):
+            key = (record.policy, record.workload)
             self._latest[key] = record
             if record.interval_by:  # else nobody judged: it says nothing of what was wished for
                 past = self.past(*key, record.at, record.current)
                 self._pasts[key] = pasts.remember(past, record)
-        elif key in self._pasts:
-            self._pasts[key] = pasts.carry(self._pasts[key], record)
+        elif isinstance(record, Outcome):
+            key = (record.policy, record.workload)
+            if key in self._pasts:
+                self._pasts[key] = pasts.carry(self._pasts[key], record)
+        elif isinstance(record, MoveDecision):  # what is known of other pods is seen at the pods
+            self._moves[record.policy, record.pod] = record
+            if record.verdict == "over":
+                del self._moves[record.policy, record.pod]
 
     def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
         """What is remembered of a workload; for one not seen of late, that it has `replicas` now."""
