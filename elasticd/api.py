@@ -39,6 +39,7 @@ from elasticd.placements import (
     Candidate,
     Column,
     DisruptionBudget,
+    Line,
     Mask,
     Nodes,
     Placement,
@@ -49,6 +50,7 @@ from elasticd.placements import (
     Scores,
     Selection,
     Spared,
+    Turn,
     Victims,
     Whole,
 )
@@ -57,7 +59,7 @@ from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
 from elasticd.sizes import unfit
-from elasticd.units import format_milli, milli, parse_quantity
+from elasticd.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "Job",
     "LabelRule",
     "Limit",
+    "Line",
     "LARGEST",
     "LEAST_USE",
     "LoadScored",
@@ -149,6 +152,7 @@ __all__ = [
     "Taint",
     "Term",
     "Toleration",
+    "Turn",
     "Victims",
     "Whole",
     "Workload",
@@ -160,6 +164,7 @@ __all__ = [
     "cool_down",
     "estimated",
     "field",
+    "format_amount",
     "format_milli",
     "hookimpl",
     "idleness",

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from elasticd import bell, daemon, remote, show, show_nodes, show_pods, show_story, telling
 from elasticd.checking import check
-from elasticd.config import load_settings
+from elasticd.config import Settings, load_settings
 from elasticd.errors import EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
@@ -177,30 +177,32 @@ def _explain(arguments: argparse.Namespace) -> int:
     parts = _parts(arguments.workload)
     folder = _state(arguments)
     decision, outcome = latest(folder, parts, arguments.policy)
+    if not arguments.state:
+        _note_unready(load_settings(arguments.config, discover()))
     if decision is None:
         raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, arguments)}")
     if arguments.json:
         print(msgspec.json.encode({"decision": decision, "outcome": outcome}).decode())
     else:
         Terminal().print(show.explain(decision, outcome, time.time()))
-        _note_unready(arguments)
     return 0
 
 
 def _explain_pod(arguments: argparse.Namespace, named: str) -> int:
-    told = telling.told_of(named, _state(arguments), arguments.config, arguments.policy)
+    folder = _state(arguments)
+    if not arguments.state:
+        _note_unready(load_settings(arguments.config, discover()))
+    told = telling.told_of(named, folder, arguments.config, arguments.policy)
     if arguments.json:
         print(msgspec.json.encode(told.record()).decode())
     else:
         Terminal().print(show_story.explain(named, told.story, told.seen, time.time()))
-        _note_unready(arguments)
     return 0
 
 
-def _note_unready(arguments: argparse.Namespace) -> None:
-    """Say that the daemon may have decided something else since, which the journal does not have."""
-    why = "" if arguments.state else remote.unready(load_settings(arguments.config, discover()).http)
-    if why:
+def _note_unready(settings: Settings) -> None:
+    """Say that the daemon may have decided something else since, which the journal does not have, and why: it knows."""
+    if why := remote.unready(settings.http):
         print(f"elasticd is not ready: {why}", file=sys.stderr)
 
 
@@ -216,6 +218,8 @@ def _about(folder: Path, arguments: argparse.Namespace) -> str:
 
 def _status(arguments: argparse.Namespace) -> int:
     decisions = latest_of_all(_state(arguments))
+    if not arguments.state:
+        _note_unready(load_settings(arguments.config, discover()))
     if arguments.json:
         print(msgspec.json.encode(decisions).decode())
     else:
@@ -248,7 +252,9 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 
 def _moves(arguments: argparse.Namespace) -> int:
-    found, now = telling.moves(load_settings(arguments.config, discover())), time.time()
+    settings = load_settings(arguments.config, discover())
+    found, now = telling.moves(settings), time.time()
+    _note_unready(settings)
     if arguments.json:
         print(msgspec.json.encode({"in_flight": found.in_flight, "held_back": found.held_back}).decode())
         return 0

@@ -196,6 +196,10 @@ class Columns:
         assumed = self._requested.get(_ASSUMED + resource)
         return self.requested(resource) if assumed is None else _closed(self._own(resource) + assumed)
 
+    def leaving(self, resource: str) -> Whole:
+        """What those on each request that are leaving it."""
+        return _shown(self._own(_LEAVING + resource))
+
     def _own(self, resource: str) -> Whole:
         found = self._requested.get(resource)
         if found is None:
@@ -275,6 +279,8 @@ class Columns:
         if found is None or found.deleted:
             return False
         going = replace(found, deleted=True)
+        for resource, amount in needed(found).items():
+            self._own(_LEAVING + resource)[index] += amount
         self._pods[index] = tuple(going if pod.uid == uid else pod for pod in self._pods[index])
         self._special[index] = tuple(going if pod.uid == uid else pod for pod in self._special[index])
         return True
@@ -315,7 +321,7 @@ class Columns:
 _KEPT = 4096
 
 
-_ASSUMED = "assumed "
+_ASSUMED, _LEAVING = "assumed ", "leaving "
 
 
 def _counts(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
@@ -326,10 +332,18 @@ def _counts(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
 _counted: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_counts)
 
 
+def _twice(_: int, counted: Mapping[str, int]) -> Mapping[str, int]:
+    return {**counted, **{_LEAVING + one: amount for one, amount in counted.items() if not one.startswith(_ASSUMED)}}
+
+
+_going: Derived[int, Mapping[str, int], Mapping[str, int]] = Derived(_twice)
+
+
 def _taken(pod: Pod) -> Mapping[str, int]:
-    """What it takes, and apart from that what is assumed of what it does not request."""
+    """What it takes, and apart from that what is assumed of what it does not request, and what it gives back soon."""
     requests = pod.counted
-    return _counted(id(requests), requests)
+    counted = _counted(id(requests), requests)
+    return _going(id(counted), counted) if pod.deleted else counted
 
 
 def _special(pod: Pod) -> bool:

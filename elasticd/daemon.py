@@ -9,6 +9,8 @@ import gc
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +24,7 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge, ThreadMovesPlanner, ThreadPlanner
+from elasticd.judge import ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.listener import Listener
 from elasticd.lookout import Lookout, Looks
 from elasticd.loop import Loop
@@ -90,7 +92,14 @@ class Daemon:
         return f"no tick for {quiet:.0f} s" if quiet > STALLED else ""
 
     def readiness(self) -> str:
-        """Why the daemon cannot do its work just now, or an empty string."""
+        """Why the daemon cannot do its work just now, or tell of it, or an empty string."""
+        journal, unfit = self.journal, self._unfit()
+        if journal.writable:
+            return unfit
+        told = f"the journal has not been written since {_moment(journal.lacks)}: {journal.fault}"
+        return f"{unfit}; {told}" if unfit else told
+
+    def _unfit(self) -> str:
         if self.loop.snapshot is None:
             return "the cluster has not been read yet"
         age = self.clock.now() - self.loop.snapshot.confirmed
@@ -99,7 +108,7 @@ class Daemon:
         if not self.cluster.leading:
             for kind, problem in self.cluster.problems().items():
                 return f"{kind[1]}: {problem}"
-        return "" if self.journal.writable else "the journal cannot be written"
+        return ""
 
     def pages(self) -> Pages:
         """What the web pages ask."""
@@ -121,7 +130,7 @@ class Daemon:
             },
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
-            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock).nodes,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, ThreadLine()).nodes,
             moves=self.mover.underway,
             pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )
@@ -129,6 +138,10 @@ class Daemon:
     async def _query(self, series: str, workload: str) -> object:
         found = await self.loop.query(series, workload)
         return {"workloads": self.loop.workloads() if not found else [], "found": found}
+
+
+def _moment(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def calm_collector() -> None:
@@ -206,8 +219,9 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
             await work
 
 
-class _Wires(NamedTuple):
-    """What connects the work to the process around it."""
+@dataclass
+class _Wires:
+    """What connects the work to the process around it; `loaded` is how the policies' files were when they were read."""
 
     path: Path
     started: Callable[[str], None]
@@ -238,7 +252,7 @@ async def _work(
                 asyncio.create_task(daemon.mover.run()),
                 asyncio.create_task(daemon.mover.surging.run()),
                 asyncio.create_task(bell.heed(settings.state, daemon.mover.hurry)),
-                asyncio.create_task(_watch(settings.policies, wires.reload, wires.loaded)),
+                asyncio.create_task(_watch(settings.policies, wires)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),
             ]
@@ -263,15 +277,15 @@ def _state_of(folder: Path) -> object:
         return str(error)
 
 
-async def _watch(folder: Path, reload: asyncio.Event, loaded: object) -> None:
-    """Ask for a reload when the policy files have changed, and have been left alone since the last look."""
-    before = loaded
+async def _watch(folder: Path, wires: _Wires) -> None:
+    """Ask for a reload when the policy files are others than were read last, and have been left alone since the last
+    look."""
+    before = wires.loaded
     while True:
         await asyncio.sleep(LOOK)
         now = await asyncio.to_thread(_state_of, folder)
-        if now != loaded and now == before:
-            loaded = now
-            reload.set()
+        if now != wires.loaded and now == before:
+            wires.reload.set()
         before = now
 
 
@@ -292,6 +306,9 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
         wires.reload.clear()
         wires.notifier.reloading()
         wrong = bool(errors)
+        wires.loaded = await asyncio.to_thread(
+            _state_of, settings.policies
+        )  # before, so that what comes in between is seen
         policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings.sources)
         if errors:
             for mistake in errors:

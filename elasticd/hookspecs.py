@@ -14,6 +14,7 @@ from elasticd.model import Limit, Observation, Pod, Rank, Recommendation, Worklo
 from elasticd.moves import Move, NodeLevel, PoolPast
 from elasticd.placements import (
     Candidate,
+    Line,
     Nodes,
     Placement,
     PoolObservation,
@@ -118,6 +119,14 @@ def select_victims(
     """Which pods of a node give way so that one that fits nowhere has room there, in order; none of them: enough are
     leaving already. Spared: nobody does, and why; None: the same without a word. Before anybody goes, filters are asked
     again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
+    raise NotImplementedError
+
+
+@hookspec
+def explain_victims(node: int, nodes: Nodes, observation: PoolObservation) -> Line | None:
+    """The pods of a node in the order in which they would have to give way, whoever needs the room, and what keeps each
+    from it now, in words for people: `elasticd nodes NODE` shows it. Asked when somebody looks; nothing is decided by
+    it. What budgets and `[broker]` keep is added. None: this strategy lets nobody give way."""
     raise NotImplementedError
 
 

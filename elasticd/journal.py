@@ -44,7 +44,7 @@ class Journal:
     """Append-only. Without a folder it is kept in memory alone, as a simulation wants it.
 
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
-    whether the last of them could.
+    whether the last of them could; if not, `fault` is why, and `lacks` the time from which on records are missing.
     """
 
     def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
@@ -59,7 +59,9 @@ class Journal:
         self._torn = False
         """Whether the file may end within a line, so that the next must begin with a new one."""
         self.failures = 0
-        self.writable = True
+        self.writable, self.fault, self.lacks = True, "", 0.0
+        self._oldest = 0.0
+        """The time of the first of the lines that are to be written."""
         if folder is not None:
             self._open(folder)
 
@@ -85,7 +87,9 @@ class Journal:
         """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
         raises TypeError or ValueError and is not remembered."""
         if self.folder is not None:
-            self._lines.append(self._written(record))
+            line = self._written(record)
+            self._oldest = self._oldest if self._lines else record.at
+            self._lines.append(line)
         self._take(record)
 
     def _written(self, record: Record) -> bytes:
@@ -156,22 +160,25 @@ class Journal:
             self._torn = False
             if self._file.tell() >= self._segment_bytes:
                 self._rotate()
-            self._note(writable=True)
-        except OSError:
+            self._note("")
+        except OSError as error:
             self._torn = self._torn or bool(left)
             self._shortener.begin()
             self.failures += min(len(lines), bytes(left).count(b"\n"))
-            self._note(writable=False)
+            self._note(error.strerror or type(error).__name__)
 
-    def _note(self, *, writable: bool) -> None:
+    def _note(self, fault: str) -> None:
         """Say in the log when it can no longer be written, and when it can again: whoever wrote the line, at once."""
-        if writable == self.writable:
+        before, self.fault, self.writable = self.writable, fault, not fault
+        if self.writable == before:
             return
-        self.writable = writable
-        if writable:
+        if self.writable:
             log.info("the journal can be written again")
         else:
-            log.error("the journal cannot be written: what is decided is remembered, and gone at the next restart")
+            self.lacks = self._oldest
+            log.error(
+                "the journal cannot be written: %s: what is decided is remembered, and gone at the next restart", fault
+            )
 
     def _rotate(self) -> None:
         """Begin a new segment and drop the oldest. Where that fails, the old one grows on."""

@@ -23,6 +23,7 @@ from elasticd.moves import MovesPlan
 from elasticd.placements import PodDecision
 from elasticd.placing import ask as pool_asking
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.line import LineCase, Queue, gives_way
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
@@ -179,6 +180,20 @@ class ThreadMovesPlanner(ThreadWorker[PoolCase, MovesPlan]):
 
     def __init__(self, patience: float = 30.0) -> None:
         super().__init__(_moves_planned, patience)
+
+
+def _lined_up(asked: LineCase) -> Queue:
+    try:
+        return gives_way(asked)
+    except BaseException as error:
+        return Queue(failures=(Failure("elasticd", "explain_victims", raised(error)),))
+
+
+class ThreadLine(ThreadWorker[LineCase, Queue]):
+    """Asks who would have to give way on a node. A person waits for it."""
+
+    def __init__(self, patience: float = 2.0) -> None:
+        super().__init__(_lined_up, patience)
 
 
 _READERS = frozenset({asking.__file__, pool_asking.__file__})

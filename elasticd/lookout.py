@@ -1,26 +1,24 @@
-"""Says of a pod where it is and when it was last looked at, while the daemon runs.
+"""Says of a pod where it is, and what was last found when it was looked at, while the daemon runs.
 
-Knows the cluster as pools are shown it, and the times at which plans were made; decides nothing, and what it remembers
+Knows the cluster as pools are shown it, and the plans that were made; decides nothing, and what it remembers
 is lost with the process.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from elasticd.clock import Clock
-from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.errors import near
 from elasticd.model import Pod
 from elasticd.mover import Mover
-from elasticd.placer import Placer
+from elasticd.placements import PodDecision
+from elasticd.placer import Placer, Planner
 from elasticd.placing.ask import PoolCase
-from elasticd.whereabouts import Whereabouts, about, found
-
-R = TypeVar("R")
+from elasticd.whereabouts import Whereabouts, about, found, strayed
 
 KEPT = 600.0
 """Seconds for which it is remembered when a pod was looked at: one that waits is, far more often."""
@@ -30,28 +28,30 @@ COMPARED = 20_000
 
 
 class Looks:
-    """When pods that wait were planned for, by UID."""
+    """What was last planned for pods that wait, by UID; also what was no news, and so stands nowhere else."""
 
     def __init__(self) -> None:
-        self.pods: dict[str, float] = {}
+        self.pods: dict[str, PodDecision] = {}
         self._swept = 0.0
 
-    def placing(self, planner: Callable[[Sequence[PoolCase]], Awaitable[R]]) -> Callable[..., Awaitable[R]]:
+    def placing(self, planner: Planner) -> Planner:
         """The planner, watched."""
 
-        async def watched(cases: Sequence[PoolCase]) -> R:
+        async def watched(cases: Sequence[PoolCase]) -> list[tuple[PodDecision, ...] | str]:
             made = await planner(cases)
-            for case in cases:
-                self._note(case.observation.at, case.observation.pending)
+            for plan in made:
+                if not isinstance(plan, str):
+                    self._note(plan)
             return made
 
         return watched
 
-    def _note(self, at: float, pods: Sequence[Pod]) -> None:
+    def _note(self, plan: Sequence[PodDecision]) -> None:
+        at = max([one.at for one in plan], default=0.0)
         if at - self._swept > KEPT:
             self._swept = at
-            self.pods = {uid: time for uid, time in self.pods.items() if at - time <= KEPT}
-        self.pods.update(dict.fromkeys((pod.uid for pod in pods), at))
+            self.pods = {uid: one for uid, one in self.pods.items() if at - one.at <= KEPT}
+        self.pods.update({one.uid: one for one in plan})
 
 
 class Lookout:
@@ -74,16 +74,21 @@ class Lookout:
         namespace, _, name = named.partition("/")
         if not name:
             return seen
-        pods = [pod for pod in _pods(snapshot) if pod.namespace == namespace]
+        strays = {one.pod.uid: one for one in snapshot.strays()} if isinstance(snapshot, Pretending) else {}
+        pods = [pod for pod in _pods(snapshot, strays) if pod.namespace == namespace]
         pod = next((one for one in pods if one.name == name), None)
         if pod is not None:
-            return replace(seen, found=found(pod, policies, self._looks.pods.get(pod.uid)), inhabited=True)
+            there = found(pod, policies, self._looks.pods.get(pod.uid))
+            stray = strays.get(pod.uid)
+            there = strayed(there, stray.really, stray.seen) if stray else there
+            return replace(seen, found=there, inhabited=True)
         others = [f"{one.namespace}/{one.name}" for one in pods]
-        known = others or sorted({pod.namespace for pod in _pods(snapshot)})
+        known = others or sorted({pod.namespace for pod in _pods(snapshot, strays)})
         told = await asyncio.to_thread(near, named if others else namespace, list(islice(known, COMPARED)))
         return replace(seen, inhabited=bool(pods), near=told)
 
 
-def _pods(snapshot: Snapshot) -> chain[Pod]:
-    """All that wait or run."""
-    return chain(snapshot.pending(), *snapshot.on_nodes().values())
+def _pods(snapshot: Snapshot, strays: Mapping[str, Stray]) -> chain[Pod]:
+    """All that wait or run, and those that only in a dry run have gone."""
+    gone = (one.pod for one in strays.values() if not one.seen)
+    return chain(snapshot.pending(), *snapshot.on_nodes().values(), gone)

@@ -10,6 +10,7 @@ from functools import partial
 from math import inf
 
 import numpy as np
+from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
 from elasticd.clock import Clock, pause
@@ -23,7 +24,7 @@ from elasticd.placing.moving import plan_moves
 from elasticd.placing.over import dropped, over
 from elasticd.pod_acting import carry_out
 from elasticd.pod_listeners import MovingListener
-from elasticd.policy import MovesTable
+from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.pool import OURSELVES, Pool
 from elasticd.pool_memory import Latest, Memory
 from elasticd.surging import Surging
@@ -150,6 +151,9 @@ class Mover:
             memory.look(Look(now, case.columns.names, use), looks_back)
         memory.forget(snapshot.on_nodes(), now)
         memory.promise(case.columns, now)
+        for one in self.surging.in_flight(snapshot):  # it leaves, however long another is waited for
+            if (index := case.columns.index(one.node)) is not None:
+                case.columns.leave(index, one.uid)
         begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
@@ -178,18 +182,24 @@ class Mover:
         for decision in decisions:
             news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
             told[decision.uid] = news
-            if memory.told.get(decision.uid) != news:
-                self._journal.append(decision)
-                for listener in self._listeners:
-                    listener.moving(decision)
+            is_news = memory.told.get(decision.uid) != news
+            if is_news:
+                self._say(decision)
             if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
                 there = snapshot.on_nodes().get(decision.node, ())
                 pod = next((one for one in there if one.uid == decision.uid), None)
-                task = asyncio.create_task(self._act(memory, decision, pod), name=decision.id)
+                task = asyncio.create_task(self._act(memory, decision, pod, said=is_news), name=decision.id)
                 self._acting[decision.uid] = task
         memory.told = told
 
-    async def _act(self, memory: Memory, decision: MoveDecision, pod: Pod | None) -> None:
+    def _say(self, decision: MoveDecision) -> None:
+        self._journal.append(decision)
+        for listener in self._listeners:
+            listener.moving(decision)
+
+    async def _act(self, memory: Memory, decision: MoveDecision, pod: Pod | None, *, said: bool) -> None:
+        """Begin a move. What was held back before is `said` already; the decision by which the pod goes at last is said
+        with its own time and target."""
         action = decision.action
         if action is None:
             return
@@ -202,6 +212,8 @@ class Mover:
             self._placer.views.evicted(action, outcome)
         if not memory.did(decision, action, pod, outcome):
             return
+        if outcome.result == "done" and not said:
+            self._say(decision)
         self._journal.append(outcome)
         self._journal.flush()
         for listener in self._listeners:
@@ -219,7 +231,17 @@ class Mover:
     def latest(self, policy: str) -> Latest:
         """The latest look at a pool."""
         memory = self._memories.get(policy)
-        return memory.latest() if memory else Latest()
+        found = memory.latest() if memory else Latest()
+        before = {one.uid: one for one in self._journal.moves(policy)}  # also of a daemon before
+        return replace(found, going={**before, **found.going})
+
+    def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot) -> tuple[str, str] | None:
+        """Why a pod that a plan wants moved would not be let go now, one word and a sentence, as far as it is known
+        before it is tried: by `[broker]`, or by how another is made first."""
+        evict = Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
+        if policy.moves.surge and not isinstance(snapshot, Pretending):
+            return self.surging.refusal(evict, snapshot)
+        return self._cluster.refusal([evict])
 
     async def underway(self) -> list[Underway]:
         """What is in flight now, by what is found in the cluster."""

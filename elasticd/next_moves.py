@@ -5,47 +5,83 @@ Pure. Knows the latest plan and where nodes stood in it; knows no rule of who sh
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from elasticd.moves import MoveDecision, MovesPlan, NodeLevel
+from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Underway
 from elasticd.placements import PodOutcome
 from elasticd.reports import Moving, NextMove
+from elasticd.words import counted
+
+
+class Seen(NamedTuple):
+    """What came of the latest look: its plan, what has come of its moves so far, which pods are on their way, and what
+    was decided when they were told to go, by their UIDs."""
+
+    plan: MovesPlan
+    outcomes: Mapping[str, PodOutcome] = {}
+    underway: Mapping[str, Underway] = {}
+    going: Mapping[str, MoveDecision] = {}
+
 
 Reasons = Callable[[str], Mapping[str, int]]
 """What keeps the pods of a node from being moved, and how many each; empty word: nothing."""
 
 
-def moving(at: float, due: float, plan: MovesPlan, outcomes: Mapping[str, PodOutcome], reasons: Reasons) -> Moving:
+def moving(at: float, due: float, look: Seen, reasons: Reasons) -> Moving:
     """The latest look, in the order of its plan but those that go first."""
-    about_pods = (one for one in plan.decisions if not one.failures)
-    found = [NextMove(one, outcomes.get(one.uid)) for one in about_pods]
-    found.sort(key=lambda one: not one.goes)
+    plan = look.plan
+    told = {one.uid for one in plan.decisions}
+    begun = (one for uid, one in look.going.items() if uid in look.underway and uid not in told)
+    about_pods = (one for one in (*plan.decisions, *begun) if not one.failures)
+    found = [NextMove(one, look.outcomes.get(one.uid), look.underway.get(one.uid)) for one in about_pods]
+    found.sort(key=lambda one: (not one.goes, one.begun))
     return Moving(at, due, _summary(plan, found, reasons), tuple(found), plan.failures)
 
 
 def _summary(plan: MovesPlan, moves: Sequence[NextMove], reasons: Reasons) -> str:
-    if moves:
-        return _counted(moves)
-    if failed := [one for one in plan.failures if one.hook != "explain_nodes"]:
+    failed = [one for one in plan.failures if one.hook != "explain_nodes"]
+    if failed and not moves:
         return f"nothing moves: plugin {failed[0].plugin}: {failed[0].hook} {failed[0].message}"
     by_state: dict[str, list[NodeLevel]] = {}
     for one in plan.levels:
         by_state.setdefault(one.state, []).append(one)
-    if "gives" in by_state:
-        return _stuck(by_state["gives"][0], "takes" in by_state, reasons)
-    if "high" in by_state:
-        return f"nothing moves yet: {_told(by_state['high'][0])}"
+    told = {one.decision.node for one in moves}
+    stuck = [one for one in by_state.get("gives", ()) if one.node not in told]
+    waits = by_state.get("high", [])
+    hot = [_stuck(stuck, "takes" in by_state, reasons)] if stuck else []
+    if moves:
+        return "; ".join((_counted(moves), *hot, *_waiting(waits)))
+    if stuck or waits:
+        return (
+            "; ".join((f"nothing moves: {hot[0]}", *_waiting(waits))) if stuck else f"nothing moves yet: {_list(waits)}"
+        )
     known = [one for one in plan.levels if one.state != "unknown"]
     if known:
         return f"nothing moves, the nodes are level: most loaded is {_told(known[0])}"
     return "nothing moves: what nodes use is not known" if plan.levels else "nothing moves: no pod should"
 
 
+def _waiting(high: Sequence[NodeLevel]) -> list[str]:
+    """The nodes that have too much, and give nobody yet: beside others of which more is told."""
+    return [f"not yet: {_list(high)}"] if high else []
+
+
+def _list(levels: Sequence[NodeLevel]) -> str:
+    """The most loaded of these, and how many others there are."""
+    return f"{_told(levels[0])}{_others(levels)}"
+
+
+def _others(levels: Sequence[NodeLevel]) -> str:
+    return f" (and {counted(len(levels) - 1, 'other node')})" if len(levels) > 1 else ""
+
+
 def _told(one: NodeLevel) -> str:
     return f"{one.node}: {one.message}" if one.message else one.node
 
 
-def _stuck(one: NodeLevel, anyone: bool, reasons: Reasons) -> str:
-    """A node that should give pods, and does not."""
+def _stuck(levels: Sequence[NodeLevel], anyone: bool, reasons: Reasons) -> str:
+    """The nodes that should give pods, and do not: the most loaded of them."""
+    one = levels[0]
     found = Counter(reasons(one.node))
     free = found.pop("", 0)
     if not anyone:
@@ -56,18 +92,28 @@ def _stuck(one: NodeLevel, anyone: bool, reasons: Reasons) -> str:
         why = f"all its {sum(found.values())} stay ({words(found)})"
     else:
         why = f"none of the {free} that could go is wanted: too new, not measured, worth too little, or just moved"
-    return f"nothing moves: {one.node} should give pods, but {why}; {one.message}"
+    return f"{one.node} should give pods, but {why}; {one.message}{_others(levels)}"
 
 
 def _counted(moves: Sequence[NextMove]) -> str:
-    """How many go, and what keeps the others."""
-    going = sum(one.goes for one in moves)
+    """How many go, how many have begun to, and what keeps the others."""
+    begun = [one for one in moves if one.begun]
+    going = sum(one.goes for one in moves) - len(begun)
     stay = Counter(held(one)[0] for one in moves if not one.goes)
-    would = "would move, but mode is observe" if _observed(moves[0].decision) else "move" if going > 1 else "moves"
-    if not going:
-        return f"nothing moves: {len(moves)} pod{'s' * (len(moves) > 1)} should, and stay: {words(stay)}"
-    told = f"{going} pod{'s' * (going > 1)} {would}"
-    return f"{told}; {sum(stay.values())} more should, and stay: {words(stay)}" if stay else told
+    parts = list[str]()
+    if going:
+        would = "would move, but mode is observe" if _observed(moves[0].decision) else "move" if going > 1 else "moves"
+        parts.append(f"{counted(going, 'pod')} {would}")
+    if begun:
+        awaited = ": another is made first, and awaited" if any(one.awaited for one in begun) else ""
+        pods = f"{len(begun)} more" if going else counted(len(begun), "pod")
+        parts.append(f"{pods} {'is' if len(begun) == 1 else 'are'} on the way{awaited}")
+    if stay:
+        count = sum(stay.values())
+        pods = f"{count} more" if parts else counted(count, "pod")
+        should = f"{pods} should, and stay{'s' * (count == 1)}: {words(stay)}"
+        parts.append(should if parts else f"nothing moves: {should}")
+    return "; ".join(parts)
 
 
 def _observed(decision: MoveDecision) -> bool:
@@ -77,6 +123,8 @@ def _observed(decision: MoveDecision) -> bool:
 def held(move: NextMove) -> tuple[str, str]:
     """What keeps a pod that should move, in a word and a sentence; empty: nothing."""
     decision, outcome = move.decision, move.outcome
+    if move.begun:
+        return "", ""
     if decision.verdict == "refuse":
         return decision.refusal, decision.message
     if outcome is not None and outcome.result != "done":

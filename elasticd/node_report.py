@@ -3,8 +3,9 @@
 Pure. Knows columns, the score of a node's load and what keeps pods where they are; knows nothing of how it is shown.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from elasticd.load_score import idleness, load_score
 from elasticd.model import Node, Pod
 from elasticd.movable import rooted
 from elasticd.moves import NodeLevel
-from elasticd.placements import Column
+from elasticd.placements import Column, Turn
 from elasticd.reports import HeapPod, NodeReport
 
 SERIES = ("cpu", "memory")
@@ -25,8 +26,8 @@ TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "nod
 Use = Mapping[str, Mapping[str, float]]
 """What pods use, by series and "namespace/name"."""
 
-Restraint = Callable[[Pod], tuple[str, str] | None]
-"""Why a pod may not be moved now, in a word and a sentence."""
+Why = tuple[str, str]
+"""One word, and a sentence."""
 
 
 def report(pool: str, columns: Columns, levels: Sequence[NodeLevel] = ()) -> list[NodeReport]:
@@ -79,44 +80,75 @@ def _scores(columns: Columns) -> Column:
     return load_score(factors)
 
 
-class Heaps:
-    """The pods of a node that could give way, by restartPolicy: of each the lowest priority first, then the largest
-    memory request, then the largest use of cpu (thesis, 4.3; of one whose use is not known, its request), then by name.
-    Those that never do are apart."""
+class Standing(NamedTuple):
+    """What is known of a node's pods, by their UIDs, each one word and a sentence: which leave it or come to it, and
+    what keeps the others from being moved now. `line`: who gives way, in that order; None: nobody ever does."""
 
-    def __init__(self, pods: Iterable[Pod], use: Use, restraint: Restraint) -> None:
-        self._use, self._restraint = use, restraint
+    leaving: Mapping[str, Why] = {}
+    moved: Mapping[str, Why] = {}
+    line: Sequence[Turn] | None = None
+
+
+class Heaps:
+    """The pods of a node by restartPolicy: of each those first that nothing keeps, in the order in which they give way.
+    Where nobody does, the lowest priority first, then the largest memory request, then the largest use of cpu (thesis,
+    4.3; of one whose use is not known, its request), then by name. Those that never give way are apart, and so are
+    those that are leaving already."""
+
+    def __init__(self, pods: Iterable[Pod], use: Use, standing: Standing) -> None:
+        self._use, self._standing = use, standing
+        self._turns = {turn.pod.uid: turn for turn in standing.line or ()}
+        free = (uid for uid, turn in self._turns.items() if not turn.stays)
+        self._places = {uid: place for place, uid in enumerate(free, 1)}
+        self._order_of = {uid: place for place, uid in enumerate(self._turns)}
         self._pods = sorted(pods, key=self._order)
 
     def of(self, restart: str) -> tuple[HeapPod, ...]:
         """One heap, the first to give way first."""
-        mine = (pod for pod in self._pods if pod.needs.restart == restart and _rooted(pod) is None)
-        return tuple([self._pod(pod, self._restraint(pod)) for pod in mine])
+        staying = (pod for pod in self._pods if pod.uid not in self._standing.leaving and rooted(pod) is None)
+        return tuple(
+            [self._pod(pod, self._standing.moved.get(pod.uid)) for pod in staying if pod.needs.restart == restart]
+        )
 
     def rooted(self) -> tuple[HeapPod, ...]:
         """Those that are in none."""
-        return tuple([self._pod(pod, why) for pod in self._pods if (why := _rooted(pod))])
+        staying = (pod for pod in self._pods if pod.uid not in self._standing.leaving)
+        return tuple([self._pod(pod, why) for pod in staying if (why := rooted(pod))])
 
-    def _order(self, pod: Pod) -> tuple[int, float, float, str, str]:
+    def leaving(self) -> tuple[HeapPod, ...]:
+        """Those that are on their way."""
+        found = self._standing.leaving
+        return tuple([self._pod(pod, found[pod.uid]) for pod in self._pods if pod.uid in found])
+
+    def _order(self, pod: Pod) -> tuple[bool, int, int, float, float, str, str]:
         requested, used = pod.counted, self._used(pod)
         cpu = used.get("cpu", requested.get("cpu", 0.0))
-        return pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
+        thesis = pod.needs.priority, -requested.get("memory", 0.0), -cpu, pod.namespace, pod.name
+        if self._standing.line is None:
+            return pod.uid in self._standing.moved, 0, *thesis
+        return pod.uid not in self._places, self._order_of.get(pod.uid, len(self._order_of)), *thesis
 
     def _used(self, pod: Pod) -> dict[str, float]:
         key = f"{pod.namespace}/{pod.name}"
         known = {series: self._use.get(series, {}).get(key) for series in SERIES}
         return {series: value for series, value in known.items() if value is not None and isfinite(value)}
 
-    def _pod(self, pod: Pod, why: tuple[str, str] | None) -> HeapPod:
+    def _pod(self, pod: Pod, why: Why | None) -> HeapPod:
         requested = {series: amount for series, amount in pod.counted.items() if series in SERIES}
-        needs, stays = pod.needs, why or ("", "")
+        needs, stays, turn = pod.needs, why or ("", ""), self._turns.get(pod.uid)
         return HeapPod(
-            pod.namespace, pod.name, needs.restart, needs.priority, requested, self._used(pod), stays[0], stays[1]
+            pod.namespace,
+            pod.name,
+            needs.restart,
+            needs.priority,
+            requested,
+            self._used(pod),
+            stays[0],
+            stays[1],
+            self._places.get(pod.uid, 0),
+            turn.stays if turn else "",
+            turn.why if turn else "",
         )
-
-
-def _rooted(pod: Pod) -> tuple[str, str] | None:
-    return ("Leaving", "it is being deleted") if pod.deleted else rooted(pod)
 
 
 def asked_labels(node: Node, pool: Mapping[str, str], pods: Iterable[Pod]) -> dict[str, str]:

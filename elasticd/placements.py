@@ -83,7 +83,11 @@ class Refusal(Struct, frozen=True, eq=False):
     curable: bool = False
     yields: bool = False
     mend: str = ""
-    """What would have to be otherwise, in a clause; empty where only pods are in the way."""
+    """What would have to be otherwise for these nodes to take the pod, with nothing else changed, in a clause; empty
+    where that is not one thing, or only pods are in the way."""
+    missing: Mapping[str, Whole] = {}
+    """How much of a resource each node lacks for the pod, where that is not just what the pods there request: whole
+    amounts, as `needed` has them."""
 
 
 class Selection(Struct, frozen=True, eq=False):
@@ -135,9 +139,31 @@ class Victims(Struct, frozen=True, gc=False):
 
 class Spared(Struct, frozen=True, gc=False):
     """Nobody on a node gives way, and why, in a clause that follows "on this node"; nodes of which the same is said are
-    counted together."""
+    counted together. `mend`: what would have to be otherwise for somebody to, in a clause."""
 
     why: str
+    mend: str = ""
+
+
+class Turn(Struct, frozen=True, gc=False):
+    """A pod of a node among those that may have to give way. `stays` is one word for what keeps it from that now,
+    whoever needs its room, and `why` a sentence; empty: nothing does."""
+
+    pod: Pod
+    stays: str = ""
+    why: str = ""
+
+
+class Line(Struct, frozen=True, gc=False):
+    """The pods of a node in the order in which they would have to give way, also those that something keeps now; and in
+    a clause to whom, as "those of lower priority first"."""
+
+    turns: tuple[Turn, ...]
+    rule: str = ""
+
+
+REFUSED = ": refused"
+"""How the name ends of what stands for a pod whose eviction was refused of late: a budget that lets none go."""
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):

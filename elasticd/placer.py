@@ -127,7 +127,6 @@ class Placer:
         self.pools = tuple(Pool(policy) for policy in order)
         self.stock.forget()
         self._rests.clear()
-        self._said.keep(frozenset())
         self._stirred.set()
         for listener in self._listeners:
             listener.pools({policy.name for policy in policies})

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd import pod_words
-from elasticd.moves import MoveDecision
+from elasticd.moves import LEAVING, MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 
 MOST = 10_000
@@ -39,7 +39,9 @@ class PodLines:
         self._vain: dict[tuple[str, object], str] = {}
 
     def decided(self, decision: PodDecision | MoveDecision) -> None:
-        """A decision was made that is not the one before."""
+        """A decision was made that is not the one before. That a pod is leaving was told when it was let go."""
+        if isinstance(decision, MoveDecision) and decision.refusal == LEAVING:
+            return
         if not pod_words.acts(decision):
             self._line(decision, [])
             return

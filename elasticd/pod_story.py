@@ -29,6 +29,8 @@ class Story(Struct, frozen=True):
     placed: tuple[PodOutcome, ...] = ()
     moving: MoveDecision | None = None
     moved: tuple[PodOutcome, ...] = ()
+    wanted: float | None = None
+    """Since when the same has been decided: a move that is held back is decided again when the pod goes at last."""
     gone: float | None = None
     """When it was seen to have left the node that it was to leave."""
     gave_way: PodOutcome | None = None
@@ -65,6 +67,8 @@ class _Told:
         self.namespace, self.name = namespace, name
         self._placing: PodDecision | None = None
         self._moving: MoveDecision | None = None
+        self._wanted: float | None = None
+        self._differed = False
         self._outcomes: list[PodOutcome] = []
         self._gone: float | None = None
         self._gave_way: PodOutcome | None = None
@@ -89,17 +93,22 @@ class _Told:
                 self._outcomes.append(record)
             case PodDecision() if self._placing is None:
                 self._placing = record
-            case MoveDecision() if self._moving is None and self._placing is None:
+            case MoveDecision() if self._placing is None:
                 self._move(record)
             case _:
                 pass
 
     def _move(self, decision: MoveDecision) -> None:
         """That it is leaving, or has left, says nothing of why: that stands before."""
+        if decision.refusal == LEAVING or self._differed:
+            return
         if decision.reason == GONE:
-            self._gone = decision.at if self._gone is None else self._gone
-        elif decision.refusal != LEAVING:
-            self._moving = decision
+            self._differed = self._moving is not None
+            self._gone = decision.at if self._gone is None and self._moving is None else self._gone
+        elif self._moving is None or _says(decision) == _says(self._moving):
+            self._moving, self._wanted = self._moving or decision, decision.at
+        else:
+            self._differed = True
 
     def _is(self, pod: Ref) -> bool:
         return (pod.namespace, pod.name) == (self.namespace, self.name)
@@ -117,7 +126,8 @@ class _Told:
             placing,
             tuple([one for one in outcomes if placing and one.decision == placing.id]),
             moving,
-            tuple([one for one in outcomes if moving and came_of(one, moving)]),
+            tuple([one for one in outcomes if moving and _concerns(one, moving) and one.at >= (self._wanted or 0.0)]),
+            self._wanted,
             self._gone if moving else None,
             self._gave_way,
             frozenset(self._others),
@@ -126,8 +136,18 @@ class _Told:
 
 def came_of(outcome: PodOutcome, decision: MoveDecision) -> bool:
     """Whether it is what came of a move. A decision is written down once, and carried out at every look."""
+    return outcome.at >= decision.at and _concerns(outcome, decision)
+
+
+def _concerns(outcome: PodOutcome, decision: MoveDecision) -> bool:
+    """Whether it is about a move of the same pod by the same policy."""
     mine = (outcome.policy, outcome.pod, outcome.about) == (decision.policy, decision.pod, decision.pod)
-    return mine and outcome.at >= decision.at and outcome.action in ("evict", "surge")
+    return mine and outcome.action in ("evict", "surge")
+
+
+def _says(decision: MoveDecision) -> tuple[object, ...]:
+    """What makes it another than the one before."""
+    return decision.policy, decision.uid, decision.verdict, decision.strategy, decision.reason, decision.node
 
 
 class Held(Struct, frozen=True):

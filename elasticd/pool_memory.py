@@ -31,12 +31,14 @@ OnNodes = Mapping[str, Sequence[Pod]]
 
 class Latest(Struct, frozen=True):
     """The latest look at a pool: when, what came of it, and what has come of its moves so far, by the pods' UIDs; and
-    when the next is due. `at` 0: it has not been looked at yet."""
+    when the next is due. `at` 0: it has not been looked at yet. `going`: what was decided of pods that were told to go,
+    of whom a look may say nothing any more."""
 
     at: float = 0.0
     due: float = 0.0
     plan: MovesPlan = MovesPlan()
     outcomes: Mapping[str, PodOutcome] = {}
+    going: Mapping[str, MoveDecision] = {}
 
 
 class _Going(Struct, frozen=True):
@@ -126,7 +128,8 @@ class Memory:
 
     def latest(self) -> Latest:
         """The latest look."""
-        return Latest(self._looked, self.due, self._plan, dict(self._outcomes))
+        going = {uid: one.decision for uid, one in self._going.items()}
+        return Latest(self._looked, self.due, self._plan, dict(self._outcomes), going)
 
     def did(self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome) -> bool:
         """A pod was told to go, or was not; `pod` is it as it was, if it was there. Whether that is to be told: not

@@ -4,6 +4,7 @@ Knows the records and a terminal; knows nothing of how anything is decided.
 """
 
 import signal
+from contextlib import suppress
 from datetime import datetime
 
 from rich.console import Console
@@ -84,3 +85,7 @@ class Printer:
         except BrokenPipeError:  # a listener must not raise; and nobody is left to run for
             self._console.quiet = True
             signal.raise_signal(signal.SIGTERM)
+        except OSError:  # a full disk costs the line; else more and more would be kept for when there is room again
+            self._console.begin_capture()
+            with suppress(OSError):
+                self._console.end_capture()

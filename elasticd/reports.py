@@ -7,7 +7,7 @@ left out. Knows nothing of how they are made or shown.
 from msgspec import Struct
 
 from elasticd.model import Failure
-from elasticd.moves import MoveDecision, NodeLevel
+from elasticd.moves import LEAVING, MoveDecision, NodeLevel, Underway
 from elasticd.placements import PodOutcome
 
 
@@ -36,16 +36,28 @@ class NodeReport(Struct, frozen=True, gc=False):
 
 
 class NextMove(Struct, frozen=True):
-    """What was decided in the latest look about a pod that should move, and what came of it, if it was tried."""
+    """What was decided in the latest look about a pod that should move, and what came of it, if it was tried.
+    `underway`: it has begun to go, and how far that is."""
 
     decision: MoveDecision
     outcome: PodOutcome | None = None
+    underway: Underway | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is going already."""
+        return self.underway is not None or self.decision.refusal == LEAVING
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it goes when another is there in its place."""
+        return self.underway is not None and self.underway.how == "surge"
 
     @property
     def goes(self) -> bool:
         """Whether nothing keeps it."""
         done = self.outcome is None or self.outcome.result == "done"
-        return self.decision.verdict == "move" and done
+        return self.begun or (self.decision.verdict == "move" and done)
 
 
 class Moving(Struct, frozen=True):
@@ -69,8 +81,9 @@ class PoolReport(Struct, frozen=True):
 
 
 class HeapPod(Struct, frozen=True, gc=False):
-    """A pod of a node among those that could give way. `stays` and `why` say what keeps it from being moved now, in a
-    word and a sentence; empty: nothing."""
+    """A pod of a node. `stays` and `why` say what keeps it from being moved now, in a word and a sentence; empty:
+    nothing. `turn` is its place in the line of those that give way, from 1 on; 0: it is in none, for what `spared` and
+    `spared_why` say."""
 
     namespace: str
     name: str
@@ -80,11 +93,15 @@ class HeapPod(Struct, frozen=True, gc=False):
     used: dict[str, float] = {}
     stays: str = ""
     why: str = ""
+    turn: int = 0
+    spared: str = ""
+    spared_why: str = ""
 
 
 class NodeView(Struct, frozen=True):
     """One node of a pool. `never`, `on_failure` and `always` are its pods by restartPolicy, each in the order in which
-    they would give way; in `rooted` are those that never do, with why. `labels` are those that somebody asks for."""
+    they would give way, those behind that something keeps; in `rooted` are those that never do, with why, and in
+    `leaving` those that are on their way from it, or to it. `labels` are those that somebody asks for."""
 
     mode: str
     node: NodeReport
@@ -95,4 +112,11 @@ class NodeView(Struct, frozen=True):
     taints: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     moving: Moving | None = None
-    """Of the moves, those from it or to it."""
+    """Of the moves, those from it or to it; None: pods of this pool are never moved."""
+    leaving: tuple[HeapPod, ...] = ()
+    yields: bool = False
+    """Whether pods of this pool give way to others."""
+    rule: str = ""
+    """To whom, in a clause."""
+    failures: tuple[Failure, ...] = ()
+    """Who could not say which give way."""

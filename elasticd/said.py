@@ -3,14 +3,18 @@
 Knows decisions about pods and what came of them; knows no cluster and no time but that of the decisions.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from elasticd.placements import PodDecision
 
+AGAIN = 10.0
+"""Seconds after which it is told that a pod waits for something else than before, in other words."""
+
 REPEAT = 60.0
-"""Seconds after which what has changed but a little about a pod that waits is told again."""
+"""Seconds after which what has changed but a little about a pod that waits, such as a count, is told again."""
 
 OBSERVED = "Observed"
 """Why a pod waits that a policy in mode observe would place."""
@@ -32,10 +36,12 @@ class Said:
         self._undone.pop(decision.uid, None)
         if last is None or _matter(last) != _matter(decision):
             return True
-        old = last.message != decision.message and decision.at - last.at >= REPEAT
-        if not old:
+        changed = (last.message, last.mend) != (decision.message, decision.mend)
+        since = AGAIN if _words(last) != _words(decision) else REPEAT
+        news = changed and decision.at - last.at >= since
+        if not news:
             self._last[decision.uid] = last
-        return old
+        return news
 
     def undone(self, uid: str, why: str) -> None:
         """What was decided could not be done: the next attempt is news again."""
@@ -62,4 +68,12 @@ class Said:
 
 def _matter(decision: PodDecision) -> tuple[object, ...]:
     """What makes it another than the one before."""
-    return (decision.policy, decision.verdict, decision.reason, decision.node)
+    return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node)
+
+
+def _words(decision: PodDecision) -> str:
+    """What it says, whatever it counts."""
+    return _COUNTS.sub("", decision.message)
+
+
+_COUNTS = re.compile(r"\d+")

@@ -22,9 +22,9 @@ MOST = 20
 
 _STATES = {"gives": "bold red", "high": "yellow", "unknown": "yellow", "takes": "green", "level": "default"}
 _HEAPS = (
-    ("never", "Gives way first: restartPolicy Never"),
-    ("on_failure", "then OnFailure"),
-    ("always", "and for pods of higher priority alone: Always"),
+    ("never", "Of restartPolicy Never"),
+    ("on_failure", "Of restartPolicy OnFailure"),
+    ("always", "Of restartPolicy Always"),
 )
 _LEGEND = 6
 """Messages that are shown below a table of moves."""
@@ -96,16 +96,29 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
     table, legend = make_table("pod", "from", "to", "why"), dict[tuple[str, str], None]()
     for one in moves:
         decision, (word, why) = one.decision, held(one)
-        to = Text("stays", style="yellow")
+        to, told = Text("stays", style="yellow"), ""
         if not word:
-            to = Text(one_line(decision.target or "(ends)"), style="bold green")
-            word, why = f"{decision.reason} ({decision.strategy})", decision.message
-        told = f"; {one.outcome.message}" if one.goes and one.outcome and one.outcome.message else ""
+            gone = decision.target or ("on the way" if one.begun else "(ends)")
+            to = Text(one_line(gone), style="bold green")
+            # Of one that is leaving the plan says why it is not told to go again.
+            why = "" if decision.verdict == "refuse" else decision.message
+            word = f"{decision.reason} ({decision.strategy})"
+            told = _far(one)
         add_row(table, f"{decision.pod.namespace}/{decision.pod.name}", decision.node, to, word + told)
         if why:
             legend[word, why] = None
     yield table
     yield from (Text(one_line(f"{word}: {why}"), style="dim") for word, why in islice(legend, _LEGEND))
+
+
+def _far(one: NextMove) -> str:
+    """How far a move is that nothing keeps."""
+    if one.underway is not None:
+        how = "another is made first" if one.awaited else one.underway.how
+        return f"; {how}: {one.underway.step}"
+    if one.begun:
+        return "; it is leaving"
+    return f"; {one.outcome.message}" if one.outcome and one.outcome.message else ""
 
 
 def _view(one: NodeView, now: float) -> list[RenderableType]:
@@ -119,9 +132,12 @@ def _view(one: NodeView, now: float) -> list[RenderableType]:
     parts += [_load(node)]
     parts += [Text(one_line(f"taint {taint}"), style="yellow") for taint in one.taints]
     parts += [Text(one_line(f"label {key}={value}"), style="dim") for key, value in one.labels.items()]
+    parts += [Text(), _who(one), *[_failure(failed.plugin, failed.hook, failed.message) for failed in one.failures]]
     for heap, title in _HEAPS:
-        parts += _heap(title, getattr(one, heap))
-    parts += _legend(pod for heap, _ in _HEAPS for pod in getattr(one, heap))
+        parts += _heap(title, getattr(one, heap), one)
+    parts += _legend(one)
+    if one.leaving:
+        parts += [Text(), Text("On their way", style="bold"), _rooted(one.leaving)]
     if one.rooted:
         parts += [Text(), Text("Never give way, nor are moved", style="bold"), _rooted(one.rooted)]
     return [*parts, *([Text(), *_moving("Next in its pool", one.moving, now)] if one.moving else [])]
@@ -137,23 +153,35 @@ def _load(node: NodeReport) -> Table:
     return table
 
 
-def _heap(title: str, pods: Sequence[HeapPod]) -> list[RenderableType]:
+def _who(one: NodeView) -> Text:
+    """To whom pods give way, and whether they are moved."""
+    if one.yields:
+        return Text(one_line(f"Pods give way {one.rule}".strip()))
+    moved = "" if one.moving else ", nor is anybody moved: none of its strategies makes pods leave"
+    return Text(f"Nobody gives way in this pool{moved}", style="dim")
+
+
+def _heap(title: str, pods: Sequence[HeapPod], view: NodeView) -> list[RenderableType]:
     """The first to give way first."""
     if not pods:
         return [Text(), Text.assemble((title, "bold"), (", nobody", "dim"))]
-    columns = ("pod", "priority", "memory\nasked", "cpu\nused", "memory\nused", "moved\nnow?")
-    table = _tight(make_table(*columns), 1, 5)
+    more = [*(["gives\nway"] if view.yields else []), *(["moved\nnow?"] if view.moving else [])]
+    table = _tight(make_table("pod", "priority", "memory\nasked", "cpu\nused", "memory\nused", *more), 1, 5)
     for one in pods:
         asked = _amount("memory", one.requested.get("memory", 0.0))
         used = [_amount(resource, one.used.get(resource)) for resource in ("cpu", "memory")]
+        turn = str(one.turn) if one.turn else Text(one_line(one.spared or "unknown"), style="yellow")
         stays = Text(one_line(one.stays), style="yellow") if one.stays else Text("may be", style="dim")
-        add_row(table, f"{one.namespace}/{one.name}", str(one.priority), asked, *used, stays)
+        said = [*([turn] if view.yields else []), *([stays] if view.moving else [])]
+        add_row(table, f"{one.namespace}/{one.name}", str(one.priority), asked, *used, *said)
     return [Text(), Text(title, style="bold"), table]
 
 
-def _legend(pods: Iterable[HeapPod]) -> Iterator[Text]:
+def _legend(view: NodeView) -> Iterator[Text]:
     """What the words mean that keep pods where they are."""
-    said = dict.fromkeys(f"{one.stays}: {one.why}" for one in pods if one.stays)
+    pods = [pod for heap, _ in _HEAPS for pod in getattr(view, heap)]
+    spared = (f"{one.spared}: {one.spared_why}" for one in pods if one.spared and view.yields)
+    said = dict.fromkeys((*spared, *(f"{one.stays}: {one.why}" for one in pods if one.stays and view.moving)))
     yield from ((Text(), *[Text(one_line(line), style="dim") for line in said]) if said else ())
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -28,9 +29,10 @@ def explain(name: str, story: Story, seen: Whereabouts | str, at: float) -> Rend
     if story.gave_way:
         told.append((story.gave_way.at, pods.gave_way(story.gave_way)))
     if story.moving:
-        told.append((story.moving.at, pods.moving(story.moving, story.moved, story.gone)))
+        told.append((story.moving.at, pods.moving(story.moving, story)))
     if story.placing:
-        told.append((story.placing.at, pods.placing(story.placing, story.placed, alone=len(told) == 0)))
+        last = all(at <= story.placing.at for at, _ in told)
+        told.append((story.placing.at, pods.placing(story.placing, story.placed, last=last)))
     told.sort(key=lambda one: -one[0])
     (_, (head, *body)), *older = told
     parts: list[RenderableType] = [head, pods.now(), *body]
@@ -55,20 +57,22 @@ class _Pod:
         there = self._found is not None and self._seen.fresh
         return Text(one_line(f"now: {now(self._seen, self._uid)}"), style="default" if there else _DOUBT)
 
-    def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, alone: bool) -> list[RenderableType]:
-        """Where it goes, or why it waits."""
-        looked = self._found.looked if self._found and not self._found.node else None
+    def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, last: bool) -> list[RenderableType]:
+        """Where it goes, or why it waits, as it was last found; `last`: nothing has come of it since."""
+        waits = self._found is None or not (self._found.node or self._found.pretended)
+        latest = self._found.latest if self._found and waits else None
+        looked = latest.at if latest else None
+        if latest and last and latest.verdict == decision.verdict == "wait" and latest.reason == decision.reason:
+            decision = replace(latest, at=decision.at, id=decision.id)
         good = pod_words.acts(decision) and all(one.result == "done" for one in outcomes)
         observed = decision.mode == "observe" and decision.verdict in ("bind", "preempt")
         head = self._head(decision, looked, pod_words.placing(decision, outcomes), good=good or observed)
-        waits = self._found is None or not self._found.node
         gone = not isinstance(self._seen, str) and self._seen.fresh and self._found is None
-        return show_pods.placing(decision, outcomes, head, current=alone and waits and not gone)
+        return show_pods.placing(decision, outcomes, head, current=last and waits and not gone)
 
-    def moving(
-        self, decision: MoveDecision, outcomes: Sequence[PodOutcome], gone: float | None
-    ) -> list[RenderableType]:
+    def moving(self, decision: MoveDecision, story: Story) -> list[RenderableType]:
         """Why it should leave its node, and what came of that."""
+        outcomes, gone = story.moved, story.gone
         last = outcomes[-1] if outcomes else None
         looked = None
         if not isinstance(self._seen, str) and decision.verdict != "over" and self._found:
@@ -78,18 +82,20 @@ class _Pod:
         if gone is not None and not pod_words.left(last):
             line = f"{line}; it has left {one_line(decision.node)} since, {self._ago(gone)}"
         head = self._head(decision, looked, line, good=good)
-        told = Text(one_line(f"wanted by strategy {decision.strategy}"), style="dim")
+        began = story.wanted is not None and story.wanted < decision.at
+        since = f", first {self._ago(story.wanted)}" if began and story.wanted is not None else ""
+        told = Text(one_line(f"wanted by strategy {decision.strategy}{since}"), style="dim")
         return [head, told, *(_done(decision, outcomes) if decision.verdict == "move" else ())]
 
     def gave_way(self, outcome: PodOutcome) -> list[RenderableType]:
         """For whom it was evicted."""
         whom = f"{outcome.pod.namespace}/{outcome.pod.name}"
-        ago = self._ago(outcome.at)
+        ago, more = self._ago(outcome.at), f"; {outcome.message}" if outcome.message else ""
         return [
             Text.assemble(
                 (self._name, "bold"),
                 f"  policy {one_line(outcome.policy)}\n",
-                (one_line(f"gave way for {whom} on {outcome.node} {ago}"), _DOUBT),
+                (one_line(f"gave way for {whom} on {outcome.node} {ago}{more}"), _DOUBT),
             )
         ]
 

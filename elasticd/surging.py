@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict
+from elasticd.actions import Answer, Evict, Mark
 from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.journal import Journal
@@ -66,7 +66,27 @@ class Surging:
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod; None: it is of no ReplicaSet, and no other need be made first."""
         now = self._clock.now()
-        snapshot = await self._look(now)
+        mark = self._first(evict, await self._look(now), now, within, decision)
+        if not isinstance(mark, Mark):
+            return mark
+        until, pause = self._pauses.get(mark.uid, (0.0, 0.0))
+        if now > until + 2 * pause:
+            self._pauses.pop(mark.uid, None)
+        answer = await self._cluster.act(mark)
+        return replace(answer, message=BEGUN) if answer.result == "done" else answer
+
+    def refusal(self, evict: Evict, snapshot: Snapshot) -> tuple[str, str] | None:
+        """Why a pod would not begin to be moved now, one word and a sentence, as far as it is known."""
+        mark = self._first(evict, snapshot, self._clock.now(), 0.0, "")
+        if isinstance(mark, Answer):
+            return mark.reason, mark.message
+        # It is the Deployment that is disturbed then.
+        return self._cluster.refusal([replace(evict, owner=mark.uid) if mark else evict])
+
+    def _first(
+        self, evict: Evict, snapshot: Snapshot, now: float, within: float, decision: str
+    ) -> Mark | Answer | None:
+        """With what a move begins, or why it does not; None: as `begin` has it."""
         pod = next((one for one in snapshot.on_nodes().get(evict.node, ()) if one.uid == evict.uid), None)
         if pod is None or pod.owner[0] != "ReplicaSet":
             return None
@@ -75,17 +95,12 @@ class Surging:
             return Answer("refused", message="no Deployment is seen that it belongs to", reason="NoDeployment")
         if FREEZE in workload.annotations:
             return Answer("refused", message=f"{workload.ref} is annotated {FREEZE}", reason="Frozen")
-        until, pause = self._pauses.get(workload.uid, (0.0, 0.0))
+        until, _ = self._pauses.get(workload.uid, (0.0, 0.0))
         if now < until:
             told = f"a pod of {workload.ref} was moved in vain; again in {until - now:.0f} s"
             return Answer("refused", message=told, reason="InVain")
-        if now > until + 2 * pause:
-            self._pauses.pop(workload.uid, None)
         mark = begin(workload, pod, snapshot.autoscaler(workload.ref), now, within, decision)
-        if isinstance(mark, tuple):
-            return Answer("refused", message=mark[1], reason=mark[0])
-        answer = await self._cluster.act(mark)
-        return replace(answer, message=BEGUN) if answer.result == "done" else answer
+        return Answer("refused", message=mark[1], reason=mark[0]) if isinstance(mark, tuple) else mark
 
     async def underway(self) -> list[Underway]:
         """What is in flight now, by what is found in the cluster."""

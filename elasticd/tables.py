@@ -19,6 +19,7 @@ PLACING = frozenset(
         "score_nodes",
         "place_pods",
         "select_victims",
+        "explain_victims",
         "rebind_pods",
         "rebalance_nodes",
         "explain_nodes",

@@ -16,7 +16,7 @@ from elasticd.columns import Columns, Ledger
 from elasticd.model import Container, Node, Pod
 from elasticd.moves import NodeLevel
 from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
-from elasticd.placements import Candidate, DisruptionBudget, Mask, PoolObservation, Victims
+from elasticd.placements import Candidate, DisruptionBudget, Line, Mask, PoolObservation, Victims
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
@@ -104,6 +104,8 @@ def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Ans
             for forced in (False, True):
                 heard = case.ask("select_victims", pod=pod, node=node, observation=case.observation, forced=forced)
                 found["select_victims", pod.name, name, str(forced)] = heard
+    for node, name in enumerate(case.columns.names):
+        found["explain_victims", name] = case.ask("explain_victims", node=node)
     for which, nodes in _allowances(case).items():
         found["place_pods", which] = case.ask("place_pods", pods=_candidates(case, nodes))
     return found
@@ -131,11 +133,14 @@ def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[
                 yield "place_pods placed a pod on a node that may not take it"
             if any(one.pod >= len(case.observation.pending) for one in value):
                 yield "place_pods placed a pod that is no candidate"
-        elif isinstance(value, Victims):
-            there = {pod.uid for pod in case.columns.pods(case.columns.names.index(asked[2]))}
-            gone = [pod.uid for pod in value.pods]
+        elif isinstance(value, Victims | Line):
+            named_pods = value.pods if isinstance(value, Victims) else tuple([one.pod for one in value.turns])
+            there = {
+                pod.uid for pod in case.columns.pods(case.columns.names.index(asked[-2 if len(asked) > 2 else -1]))
+            }
+            gone = [pod.uid for pod in named_pods]
             if not there.issuperset(gone) or len(set(gone)) < len(gone):
-                yield "select_victims named a pod twice, or one of another node"
+                yield f"{asked[0]} named a pod twice, or one of another node"
 
 
 def _plain(value: Any) -> Any:

@@ -57,3 +57,14 @@ def format_milli(thousandths: int) -> str:
     """Thousandths as Kubernetes prints them: 1500 is "1500m", 2000 is "2"."""
     whole, rest = divmod(thousandths, 1000)
     return f"{thousandths}m" if rest else str(whole)
+
+
+def format_amount(resource: str, amount: int, *, up: bool) -> str:
+    """Thousandths of a core, bytes or ones as a person writes them, never less than they are (`up`) or never more."""
+    if resource == "cpu":
+        return format_milli(amount)
+    if amount < 2**20:
+        return str(amount)
+    if amount % 2**30 == 0:
+        return f"{amount >> 30}Gi"
+    return f"{-(-amount >> 20) if up else amount >> 20}Mi"

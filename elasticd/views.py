@@ -15,7 +15,7 @@ from elasticd.actions import Bind, Evict, Nominate
 from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
 from elasticd.model import Pod, Readings, Ref, Sample
-from elasticd.placements import DisruptionBudget, PodOutcome
+from elasticd.placements import REFUSED, DisruptionBudget, PodOutcome
 from elasticd.policy import PoolPolicy
 from elasticd.quality import FUTURE
 
@@ -176,7 +176,7 @@ class Views:
     def spared(self) -> tuple[DisruptionBudget, ...]:
         """Pods whose eviction was refused of late, as budgets that let none of them go."""
         return tuple(
-            DisruptionBudget(ref.namespace, f"{ref.name}: refused", frozenset({uid}), 0)
+            DisruptionBudget(ref.namespace, f"{ref.name}{REFUSED}", frozenset({uid}), 0)
             for uid, (ref, _) in self._spared.items()
         )
 

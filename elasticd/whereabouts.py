@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.errors import nearest
 from elasticd.model import Pod
+from elasticd.placements import PodDecision
 from elasticd.policy import PoolPolicy
 from elasticd.words import one_line
 
@@ -30,8 +32,9 @@ class PoolAbout(Struct, frozen=True):
 
 
 class PodFound(Struct, frozen=True):
-    """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `looked` when it was last
-    planned for while it waited."""
+    """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `latest` what was last decided
+    when it was planned for while it waited. `pretended`: what a dry run did to it, and `seen` the node where that put
+    it, if it put it on one; all else is as it really is."""
 
     uid: str
     scheduler: str
@@ -39,7 +42,9 @@ class PodFound(Struct, frozen=True):
     phase: str = ""
     deleted: bool = False
     policy: str = ""
-    looked: float | None = None
+    latest: PodDecision | None = None
+    pretended: Literal["", "bound", "moved", "evicted"] = ""
+    seen: str = ""
 
 
 class Whereabouts(Struct, frozen=True):
@@ -66,10 +71,17 @@ def about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
     return PoolAbout(policy.name, policy.mode, pool.scheduler, pool.namespaces, pool.labels, looked)
 
 
-def found(pod: Pod, policies: Sequence[PoolPolicy], looked: float | None) -> PodFound:
+def found(pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None) -> PodFound:
     """A pod, and whose it is."""
     mine = next((one.name for one in policies if one.pool.has(pod)), "")
-    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, looked)
+    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest)
+
+
+def strayed(pod: PodFound, really: str, seen: str) -> PodFound:
+    """The same in a dry run, which shows it elsewhere than it is."""
+    if not really:
+        return replace(pod, node="", phase="Pending", pretended="bound", seen=seen)
+    return replace(pod, node=really, pretended="moved" if seen else "evicted", seen=seen)
 
 
 def undecided(named: str, seen: Whereabouts) -> str:
@@ -126,6 +138,10 @@ def now(seen: Whereabouts, uid: str) -> str:
     if pod is None:
         return "it is gone: no pod of this name waits or runs"
     another = "another pod of this name " if uid and pod.uid != uid else "it "
+    if pod.pretended:
+        really = f"still runs on {pod.node}" if pod.node else "still waits for a node"
+        where = f" to {pod.seen}" if pod.seen else ""
+        return f"in the dry run {another}was {pod.pretended}{where}; in the cluster it {really}"
     if pod.deleted:
         return f"{another}is being deleted{f' on {pod.node}' if pod.node else ''}"
     return f"{another}{f'is on {pod.node}' if pod.node else 'waits for a node'}"

@@ -59,7 +59,8 @@ class Drain(Strategy, tag="drain", frozen=True):
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
         """Marked nodes take no pod."""
         marked = self._matching(nodes)[1]
-        return [Refusal("node(s) were marked to be emptied", marked)] if marked.any() else []
+        mend = "nodes are no longer marked to be emptied"
+        return [Refusal("node(s) were marked to be emptied", marked, mend=mend)] if marked.any() else []
 
     @hookimpl
     def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:

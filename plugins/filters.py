@@ -5,8 +5,9 @@ what its plan does about those that are full.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial, reduce
+from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ from elasticd.api import (
     Toleration,
     Whole,
     field,
+    format_amount,
     hookimpl,
     needed,
     parse_quantity,
@@ -45,6 +47,9 @@ Part = Literal[
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 FAILED = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 _SIGNS = (FAILED.key, "node.kubernetes.io/unreachable")
+
+HOST = "kubernetes.io/hostname"
+"""The label that says a node's name."""
 
 NAMED = 20
 """Taints that are named with what they keep off, those of most nodes first; the others share a reason."""
@@ -94,39 +99,31 @@ class Filters(Strategy, tag="filters", frozen=True):
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
         """A refusal for each reason. Where no node is refused, none."""
+        unfit = [one for one in self._unfit(pod.needs, nodes) if one.nodes.any()]
+        stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
+        alone = _once([one.nodes for one in chain(unfit, *stages)], nodes)
         refusals: list[Refusal] = []
-        left = np.ones(len(nodes.names), dtype=np.bool_)
-        for reason, mask, mend in self._unfit(pod.needs, nodes):
-            refused = left & mask
-            if refused.any():
-                refusals.append(Refusal(reason, refused, mend=mend))
-                left &= ~refused
-        return refusals + self._full(pod, nodes, left)
+        left = _all(nodes)
+        for one in unfit:
+            refusals += _told(one, one.nodes & left, alone)
+            left = left & ~one.nodes
+        return refusals + _full(stages, left, alone)
 
-    def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[tuple[str, Mask, str]]:
+    def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator["_Lack"]:
         """Nodes that no room would make fit, and what would."""
         if "unschedulable" not in self.skip and needs.tolerates((CORDONED,)):
-            yield "node(s) were unschedulable", nodes.matching("filters: cordoned", _cordoned), "nodes are uncordoned"
+            cordoned = nodes.matching("filters: cordoned", _cordoned)
+            yield _Lack("node(s) were unschedulable", cordoned, mend=_always("nodes are uncordoned"))
         if "not-ready" not in self.skip and needs.tolerates((FAILED,)):
-            yield "node(s) were not ready", nodes.matching("filters: failed", _failed), "nodes get ready"
+            failed = nodes.matching("filters: failed", _failed)
+            yield _Lack("node(s) were not ready", failed, mend=_always("nodes get ready"))
         if "taints" not in self.skip:
-            for reason, mask in _untolerated(needs.tolerations, nodes.nodes):
-                yield reason, mask, f"it tolerates {reason.partition('taint ')[2] or 'their taints'}"
+            for reason, mask, last in _untolerated(needs.tolerations, nodes.nodes):
+                told = f"it tolerates {reason.partition('taint ')[2] or 'their taints'}"
+                yield _Lack(reason, mask, mend=partial(_on, told, last))
         if "affinity" not in self.skip and (needs.selector or needs.affinity is not None):
             text = "node(s) didn't match Pod's node affinity/selector"
-            yield text, ~_wanted(needs, nodes), "nodes get the labels that its nodeSelector and affinity ask for"
-
-    def _full(self, pod: Pod, nodes: Nodes, left: Mask) -> list[Refusal]:
-        """Of the nodes that are left, those where pods are in the way. Of a node that lacks several things, one of
-        which fewer pods would not mend, nothing is curable."""
-        refusals: list[Refusal] = []
-        stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
-        hopeless = _any((one.nodes & ~one.curable for stage in stages for one in stage), left)
-        for stage in stages:
-            for one in stage:
-                refusals += _split(one, one.nodes & left, hopeless)
-            left = left & ~_any((one.nodes for one in stage), left) if stage else left
-        return refusals
+            yield _Lack(text, ~_wanted(needs, nodes), mend=partial(_relabelled, needs, nodes))
 
     def _ports(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
         if pod.needs.ports and "ports" not in self.skip:
@@ -137,18 +134,24 @@ class Filters(Strategy, tag="filters", frozen=True):
         for resource, amount in needed(pod).items():
             if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
                 continue
-            most = self._most(resource, nodes)
-            wanted = nodes.requested(resource) + amount
+            most, before = self._most(resource, nodes), nodes.requested(resource)
+            wanted = before + amount
             short = wanted > most
             if not short.any():
                 continue
             reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-            kept = short & (wanted <= nodes.allocatable(resource))
-            yield _Lack(reason, short & ~kept, most >= amount)
-            if kept.any():
-                amount_kept = self.keep_free[resource]
-                mend = f"keep_free.{resource} of strategy filters is less than {amount_kept}"
-                yield _Lack(f"{reason} (keep_free keeps {amount_kept})", kept, most >= amount, mend)
+            less = None if resource == "pods" else partial(_at_most, _LESS, resource, most, before)
+            if resource not in self.keep_free:
+                yield _Lack(reason, short, most >= amount, less)
+                continue
+            missing, whole = {resource: wanted - most}, nodes.allocatable(resource)
+            kept = short & (wanted <= whole)
+            yield _Lack(reason, short & ~kept, most >= amount, less, missing)
+            told = f"{reason} (keep_free keeps {self.keep_free[resource]})"
+            fewer = partial(
+                _at_most, "keep_free.{1} of strategy filters is at most {0}", resource, whole, wanted, least=0
+            )
+            yield _Lack(told, kept, most >= amount, fewer, missing)
 
     def _disks(self, pod: Pod, nodes: Nodes) -> Iterator["_Lack"]:
         if pod.needs.disks and "disks" not in self.skip:
@@ -173,21 +176,73 @@ class Filters(Strategy, tag="filters", frozen=True):
 
 
 class _Lack(Struct, frozen=True, eq=False):
-    """Nodes that lack something, and all nodes that would have it if they were empty; and what else would mend it."""
+    """Nodes that lack something; all nodes that would have it if they were empty, None: it is no matter of room; and
+    what would mend it. `mend` takes nodes where nothing else is in the way, and says in a clause what would have to be
+    otherwise, and for which of them that would do. `missing`: see Refusal."""
 
     reason: str
     nodes: Mask
-    curable: Mask
-    mend: str = ""
+    curable: Mask | None = None
+    mend: Callable[[Mask], tuple[str, Mask]] | None = None
+    missing: Mapping[str, Whole] = {}
 
 
-def _split(lack: _Lack, nodes: Mask, hopeless: Mask) -> list[Refusal]:
-    """Those that fewer pods would mend apart from those that they would not."""
-    parts = (
-        Refusal(lack.reason, nodes & ~hopeless, curable=True, mend=lack.mend),
-        Refusal(lack.reason, nodes & hopeless, mend=lack.mend),
-    )
-    return [part for part in parts if part.nodes.any()]
+def _on(mend: str, able: Mask, nodes: Mask) -> tuple[str, Mask]:
+    """The same for all of them that are able to be mended so."""
+    return mend, nodes & able
+
+
+def _always(mend: str) -> Callable[[Mask], tuple[str, Mask]]:
+    """The same for all."""
+    return lambda nodes: (mend, nodes)
+
+
+_LESS, _KEEP = "it requests at most {0} {1}", "keep_free.{1} of strategy filters is at most {0}"
+
+
+def _at_most(mend: str, resource: str, most: Whole, before: Whole, nodes: Mask, *, least: int = 1) -> tuple[str, Mask]:
+    """By an amount, the largest that would do anywhere: what lies between these two, which is `least` at least."""
+    room = np.where(nodes, most - before, -1)
+    found = int(room.max())
+    if found < least:
+        return "", nodes
+    return mend.format(format_amount(resource, found, up=False), resource), room == found
+
+
+def _full(stages: Sequence[Sequence[_Lack]], left: Mask, alone: Mask) -> list[Refusal]:
+    """Of the nodes that are left, those where pods are in the way. Of a node that lacks several things, one of
+    which fewer pods would not mend, nothing is curable."""
+    refusals: list[Refusal] = []
+    lacks = [one for stage in stages for one in stage]
+    hopeless = _any((one.nodes & ~one.curable for one in lacks if one.curable is not None), left)
+    for stage in filter(None, stages):
+        for one in stage:
+            nodes = one.nodes & left
+            refusals += _told(one, nodes & ~hopeless, alone, curable=True)
+            refusals += _told(one, nodes & hopeless, alone)
+        left = left & ~_any((one.nodes for one in stage), left)
+    return refusals
+
+
+def _told(lack: _Lack, nodes: Mask, alone: Mask, *, curable: bool = False) -> Iterator[Refusal]:
+    """Those that its mend would do for apart from those where something else is in the way too."""
+    if not nodes.any():
+        return
+    if lack.mend is not None and (helped := nodes & alone).any():
+        mend, helped = lack.mend(helped)
+        yield Refusal(lack.reason, helped, curable=curable, mend=mend, missing=lack.missing)
+        nodes = nodes & ~helped
+    if nodes.any():
+        yield Refusal(lack.reason, nodes, curable=curable, missing=lack.missing)
+
+
+def _once(masks: Sequence[Mask], nodes: Nodes) -> Mask:
+    """The nodes that one of these has, and no other."""
+    once, more = _any(masks[:1], _all(nodes)), ~_all(nodes)
+    for mask in masks[1:]:
+        more |= once & mask
+        once |= mask
+    return once & ~more
 
 
 def _cordoned(node: Node) -> bool:
@@ -199,25 +254,35 @@ def _failed(node: Node) -> bool:
     return not node.ready and all(one.key not in _SIGNS or one.effect != "NoSchedule" for one in node.taints)
 
 
-def _taints(tolerations: tuple[Toleration, ...], nodes: tuple[Node, ...]) -> tuple[tuple[str, Mask], ...]:
-    """By the first taint of each node that is not tolerated, the nodes."""
-    needs, where = Needs(tolerations=tolerations), dict[str, list[int]]()
-    known: dict[tuple[Taint, ...], str] = {(): ""}
+def _taints(tolerations: tuple[Toleration, ...], nodes: tuple[Node, ...]) -> tuple[tuple[str, Mask, Mask], ...]:
+    """By the first taint of each node that is not tolerated, the nodes, and those of which it is the only one."""
+    needs, where, last = Needs(tolerations=tolerations), dict[str, list[int]](), dict[str, list[int]]()
+    known: dict[tuple[Taint, ...], tuple[str, bool]] = {(): ("", False)}
     for index, node in enumerate(nodes):
-        reason = known.get(node.taints)
-        if reason is None:
-            taint = needs.tolerates(node.taints)
-            reason = known[node.taints] = "" if taint is None else f"node(s) had untolerated taint {{{taint}}}"
+        if node.taints not in known:
+            known[node.taints] = _repelling(needs, node.taints)
+        reason, only = known[node.taints]
         if reason:
             where.setdefault(reason, []).append(index)
+        if only:
+            last.setdefault(reason, []).append(index)
     named = sorted(where, key=lambda reason: (-len(where[reason]), reason))
     others = [index for reason in named[NAMED:] for index in where[reason]]
-    found = [(reason, where[reason]) for reason in named[:NAMED]]
-    found += [("node(s) had untolerated taint(s)", others)] if others else []
-    return tuple((reason, _mask(len(nodes), indices)) for reason, indices in found)
+    found = [(reason, where[reason], last.get(reason, [])) for reason in named[:NAMED]]
+    found += [("node(s) had untolerated taint(s)", others, others)] if others else []
+    size = len(nodes)
+    return tuple((reason, _mask(size, indices), _mask(size, only)) for reason, indices, only in found)
 
 
 _untolerated = Derived(_taints, most=256)
+
+
+def _repelling(needs: Needs, taints: tuple[Taint, ...]) -> tuple[str, bool]:
+    """Why these keep a pod off, and whether only the first of them that does."""
+    first = needs.tolerates(taints)
+    if first is None:
+        return "", False
+    return f"node(s) had untolerated taint {{{first}}}", needs.tolerates(tuple(set(taints) - {first})) is None
 
 
 def _mask(size: int, indices: Sequence[int]) -> Mask:
@@ -234,6 +299,25 @@ def _wanted(needs: Needs, nodes: Nodes) -> Mask:
     if needs.affinity is not None:
         found &= _any((_term(term, nodes) for term in needs.affinity), found)
     return found
+
+
+def _relabelled(needs: Needs, view: Nodes, nodes: Mask) -> tuple[str, Mask]:
+    """What labels would make nodes match, and which: a node's name, and the label that says it, stay."""
+    able = nodes
+    if HOST in needs.selector:
+        able = able & _having(Expression(HOST, "In", (needs.selector[HOST],)), view)
+    if needs.affinity is not None:
+        able = able & _any((_named(term, view) for term in needs.affinity), nodes)
+        return "nodes get the labels that its node affinity asks for", able
+    return f"nodes get the labels {', '.join(f'{key}={value}' for key, value in needs.selector.items())}", able
+
+
+def _named(term: Term, nodes: Nodes) -> Mask:
+    """The nodes whose names a term allows."""
+    rules = tuple(rule for rule in term.labels if rule.key == HOST)
+    if rules or term.fields:
+        return _term(Term(rules, term.fields), nodes)
+    return _all(nodes) if term.labels else ~_all(nodes)
 
 
 def _term(term: Term, nodes: Nodes) -> Mask:

@@ -3,7 +3,7 @@
 Knows who is lesser, who is spared and how little suffices; knows nothing of how pods go, nor of where they come back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan, nan
 from typing import Annotated, Literal
 
@@ -11,6 +11,7 @@ from elasticd.api import (
     CRITICAL,
     Derived,
     DisruptionBudget,
+    Line,
     Meta,
     Nodes,
     Pod,
@@ -18,6 +19,7 @@ from elasticd.api import (
     Spared,
     Strategy,
     Struct,
+    Turn,
     Victims,
     field,
     hookimpl,
@@ -99,15 +101,42 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             return Victims((), why="others are leaving")
         return self._choice(pod, short, there, observation)
 
+    @hookimpl
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> Line:
+        """All on this node but those that never give way, the least first, and which option keeps each."""
+        use = observation.use.get("cpu", {})
+        there = _there(nodes.names[node], nodes.pods(node)).movable
+        return Line(
+            tuple([self._turn(pod, observation.at) for pod in sorted(there, key=self._order(use))]), self._rule()
+        )
+
+    def _turn(self, pod: Pod, at: float) -> Turn:
+        if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:
+            return Turn(pod, "Highest", "no restartPolicy is above Always")
+        option = self._option(pod, at)
+        return Turn(pod, *self._of_one(option)) if option else Turn(pod)
+
+    def _rule(self) -> str:
+        """To whom pods give way, and how many."""
+        classes = "of a higher restartPolicy (Never, OnFailure, Always)"
+        if self.mode == "paper":
+            rule = f"to those {classes}, whatever their priority"
+        else:
+            equal = f", and of equal priority to those {classes}" if self.restart_classes else ""
+            rule = f"to those of higher priority{equal}; at most {self.most_victims} for one pod"
+        return f"{rule}; only to those whose binding says resourceNotFit force" if self.only_forced else rule
+
     def _choice(self, pod: Pod, short: "_Short", there: "_There", seen: PoolObservation) -> Victims | Spared:
         """Those who make room for what it is short of, or why nobody does."""
         rank = self._rank(pod)
         order = self._candidates(there, rank, seen)
         chosen = _until_it_fits(order, short) if self.mode == "paper" else _spared_from(order, short)
         if not chosen:
-            return self._kept(there, rank, seen, order)
+            return self._kept([one for one in there.movable if self._rank(one) < rank], short, seen, order)
         if self.mode == "product" and seen.gave_way.get(pod.uid, 0) + len(chosen) > self.most_victims:
-            return Spared(f"more would have to go than most_victims = {self.most_victims}")
+            need = seen.gave_way.get(pod.uid, 0) + len(chosen)
+            why = f"more would have to go than most_victims = {self.most_victims}"
+            return Spared(why, f"most_victims of strategy preemption is {need} or more")
         cost = () if self.mode == "paper" else self._cost(chosen, seen.at)
         return Victims(tuple(chosen), cost, self._why(pod, chosen, seen))
 
@@ -125,40 +154,74 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
     def _candidates(self, there: "_There", rank: Rank, seen: PoolObservation) -> list[Pod]:
         """Those who may have to go, the least first; no more than budgets allow."""
-        use = seen.use.get("cpu", {})
-        lesser = [
-            (own, -pod.counted.get("memory", 0.0), -_cpu(pod, use), pod.namespace, pod.name, pod)
-            for pod in there.movable
-            if (own := self._rank(pod)) < rank and not self._spares(pod, seen.at)
-        ]
-        return _within([pod for *_, pod in sorted(lesser)], seen.budgets)
+        lesser = [pod for pod in there.movable if self._rank(pod) < rank and not self._option(pod, seen.at)]
+        return _within(sorted(lesser, key=self._order(seen.use.get("cpu", {}))), seen.budgets)
 
-    def _spares(self, pod: Pod, at: float) -> str:
+    def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
+        """Who goes first."""
+        return lambda pod: (
+            self._rank(pod),
+            -pod.counted.get("memory", 0.0),
+            -_cpu(pod, use),
+            pod.namespace,
+            pod.name,
+        )
+
+    def _option(self, pod: Pod, at: float) -> str:
         """Which option keeps a pod where it is; empty: none does."""
         if pod.namespace in self.spare_namespaces:
-            return "are in spare_namespaces"
+            return "spare_namespaces"
         if pod.needs.priority >= self.spare_priority:
-            return f"have spare_priority = {self.spare_priority} or more"
+            return "spare_priority"
         if not self.spare_labels.items().isdisjoint(pod.labels.items()):
-            return "have one of spare_labels"
+            return "spare_labels"
         if pod.needs.local and not self.local_storage:
-            return "have local storage"
+            return "local_storage"
         if self.mode == "paper" or not self.min_run:
             return ""
-        young = pod.started is None or at - pod.started < self.min_run
-        return f"have run for less than min_run = {self.min_run:g} s" if young else ""
+        return "min_run" if pod.started is None or at - pod.started < self.min_run else ""
 
-    def _kept(self, there: "_There", rank: Rank, seen: PoolObservation, order: Sequence[Pod]) -> Spared:
+    def _spares(self, pod: Pod, at: float) -> Spared | None:
+        """What that says of several pods, and what would have to be otherwise; None: none does."""
+        match self._option(pod, at):
+            case "spare_namespaces":
+                return Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {pod.namespace}")
+            case "spare_priority":
+                more = f"spare_priority {_OWN} is more than {pod.needs.priority}"
+                return Spared(f"have spare_priority = {self.spare_priority} or more", more)
+            case "spare_labels":
+                return Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs")
+            case "local_storage":
+                return Spared("have local storage", f"local_storage {_OWN} is true")
+            case "min_run":
+                run = f"{self.min_run:g} s"
+                return Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}")
+            case _:
+                return None
+
+    def _of_one(self, option: str) -> tuple[str, str]:
+        """What it says of a pod, one word and a sentence."""
+        return {
+            "spare_namespaces": ("Spared", "its namespace is in spare_namespaces"),
+            "spare_priority": ("Spared", f"its priority is spare_priority = {self.spare_priority} or more"),
+            "spare_labels": ("Spared", "it has one of spare_labels"),
+            "local_storage": ("LocalStorage", "what it has stored on its node would be lost"),
+            "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
+        }[option]
+
+    def _kept(self, lesser: Sequence[Pod], short: "_Short", seen: PoolObservation, order: Sequence[Pod]) -> Spared:
         """Why those of them that may go do not suffice, by what keeps the others."""
-        kept = [self._spares(pod, seen.at) for pod in there.movable if self._rank(pod) < rank]
-        if not kept:
+        if not lesser:
             return _NOBODY_LESSER
-        why = sorted(set(filter(None, kept)))
-        if len(order) + sum(map(bool, kept)) < len(kept):
-            why.append("are kept by a PodDisruptionBudget")
-        if not why:
+        going = {pod.uid for pod in order}
+        staying = [pod for pod in lesser if pod.uid not in going]
+        kept = {why for pod in staying for why in [self._spares(pod, seen.at) or _budget(pod, seen.budgets)] if why}
+        if not kept:
             return Spared("all lesser pods together would not do")
-        return Spared(f"{'others' if order else 'lesser pods'} {' or '.join(why)}")
+        told = sorted(kept, key=lambda one: one.why)
+        would_do = bool(_until_it_fits(lesser, short))
+        mend = " and ".join(one.mend for one in told) if would_do else ""
+        return Spared(f"{'others' if order else 'lesser pods'} {' or '.join(one.why for one in told)}", mend)
 
     def _cost(self, victims: Sequence[Pod], at: float) -> tuple[float, ...]:
         """As kube-scheduler compares nodes, with the restart class behind the priority."""
@@ -182,6 +245,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return "; ".join(said)
 
 
+_OWN = "of strategy preemption"
 _NOBODY_LESSER = Spared("no pod there matters less")
 _NOT_FORCED = Spared("nobody does for pods whose binding does not say resourceNotFit force")
 
@@ -287,6 +351,16 @@ def _within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod
             found.append(pod)
             spent.update({key: spent.get(key, 0) + 1 for key in keys})
     return found
+
+
+def _budget(pod: Pod, budgets: tuple[DisruptionBudget, ...]) -> Spared | None:
+    """The PodDisruptionBudget that keeps it while others may go: the strictest of its own."""
+    concerned = [one for one in _by_namespace("", budgets).get(pod.namespace, ()) if pod.uid in one.pods]
+    if not concerned:
+        return None
+    one = min(concerned, key=lambda one: (one.allowed, one.name))
+    name = f"PodDisruptionBudget {one.namespace}/{one.name}"
+    return Spared(f"are kept by {name}", f"{name} lets more of its pods go")
 
 
 def _sorted(_: str, budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[DisruptionBudget]]:

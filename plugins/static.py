@@ -32,7 +32,7 @@ class Static(LoadScored, tag="static", frozen=True):
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
         """Those of the high-load queue."""
         band = 0.0 if self.mode == "paper" else self.band
-        return [Refusal(HIGH, self.load(nodes) < -band, yields=True)]
+        return [Refusal(HIGH, self.load(nodes) < -band, yields=True, mend="their load falls to the pool's")]
 
     @hookimpl
     def score_nodes(self, nodes: Nodes) -> Scores:

@@ -41,10 +41,10 @@ PROTECTED: dict[str, dict[str, Any]] = {
 
 
 def node(name: str, cpu: float = 4.0, memory: float = 8 * GIB, pods: int = 110, **more: Any) -> Node:
-    """A node that is ready."""
+    """A node, ready but for what is said."""
     allocatable = {"cpu": cpu, "memory": memory, "pods": float(pods), **more.pop("resources", {})}
     labels = {"kubernetes.io/hostname": name, **more.pop("labels", {})}
-    return Node(name, f"uid-{name}", True, labels=labels, allocatable=allocatable, **more)
+    return Node(name, f"uid-{name}", more.pop("ready", True), labels=labels, allocatable=allocatable, **more)
 
 
 def pod(name: str, cpu: float = 0.1, memory: float = 64 * MIB, on: str = "", **more: Any) -> Pod:

@@ -2,12 +2,14 @@
 
 import json
 import re
+import resource
 import shutil
 import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +278,34 @@ def pointing(folder: Path, port: str) -> Path:
     settings = write(folder, web=policy())
     settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
     return settings
+
+
+def test_a_journal_that_cannot_be_written_is_told_by_status_and_explain(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with daemon(tmp_path / "daemon") as running:
+        running.replicas(4)
+        settings = pointing(tmp_path, running.address.rpartition(":")[2])
+        (tmp_path / "state").symlink_to(running.folder / "state")
+        status, explain = ["status", "--config", settings], ["explain", "shop/Deployment/web", "--config", settings]
+        assert [called(capsys, *command)[2] for command in (status, explain)] == ["", ""]
+        begun = time.time()
+        files_may_have(running, 1)
+        until(lambda: called(capsys, *status)[2])
+        for command in (status, explain):
+            code, _, err = called(capsys, *command)
+            found = re.fullmatch(r"elasticd is not ready: the journal has not been written since (.*) UTC: (.*)\n", err)
+            assert found, err
+            since = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+            assert (code, found[2]) == (0, "File too large")
+            assert begun - 2 <= since <= time.time()
+        files_may_have(running, resource.RLIM_INFINITY)
+        until(lambda: not called(capsys, *status)[2])
+
+
+def files_may_have(running: Daemon, size: int) -> None:
+    """Bytes at most, as on a disk that is full."""
+    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def test_sources_and_query_ask_the_running_daemon(

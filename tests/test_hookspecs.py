@@ -47,7 +47,8 @@ def test_the_hooks_are_those_of_the_design_in_the_order_they_are_called() -> Non
     assert HOOKS[4:6] == ("rank_pods", "recommend_resources")
     assert HOOKS[6:9] == ("filter_nodes", "select_nodes", "score_nodes")
     assert HOOKS[9:11] == ("place_pods", "select_victims")
-    assert HOOKS[11:15] == ("explain_nodes", "rebind_pods", "rebalance_nodes", "poll_interval")
+    assert HOOKS[11] == "explain_victims"
+    assert HOOKS[12:16] == ("explain_nodes", "rebind_pods", "rebalance_nodes", "poll_interval")
     assert HOOKS[-2:] == ("decided", "acted")
 
 

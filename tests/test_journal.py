@@ -292,9 +292,30 @@ def test_that_it_cannot_be_written_is_logged_at_once_and_once_and_when_it_can_ag
     fill(journal, 2, start=4)
     journal.close()
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == [
-        "ERROR the journal cannot be written: what is decided is remembered, and gone at the next restart",
+        (
+            "ERROR the journal cannot be written: No space left on device: what is decided is remembered, "
+            "and gone at the next restart"
+        ),
         "INFO the journal can be written again",
     ]
+
+
+def test_it_is_known_from_when_on_records_are_missing_and_why(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    assert (journal.writable, journal.fault) == (True, "")
+    good, journal._file = journal._file, Full(journal._file, 0)  # type: ignore[assignment]
+    for _ in range(2):
+        fill(journal, 3, start=1)
+        assert (journal.writable, journal.fault, journal.lacks) == (False, "No space left on device", 30.0)
+    journal._file = good
+    fill(journal, 1, start=7)
+    assert (journal.writable, journal.fault) == (True, "")
+    journal._file = Full(good, 0)  # type: ignore[assignment]
+    fill(journal, 1, start=9)
+    assert (journal.fault, journal.lacks) == ("No space left on device", 270.0)
+    journal._file = good
+    journal.close()
 
 
 def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use(

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from elasticd import remote
+from elasticd.actions import Bind, Evict
 from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.clock import VirtualClock
+from elasticd.cluster import Snapshot
+from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Http
 from elasticd.journal import Journal
 from elasticd.lookout import KEPT, Lookout, Looks
@@ -81,15 +84,44 @@ async def test_a_pod_is_found_where_it_is(scene: Scene, named: str, expected: tu
     assert (seen.leading, seen.fresh) == (True, True)
 
 
+async def test_in_a_dry_run_a_pod_is_found_where_it_really_is_with_what_was_done_to_it(scene: Scene) -> None:
+    dry = DryRun(scene.board)
+
+    async def look(now: float) -> Snapshot:
+        return await dry.observe(now, frozenset())
+
+    scene.placer.look = look
+    for one in ("goes", "moves", "runs"):
+        scene.board.add(pod(one, on="a"))
+    scene.board.add(node("b"), pod("small"))
+    snapshot = await look(NOW)
+    of = {one.name: one for pods in (snapshot.pending(), *snapshot.on_nodes().values()) for one in pods}
+    for action in (
+        Evict(of["goes"].ref, "uid-goes", "a"),
+        Evict(of["moves"].ref, "uid-moves", "a", target="b"),
+        Bind(of["small"].ref, "uid-small", "b"),
+    ):
+        assert (await dry.act(action)).result == "done"
+    found = {name: (await scene.find(f"shop/{name}")).found for name in ("goes", "moves", "small", "runs")}
+    assert {name: one and (one.node, one.pretended, one.seen) for name, one in found.items()} == {
+        "goes": ("a", "evicted", ""),
+        "moves": ("a", "moved", "b"),
+        "small": ("", "bound", "b"),
+        "runs": ("a", "", ""),
+    }
+    assert (await scene.find("shop/gose")).near == ', did you mean "shop/goes"?'
+
+
 async def test_it_is_known_when_a_pod_that_waits_and_a_pool_were_looked_at_last(scene: Scene) -> None:
     for at in (1.0, 5.0, 70.0):
         await scene.tick(at)
     seen = await scene.find("shop/waits")
     assert seen.found is not None
-    assert (seen.found.looked, seen.pools[0].looked) == (NOW + 70, NOW + 70)
+    assert seen.found.latest is not None
+    assert (seen.found.latest.at, seen.pools[0].looked) == (NOW + 70, NOW + 70)
     runs = (await scene.find("shop/runs")).found
     assert runs is not None
-    assert runs.looked is None
+    assert runs.latest is None
 
 
 async def test_looks_at_pods_that_wait_no_longer_are_forgotten(scene: Scene) -> None:

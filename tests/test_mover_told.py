@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Evict
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodOutcome
 from elasticd.placing.ask import PoolCase
 from tests.pools import NOW, node
 from tests.test_mover import LEAVE, Broken, bench, running
@@ -41,6 +43,28 @@ async def test_what_is_not_done_is_told_once_for_as_long_as_it_says_the_same(
             while len(it.board.tried(Evict)) < len(answers):
                 await it.until(it.clock.now() - NOW + 1)
         assert [one.reason for one in it.heard.outcomes] == told
+
+
+async def test_a_move_that_was_held_back_is_told_with_the_time_and_the_target_by_which_the_pod_goes_at_last() -> None:
+    async with bench(NODES, PODS, every=10.0) as it:
+        it.board.refuse = lambda _: Answer("refused", 0, "night", "Blackout")
+        await it.until(15)
+        it.board.refuse = lambda _: None
+        it.board.add(node("c", cpu=64))
+        await it.until(35)
+    first, last = it.heard.decisions[:2]
+    assert [(one.verdict, one.target) for one in (first, last)] == [("move", "b"), ("move", "c")]
+    assert first.at < last.at
+    assert [(one.reason, one.decision) for one in it.heard.outcomes] == [("Blackout", first.id), ("", last.id)]
+    records = [one for one in it.wrote if isinstance(one, MoveDecision | PodOutcome) and one.pod.name == "p"][:4]
+    assert [type(one) for one in records] == [MoveDecision, PodOutcome] * 2, "the decision before what came of it"
+    assert records[2] is last
+
+
+async def test_a_move_that_is_let_through_at_once_is_told_once() -> None:
+    async with bench(NODES, PODS) as it:
+        await it.until(5)
+    assert [one.verdict for one in it.heard.decisions] == ["move"]
 
 
 async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile() -> None:

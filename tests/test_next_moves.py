@@ -1,14 +1,14 @@
 """What would move next in a pool, in one line."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import pytest
 
 from elasticd.actions import Result
 from elasticd.model import Failure, Ref
-from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Stand
-from elasticd.next_moves import held, moving, words
+from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Stand, Underway
+from elasticd.next_moves import Seen, held, moving, words
 from elasticd.placements import PodOutcome
 from elasticd.reports import Moving
 from tests.pools import NOW
@@ -17,7 +17,8 @@ from tests.pools import NOW
 def decided(name: str, refusal: str = "", **more: Any) -> MoveDecision:
     """A pod that moves from a to b, or stays."""
     ref, message = Ref("shop", "Pod", name, "v1"), f"because of {refusal or 'load'}"
-    own: dict[str, Any] = {"mode": "act", "verdict": "refuse" if refusal else "move", "target": "" if refusal else "b"}
+    target = "" if refusal else "b"
+    own: dict[str, Any] = {"mode": "act", "verdict": "refuse" if refusal else "move", "target": target, "node": "a"}
     return MoveDecision(
         f"pool:{name}",
         NOW,
@@ -27,7 +28,6 @@ def decided(name: str, refusal: str = "", **more: Any) -> MoveDecision:
         reason="Overloaded",
         message=message,
         uid=f"uid-{name}",
-        node="a",
         refusal=refusal,
         **{**own, **more},
     )
@@ -42,9 +42,22 @@ def level(node: str, state: Stand, message: str = "cpu 80%") -> NodeLevel:
     return NodeLevel(node, state, message=message)
 
 
-def of(plan: MovesPlan, *outcomes: PodOutcome, reasons: Mapping[str, int] | None = None) -> Moving:
+def of(
+    plan: MovesPlan,
+    *outcomes: PodOutcome,
+    reasons: Mapping[str, int] | None = None,
+    underway: Sequence[Underway] = (),
+    going: Sequence[MoveDecision] = (),
+) -> Moving:
     known = {f"uid-{one.pod.name}": one for one in outcomes}
-    return moving(NOW, NOW + 30, plan, known, lambda _: reasons or {})
+    look = Seen(plan, known, {one.uid: one for one in underway}, {one.uid: one for one in going})
+    return moving(NOW, NOW + 30, look, lambda _: reasons or {})
+
+
+def going(name: str, how: Literal["anew", "surge", "evicted"] = "surge") -> Underway:
+    """One that is on its way."""
+    step = {"surge": f"wait: 1 of 2 are ready without {name}", "evicted": "leaving", "anew": "gone"}[how]
+    return Underway(Ref("shop", "Pod", name, "v1"), f"uid-{name}", how, step, NOW, "a")
 
 
 def plan(*decisions: MoveDecision, levels: tuple[NodeLevel, ...] = (), failed: str = "") -> MovesPlan:
@@ -143,6 +156,114 @@ def test_what_the_broker_refused_stays_for_its_reason_and_those_that_go_come_fir
         ("p", "Disturbed", "10 pods of node a went within 60 s, and 10 may"),
         ("q", "Budget", "because of Budget"),
     ]
+
+
+GOING = decided("p", "Leaving")
+
+
+@pytest.mark.parametrize(
+    ("made", "underway", "told"),
+    [
+        pytest.param(
+            plan(GOING),
+            [going("p")],
+            "1 pod is on the way: another is made first, and awaited",
+            id="another is awaited",
+        ),
+        pytest.param(
+            plan(decided("p")),
+            [going("p")],
+            "1 pod is on the way: another is made first, and awaited",
+            id="in the look in which it began",
+        ),
+        pytest.param(plan(GOING), [going("p", "evicted")], "1 pod is on the way", id="it takes its time to end"),
+        pytest.param(plan(GOING), [], "1 pod is on the way", id="somebody else deletes it"),
+        pytest.param(
+            plan(GOING, decided("q"), decided("r", "Budget"), decided("s", "Leaving")),
+            [going("p", "evicted")],
+            "1 pod moves; 2 more are on the way; 1 more should, and stays: Budget",
+            id="beside others",
+        ),
+        pytest.param(
+            plan(GOING, decided("r", "Budget"), decided("s", "Budget")),
+            [going("p", "anew")],
+            "1 pod is on the way; 2 more should, and stay: Budget",
+            id="and others stay",
+        ),
+    ],
+)
+def test_who_is_on_the_way_is_not_held_back(made: MovesPlan, underway: list[Underway], told: str) -> None:
+    found = of(made, underway=underway)
+    assert found.summary == told
+    assert [held(one) for one in found.moves if one.decision.pod.name == "p"] == [("", "")]
+    assert [one.begun for one in found.moves if one.decision.pod.name == "p"] == [True]
+
+
+def test_who_is_on_the_way_is_told_of_though_the_look_says_nothing_of_it() -> None:
+    told = [decided("p"), decided("q"), decided("gone")]
+    found = of(plan(decided("q", "Budget")), underway=[going("p")], going=told)
+    assert found.summary == (
+        "1 pod is on the way: another is made first, and awaited; 1 more should, and stays: Budget"
+    )
+    assert [(one.decision.pod.name, one.decision.target, one.begun) for one in found.moves] == [
+        ("p", "b", True),
+        ("q", "", False),
+    ]
+
+
+def test_one_that_was_refused_once_and_is_on_the_way_now_is_not_held_back() -> None:
+    assert of(plan(decided("p")), came("p", "refused", "UnderWay"), underway=[going("p")]).moves[0].goes
+
+
+HIGH = level("c", "high", "cpu 75%, the pool 38%, too loaded above 52%: in 2 of 3 looks")
+
+
+@pytest.mark.parametrize(
+    ("made", "reasons", "told"),
+    [
+        pytest.param(
+            plan(decided("p", "Budget"), levels=(level("a", "gives"), HIGH, TAKES)),
+            {},
+            f"nothing moves: 1 pod should, and stays: Budget; not yet: c: {HIGH.message}",
+            id="beside pods that are held back",
+        ),
+        pytest.param(
+            plan(decided("p"), levels=(GIVES, HIGH, level("d", "high"), level("e", "high"))),
+            {},
+            f"1 pod moves; not yet: c: {HIGH.message} (and 2 other nodes)",
+            id="several",
+        ),
+        pytest.param(
+            plan(decided("p", "Budget"), levels=(level("a", "gives"), level("b", "gives", "cpu 90%"), TAKES)),
+            {"Young": 2},
+            "nothing moves: 1 pod should, and stays: Budget; b should give pods, but all its 2 stay (Young); cpu 90%",
+            id="one that gives, of whose pods nothing is said",
+        ),
+        pytest.param(
+            plan(levels=(GIVES, level("b", "gives"), HIGH, TAKES)),
+            {"Young": 2},
+            "nothing moves: a should give pods, but all its 2 stay (Young); cpu 80% (and 1 other node); "
+            f"not yet: c: {HIGH.message}",
+            id="beside nodes that give",
+        ),
+        pytest.param(
+            plan(levels=(HIGH, level("d", "high"))),
+            {},
+            f"nothing moves yet: c: {HIGH.message} (and 1 other node)",
+            id="nobody is to go yet",
+        ),
+        pytest.param(
+            plan(decided("p", "Budget", node="c"), levels=(HIGH,)),
+            {},
+            f"nothing moves: 1 pod should, and stays: Budget; not yet: c: {HIGH.message}",
+            id="one of whose pods something else wants one moved",
+        ),
+    ],
+)
+def test_nodes_that_are_too_loaded_are_told_beside_pods_of_others(
+    made: MovesPlan, reasons: dict[str, int], told: str
+) -> None:
+    assert of(made, reasons=reasons).summary == told
 
 
 def test_a_decision_that_strategies_failed_is_about_no_pod() -> None:

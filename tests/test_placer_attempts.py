@@ -85,6 +85,15 @@ async def test_what_was_planned_under_policies_that_are_gone_is_not_done() -> No
     assert board.done == []
 
 
+async def test_a_pod_that_still_waits_is_not_told_of_again_for_a_reload_but_where_its_policy_is_another() -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=9)]) as it:
+        await it.until(3)
+        for policies in ((mine := it.placer.pools[0].policy), mine, replace(mine, mode="observe")):
+            it.placer.adopt([policies])
+            await it.until(it.clock.now() - NOW + 15)
+        assert [one.mode for one in it.heard.decisions] == ["act", "observe"]
+
+
 async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     old = [pod(f"x{i}", cpu=0.1, on="a", owner=("ReplicaSet", "rs", "rs"), started=NOW - 600) for i in range(8)]
     clock, heard = VirtualClock(NOW), Heard()

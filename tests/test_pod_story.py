@@ -101,6 +101,21 @@ NOTED = replace(GAVE_WAY, about=URGENT, action="nominate")
             Story(PLACED, (), FIRST, (came(61, FIRST),), gone=NOW + 65),
             id="it has left, and why is what matters",
         ),
+        pytest.param(
+            [FIRST, came(61, FIRST, "refused"), LATER, came(121, LATER)],
+            Story(moving=LATER, moved=(came(61, FIRST, "refused"), came(121, LATER)), wanted=NOW + 60),
+            id="one that was held back at first, by the decision by which it left",
+        ),
+        pytest.param(
+            [FIRST, came(61, FIRST, "refused"), over(70, "NotWanted"), LATER, came(121, LATER)],
+            Story(moving=LATER, moved=(came(121, LATER),), wanted=NOW + 120),
+            id="what came of one that was over is another's",
+        ),
+        pytest.param(
+            [FIRST, came(61, FIRST), over(65, "Gone"), replace(LATER, uid="anew")],
+            Story(moving=replace(LATER, uid="anew"), wanted=NOW + 120),
+            id="and of an earlier pod of its name",
+        ),
         pytest.param([stays(60), over(65, "Gone")], Story(moving=stays(60), gone=NOW + 65), id="it left by itself"),
         pytest.param([stays(60), over(65, "NotWanted")], Story(moving=over(65, "NotWanted")), id="it need not go"),
         pytest.param([PLACED, over(65, "Gone")], Story(PLACED), id="it has left, and more is not kept"),
@@ -116,6 +131,8 @@ NOTED = replace(GAVE_WAY, about=URGENT, action="nominate")
 )
 def test_the_newest_that_was_decided_about_a_pod_is_told(tmp_path: Path, records: list[Record], told: Story) -> None:
     found = story(journal(tmp_path, *records), "shop/web")
+    wanted = told.wanted if told.wanted is not None else told.moving and told.moving.at
+    assert found.wanted == wanted
     assert (found.placing, found.placed, found.moving, found.moved, found.gone, found.gave_way) == (
         told.placing,
         told.placed,

@@ -7,24 +7,32 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Answer
+from elasticd.actions import Answer, Evict
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
+from elasticd.broker import Broker, BrokerTable
+from elasticd.calendars import Hours
 from elasticd.clock import VirtualClock
+from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Failure, Node, Pod
 from elasticd.mover import Mover
-from elasticd.moves import MovesPlan
+from elasticd.moves import MovesPlan, Underway
 from elasticd.needs import Taint
+from elasticd.placements import DisruptionBudget
 from elasticd.placer import Placer
+from elasticd.placing.line import Queue
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.pool_report import PoolReports
 from elasticd.reports import NodeView, PoolReport
+from elasticd_plugins.preemption import Preemption
 from tests.board import Board
 from tests.placers import Fits
 from tests.pools import GIB, NOW, node, pod
+from tests.test_next_moves import decided
 
 OWNED = ("ReplicaSet", "web", "rs-1")
 LEAVE = {"leave": "yes"}
+ALWAYS = (Hours(start="0 0 * * *", duration=86400.0),)
 
 
 class Leave(Strategy, tag="leave", frozen=True):
@@ -56,12 +64,17 @@ class Bench:
         self.clock = VirtualClock(NOW)
         self.board = Board(self.clock, nodes, pods)
         journal = Journal()
-        self.placer = Placer(self.board, self.board.observe, journal, self.clock)
+        door = Broker(self.board, BrokerTable(**changes.pop("broker", {})), self.clock)
+
+        async def look(now: float) -> Snapshot:
+            return await door.observe(now, frozenset())
+
+        self.placer = Placer(door, look, journal, self.clock)
         moves = MovesTable(**{"every": 30.0, **changes.pop("moves", {})})
         own: dict[str, Any] = {"name": "pool", "pool": PoolSelect(), "mode": "act", "moves": moves}
         self.placer.adopt([PoolPolicy(strategies=strategies or (Fits(), Leave()), **{**own, **changes})])
-        self.mover = Mover(self.board, self.placer, journal, self.clock)
-        self.reports = PoolReports(self.board, self.placer, self.mover, self.clock)
+        self.mover = Mover(door, self.placer, journal, self.clock)
+        self.reports = PoolReports(door, self.placer, self.mover, self.clock)
 
     async def look(self) -> None:
         """One look of the mover, and all that it does."""
@@ -119,7 +132,7 @@ async def test_what_was_refused_on_the_way_stays_for_its_reason() -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")]) as it:
         it.board.refuse = lambda _: Answer("refused", 0, "no pod is moved: night", "Blackout")
         await it.look()
-        assert await it.summary() == "nothing moves: 1 pod should, and stay: Blackout"
+        assert await it.summary() == "nothing moves: 1 pod should, and stays: Blackout"
 
 
 async def test_outcomes_are_those_of_pods_that_still_should_move() -> None:
@@ -234,7 +247,8 @@ async def test_a_node_has_its_heaps_its_taints_its_labels_and_its_moves() -> Non
             ["web"],
         ]
         assert [(one.name, one.stays) for one in found.rooted] == [("set", "DaemonSet")]
-        assert found.on_failure[0].stays == "Single"
+        assert (found.on_failure[0].stays, found.always[0].stays) == ("Single", "Observe")
+        assert (found.yields, found.on_failure[0].turn) == (False, 0)
         assert found.taints == ("gpu=yes:NoSchedule", "old:NoExecute")
         assert found.labels == {"disk": "ssd", "leave": "yes"}
         assert found.moving is not None
@@ -242,6 +256,128 @@ async def test_a_node_has_its_heaps_its_taints_its_labels_and_its_moves() -> Non
         other = await it.node("b")
         assert other.moving is not None
         assert {one.decision.target for one in other.moving.moves} <= {"b"}
+
+
+async def test_a_pod_that_only_the_broker_keeps_says_what_that_would_say() -> None:
+    async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], broker={"per_node": 1}) as it:
+        assert [one.stays for one in (await it.node("a")).always] == ["", ""]
+        it.board.lingers = True
+        await it.look()
+        found = await it.node("a")
+        told = "1 pod of node a went within 60 s, and 1 may"
+        assert [(one.name, one.stays, one.why) for one in found.always] == [("q", "Disturbed", told)]
+        assert [(one.name, one.stays) for one in found.leaving] == [("p", "Leaving")]
+        assert [one.stays for one in (await it.node("b")).always] == [""]
+
+
+async def test_what_is_not_known_before_it_is_tried_is_told_as_of_the_last_look() -> None:
+    async with bench(TWO, [running("p", "a"), running("r", "b")]) as it:
+        it.board.refuse = lambda _: Answer("refused", 429, "the budget web allows none", "Budget")
+        await it.look()
+        (one,) = (await it.node("a")).always
+        assert (one.stays, one.why) == ("Budget", "the budget web allows none, at the last look")
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        pytest.param("observe", ("Observe", 'mode is "observe": nobody is made to go'), id="observe"),
+        pytest.param("follows", ("NotLeading", "this elasticd does not lead: another moves pods"), id="does not lead"),
+        pytest.param("blocked", ("PluginBlocked", "stuck in tired.py:7"), id="a plugin got stuck"),
+    ],
+)
+async def test_where_nobody_is_made_to_go_a_pod_that_nothing_else_keeps_says_so(
+    how: str, told: tuple[str, str]
+) -> None:
+    pods = [running("p", "a"), running("r", "b"), running("young", "a", started=NOW)]
+    strategies = (Fits(), Leave(), Preemption())
+    async with bench(TWO, pods, *strategies, mode="observe" if how == "observe" else "act") as it:
+        it.board.leading = how != "follows"
+        it.placer.pools[0].blocked = "stuck in tired.py:7" if how == "blocked" else ""
+        p, young = (await it.node("a")).always
+        assert (p.stays, p.why) == (p.spared, p.spared_why) == told
+        assert (young.stays, young.spared) == ("Young", "Young")
+
+
+async def test_where_pods_give_way_and_are_not_moved_its_rules_are_shown_and_not_those_of_moves() -> None:
+    pods = [
+        running("kept", "a", memory=GIB, restart="Never", owner=("Job", "j", "j-1")),
+        running("free", "a", restart="Never", owner=("Job", "j", "j-1")),
+        running("young", "a", restart="Never", owner=("Job", "k", "k-1"), started=NOW - 30),
+        running("web", "a"),
+    ]
+    async with bench(TWO, pods, Fits(), Preemption(min_run=40)) as it:
+        it.board.limits = (DisruptionBudget("shop", "j", frozenset({"uid-kept"}), 0),)
+        found = await it.node("a")
+        assert (found.moving, found.yields) == (None, True)
+        assert found.rule.startswith("to those of higher priority")
+        assert [(one.name, one.turn, one.spared, one.stays) for one in (*found.never, *found.always)] == [
+            ("free", 1, "", ""),
+            ("kept", 0, "Budget", ""),
+            ("young", 0, "Young", ""),
+            ("web", 2, "", ""),
+        ]
+        assert found.never[2].spared_why == "it has run for less than min_run = 40 s"
+
+
+async def test_who_would_give_way_is_not_let_through_by_the_broker() -> None:
+    pods = [running("p", "a"), running("q", "a")]
+    async with bench(TWO, pods, Fits(), Preemption(), broker={"blackout": ALWAYS}) as it:
+        found = await it.node("a")
+        assert [(one.turn, one.spared) for one in found.always] == [(0, "Blackout")] * 2
+        assert found.always[0].spared_why.startswith("no pod is moved: ")
+
+
+async def test_where_the_rules_of_who_gives_way_cannot_be_asked_it_is_said() -> None:
+    async def stuck(_: Any) -> list[Queue | str]:
+        return ["stuck in slow.py:7 explain_victims"]
+
+    async with bench(TWO, [running("p", "a")], Fits(), Preemption()) as it:
+        it.reports._line_up = stuck
+        found = await it.node("a")
+        assert [(one.hook, one.message) for one in found.failures] == [
+            ("explain_victims", "stuck in slow.py:7 explain_victims")
+        ]
+        assert (found.yields, [(one.turn, one.spared) for one in found.always]) == (True, [(0, "")])
+
+
+async def test_what_is_on_its_way_to_a_node_gives_way_to_nobody() -> None:
+    noted = replace(pod("waits", cpu=1.0, memory=GIB), nominated="b")
+    async with bench(TWO, [noted], Fits(), Preemption()) as it:
+        found = await it.node("b")
+        assert ([one.name for one in found.always], [(one.name, one.stays) for one in found.leaving]) == (
+            [],
+            [("waits", "Coming")],
+        )
+
+
+async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_this_is_awaited() -> None:
+    async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
+        going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
+        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        await it.look()
+        found = await it.pool()
+        assert found.moving is not None
+        assert found.moving.summary == "1 pod moves; 1 more is on the way: another is made first, and awaited"
+        assert [name for _, name in it.board.tried(Evict)] == ["q"], "and it is not told to go again"
+        view = await it.node("a")
+        told = "another is made first, and awaited: wait: 1 of 2 are ready without p"
+        assert [(one.name, one.stays, one.why) for one in view.leaving] == [("p", "Replaced", told)]
+
+
+async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided() -> None:
+    nodes = (node("a"), node("b"))
+    async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
+        it.mover._journal.append(decided("p"))
+        going = Underway(pod("p").ref, "uid-p", "surge", "wait: 1 of 2 are ready without p", NOW, "a")
+        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        await it.look()
+        found = (await it.pool()).moving
+        assert found is not None
+        assert found.summary == "1 pod is on the way: another is made first, and awaited"
+        assert [(one.decision.pod.name, one.decision.target, one.underway) for one in found.moves] == [
+            ("p", "b", going)
+        ]
 
 
 async def test_a_node_that_no_pool_has_is_not_there() -> None:

@@ -1,5 +1,8 @@
 """What `run --decisions` prints of pods: what is news, with how it ended."""
 
+import errno
+from io import StringIO
+
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
@@ -138,10 +141,10 @@ def test_where_a_pod_goes_is_printed_with_how_it_ended(records: list[Record], pr
             id="refused for another reason",
         ),
         pytest.param(
-            [LEAVES, DISTURBED, replace(MOVED, decision="pool:web@9"), replace(MOVED, decision="pool:web@10")],
+            [LEAVES, DISTURBED, replace(LEAVES, id="pool:web@9", target="c"), replace(MOVED, decision="pool:web@9")],
             [
                 "should leave a for b: Drain, a is cordoned; refused: Disturbed, 1 pod of its controller went",
-                "evicted from a",
+                "left a for c: Drain, a is cordoned",
             ],
             id="and let through later",
         ),
@@ -157,6 +160,11 @@ def test_where_a_pod_goes_is_printed_with_how_it_ended(records: list[Record], pr
             [STAYS],
             ["should leave a: Drain; stays: NoOtherNode, a is cordoned: 0/1 nodes are available"],
             id="it stays",
+        ),
+        pytest.param(
+            [LEAVES, MOVED, replace(STAYS, refusal="Leaving", message="it is being deleted")],
+            ["left a for b: Drain, a is cordoned"],
+            id="that it is leaving was told when it was let go",
         ),
         pytest.param([OVER], ["no longer to leave a: NotWanted, it need not go any more"], id="wanted no longer"),
     ],
@@ -210,6 +218,23 @@ def test_those_of_which_no_answer_comes_are_printed_before_there_are_too_many(mo
     monkeypatch.setattr("elasticd.pod_lines.MOST", 1)
     other = replace(BINDS, id="pool:other@2", pod=LOW)
     assert lines([BINDS, other]) == ["shop/Pod/web bind to a: Placed; no answer is recorded"]
+
+
+def test_a_full_disk_costs_lines_and_nothing_else() -> None:
+    class Full(StringIO):
+        room = True
+
+        def write(self, text: str) -> int:
+            if not self.room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(text)
+
+    file = Full()
+    printer = Printer(Console(file=file, width=400, color_system=None))
+    for room, record in ((True, WAITS), (False, OVER), (True, STAYS)):
+        file.room = room
+        printer.placing(record) if isinstance(record, PodDecision) else printer.moving(record)
+    assert [line.split()[2] for line in file.getvalue().splitlines()] == ["wait:", "should"]
 
 
 def test_the_printer_is_told_of_placings_and_of_moves() -> None:

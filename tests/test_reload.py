@@ -2,11 +2,13 @@
 
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from elasticd.daemon import LOOK
 from tests.daemons import Daemon, daemon, policy, until, write
 
 
@@ -143,6 +145,17 @@ def test_a_file_that_changes_is_noticed_without_a_signal(tmp_path: Path) -> None
         alone.replicas(3)
         put(alone, policy(4))
         alone.replicas(4)
+        assert len(alone.logged("INFO 1 policy in force\n")) == 1
+        assert alone.stop() == 0
+
+
+def test_what_a_signal_had_read_is_not_read_again_for_having_changed(tmp_path: Path) -> None:
+    with daemon(tmp_path, web=policy(3)) as alone:
+        alone.replicas(3)
+        put(alone, policy(4))
+        hang_up(alone)
+        alone.replicas(4)
+        time.sleep(3 * LOOK)  # for as long as a look at the files could have taken it for news
         assert len(alone.logged("INFO 1 policy in force\n")) == 1
         assert alone.stop() == 0
 

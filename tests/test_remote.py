@@ -1,6 +1,7 @@
 """Asking a running daemon: what is said where it cannot be asked, and whether it is ready."""
 
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,6 +65,36 @@ def test_where_none_answers_nothing_is_told() -> None:
     with answering(200, "") as gone:
         pass
     assert remote.unready(gone) == remote.unready(Http(port=0)) == ""
+
+
+UNWRITTEN = "the journal has not been written since 2026-11-22 02:41:07 UTC: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        pytest.param(["status"], 0, "", id="status"),
+        pytest.param(["status", "--json"], 0, "", id="status, for a machine"),
+        pytest.param(["explain", "shop/Deployment/web"], 0, "", id="explain"),
+        pytest.param(["explain", "shop/Deployment/new"], 69, "the journal has no decision about", id="what is lacking"),
+        pytest.param(["explain", "pod", "shop/new"], 69, "the journal has no decision about pod", id="a pod"),
+    ],
+)
+def test_what_the_journal_lacks_is_told_by_all_that_read_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str], code: int, told: str
+) -> None:
+    rule = Policy(name="web", replicas=Bounds(3), strategies=(), workload=Target("shop", "web"))
+    journal = Journal(tmp_path / "state")
+    journal.append(held(rule, Ref("shop", "Deployment", "web"), 1.0, "NoIdea", "nothing is known"))
+    journal.close()
+    settings = write(tmp_path)
+    with answering(503, UNWRITTEN) as address:
+        settings.write_text(settings.read_text().replace("port = 0", f"port = {address.port}"))
+        found, out, err = called(capsys, *command, "--config", settings)
+    first, *more = err.splitlines()
+    assert (found, first) == (code, f"elasticd is not ready: {UNWRITTEN}")
+    assert "\n".join(more).partition(": ")[2].startswith(told)
+    assert "--json" not in command or json.loads(out)
 
 
 def test_explain_says_that_the_daemon_is_not_ready(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from elasticd.model import Failure
 from elasticd.moves import NodeLevel
 from elasticd.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
 from tests.pools import GIB, MIB, NOW
-from tests.test_next_moves import came, decided
+from tests.test_next_moves import came, decided, going
 
 A = NodeReport(
     "pool",
@@ -27,9 +27,21 @@ A = NodeReport(
     NodeLevel("ip-10-0-12-31", "gives", ("cpu",), "cpu 90%, the pool 50%: calm again at cpu 55%"),
 )
 B = replace(A, node="b", state="cordoned, 1 taint", score=None, level=NodeLevel("b", "takes", ("cpu", "memory")))
+YOUNG = "it has run for less than min_run = 60 s"
 HEAP = (
-    HeapPod("shop", "big", "Never", 0, {"memory": 512 * MIB}, {"cpu": 0.25, "memory": 300 * MIB}),
-    HeapPod("shop", "held", "Never", 5, {"memory": 64 * MIB}, {}, "Budget", "a PodDisruptionBudget forbids it"),
+    HeapPod("shop", "big", "Never", 0, {"memory": 512 * MIB}, {"cpu": 0.25, "memory": 300 * MIB}, turn=1),
+    HeapPod(
+        "shop",
+        "held",
+        "Never",
+        5,
+        {"memory": 64 * MIB},
+        {},
+        "Budget",
+        "a PodDisruptionBudget forbids it",
+        spared="Young",
+        spared_why=YOUNG,
+    ),
 )
 
 
@@ -76,7 +88,7 @@ def test_pools_stand_one_below_the_other() -> None:
 MOVES = Moving(
     NOW,
     NOW + 30,
-    "2 pods move; 1 more should, and stay: Budget",
+    "2 pods move; 1 more should, and stays: Budget",
     (
         NextMove(decided("p"), came("p", "done", message="dry run: not sent")),
         NextMove(decided("q", how="kill", target="")),
@@ -89,7 +101,7 @@ def test_what_moves_next_has_a_row_each_and_each_reason_once() -> None:
     text = printed(PoolReport("pool", "act", (A,), MOVES))
     assert text.partition("\n\n")[2] == (
         "Next  looked 12 s ago, looks again in 18 s\n"
-        "2 pods move; 1 more should, and stay: Budget\n"
+        "2 pods move; 1 more should, and stays: Budget\n"
         "pod     from  to      why\n"
         "shop/p  a     b       Overloaded (says); dry run: not sent\n"
         "shop/q  a     (ends)  Overloaded (says)\n"
@@ -127,11 +139,14 @@ VIEW = NodeView(
     "act",
     A,
     never=HEAP,
-    always=(HeapPod("shop", "web", "Always", 0, {}, {}, "Budget", "a PodDisruptionBudget forbids it"),),
+    always=(HeapPod("shop", "web", "Always", 0, {}, {}, "Budget", "a PodDisruptionBudget forbids it", turn=2),),
     rooted=(HeapPod("kube-system", "proxy", "Always", 0, {}, {}, "DaemonSet", "its DaemonSet wants it on this node"),),
     taints=("gpu=yes:NoSchedule",),
     labels={"zone": "a"},
     moving=MOVES,
+    leaving=(HeapPod("shop", "old", "Always", stays="Replaced", why="another is made first, and awaited: up"),),
+    yields=True,
+    rule="to those of higher priority",
 )
 
 
@@ -145,20 +160,27 @@ def test_a_node_is_its_load_its_heaps_and_its_moves() -> None:
         "taint gpu=yes:NoSchedule\n"
         "label zone=a\n"
         "\n"
-        "Gives way first: restartPolicy Never\n"
-        "                     memory  cpu      memory   moved\n"
-        "pod        priority  asked   used     used     now?\n"
-        "shop/big   0         512Mi   250m     300Mi    may be\n"
-        "shop/held  5         64Mi    unknown  unknown  Budget\n"
+        "Pods give way to those of higher priority\n"
         "\n"
-        "then OnFailure, nobody\n"
+        "Of restartPolicy Never\n"
+        "                     memory  cpu      memory   gives  moved\n"
+        "pod        priority  asked   used     used     way    now?\n"
+        "shop/big   0         512Mi   250m     300Mi    1      may be\n"
+        "shop/held  5         64Mi    unknown  unknown  Young  Budget\n"
         "\n"
-        "and for pods of higher priority alone: Always\n"
-        "                    memory  cpu      memory   moved\n"
-        "pod       priority  asked   used     used     now?\n"
-        "shop/web  0         0Mi     unknown  unknown  Budget\n"
+        "Of restartPolicy OnFailure, nobody\n"
         "\n"
+        "Of restartPolicy Always\n"
+        "                    memory  cpu      memory   gives  moved\n"
+        "pod       priority  asked   used     used     way    now?\n"
+        "shop/web  0         0Mi     unknown  unknown  2      Budget\n"
+        "\n"
+        "Young: it has run for less than min_run = 60 s\n"
         "Budget: a PodDisruptionBudget forbids it\n"
+        "\n"
+        "On their way\n"
+        "pod       why\n"
+        "shop/old  Replaced: another is made first, and awaited: up\n"
         "\n"
         "Never give way, nor are moved\n"
         "pod                why\n"
@@ -169,7 +191,60 @@ def test_a_node_is_its_load_its_heaps_and_its_moves() -> None:
 def test_a_node_of_a_pool_where_nobody_moves_pods_has_no_moves() -> None:
     text = printed(NodeView("act", replace(A, level=None)))
     assert "Next" not in text
-    assert text.count("nobody") == 3
+    assert text.count(", nobody") == 3
+    assert "Nobody gives way in this pool, nor is anybody moved: none of its strategies makes pods leave" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "columns", "cells"),
+    [
+        pytest.param({"moving": None}, ["used", "way"], ["1", "Young"], id="pods give way and are not moved"),
+        pytest.param({"yields": False}, ["used", "now?"], ["be", "Budget"], id="pods are moved and do not give way"),
+        pytest.param({"yields": False, "moving": None}, ["used", "used"], ["300Mi", "unknown"], id="neither"),
+    ],
+)
+def test_of_rules_that_do_not_hold_in_a_pool_nothing_is_said(
+    more: dict[str, Any], columns: list[str], cells: list[str]
+) -> None:
+    text = printed(replace(VIEW, **more))
+    (head, first, second) = [row for row in rows(text) if row[:1] in (["pod"], ["shop/big"], ["shop/held"])][:3]
+    assert (head[-2:], [first[-1], second[-1]]) == (columns, cells)
+    assert ("Young: " in text) == more.get("yields", True)
+    assert ("Nobody gives way in this pool" in text) != more.get("yields", True)
+
+
+def test_who_may_give_way_and_is_not_named_is_not_known() -> None:
+    text = printed(
+        replace(VIEW, never=(replace(HEAP[0], turn=0),), failures=(Failure("says", "explain_victims", "no"),))
+    )
+    assert next(row for row in rows(text) if row[:1] == ["shop/big"])[-3:] == ["unknown", "may", "be"]
+    assert "plugin says: explain_victims no" in text
+
+
+@pytest.mark.parametrize(
+    ("move", "row"),
+    [
+        pytest.param(
+            NextMove(decided("p", "Leaving"), underway=going("p")),
+            "shop/p  a     on the way  Overloaded (says); another is made first: wait: 1 of 2 are ready without p",
+            id="another is awaited",
+        ),
+        pytest.param(
+            NextMove(decided("p"), came("p", "done"), going("p", "evicted")),
+            "shop/p  a     b   Overloaded (says); evicted: leaving",
+            id="it takes its time to end",
+        ),
+        pytest.param(
+            NextMove(decided("p", "Leaving")),
+            "shop/p  a     on the way  Overloaded (says); it is leaving",
+            id="somebody else deletes it",
+        ),
+    ],
+)
+def test_how_far_those_are_that_are_on_the_way_is_told(move: NextMove, row: str) -> None:
+    lines = printed(PoolReport("pool", "act", (A,), replace(MOVES, moves=(move,)))).splitlines()
+    assert row in lines
+    assert ("Overloaded (says): because of load" in lines) == (move.decision.verdict == "move")
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -193,13 +268,21 @@ def test_the_numbers_of_nodes_with_long_names_are_never_wrapped(width: int) -> N
 
 def test_what_strangers_named_cannot_reach_the_terminal() -> None:
     evil = "a\x1b[31m\nb"
-    pod = replace(HEAP[0], name=evil, stays=evil, why=evil)
+    pod = replace(HEAP[0], name=evil, stays=evil, why=evil, turn=0, spared=evil, spared_why=evil)
     level = NodeLevel(evil, "gives", (evil,), evil)
     moves = replace(MOVES, summary=evil, moves=(NextMove(replace(decided("p"), message=evil, target=evil)),))
     shown = printed(
         PoolReport(evil, "act", (replace(A, node=evil, state=evil, level=level),), moves),
         NodeView(
-            "act", replace(A, node=evil, level=level), never=(pod,), taints=(evil,), labels={evil: evil}, moving=moves
+            "act",
+            replace(A, node=evil, level=level),
+            never=(pod,),
+            taints=(evil,),
+            labels={evil: evil},
+            moving=moves,
+            leaving=(pod,),
+            yields=True,
+            rule=evil,
         ),
     )
     assert "\x1b" not in shown

@@ -15,7 +15,7 @@ from tests.test_pod_story import FIRST, GAVE_WAY, PLACED, came, move, over, plac
 POOL = PoolAbout("pool", "act", "elasticd", looked=NOW + 148)
 HERE = PodFound("uid-web", "elasticd", node="a", phase="Running")
 ON_A = Whereabouts(NOW + 150, NOW + 149, leading=True, pools=(POOL,), found=HERE, inhabited=True)
-WAITS = replace(ON_A, found=replace(HERE, node="", looked=NOW + 145))
+WAITS = replace(ON_A, found=replace(HERE, node="", latest=placed(145)))
 ANEW = replace(ON_A, found=replace(HERE, uid="anew", node="b"))
 GONE = replace(ON_A, found=None)
 
@@ -167,6 +167,47 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
     assert told(story, seen)[:3] == first
 
 
+DRY = "dry run: not sent"
+
+
+@pytest.mark.parametrize(
+    ("story", "seen", "lines"),
+    [
+        pytest.param(
+            Story(PLACED, (came(1, PLACED),), gave_way=replace(GAVE_WAY, message=DRY)),
+            replace(ON_A, found=replace(HERE, pretended="evicted")),
+            [
+                "gave way for shop/urgent on a 60 s ago; dry run: not sent",
+                "now: in the dry run it was evicted; in the cluster it still runs on a",
+            ],
+            id="it would have given way",
+        ),
+        pytest.param(
+            Story(moving=FIRST, moved=(came(61, FIRST, message=DRY),)),
+            replace(ON_A, found=replace(HERE, pretended="moved", seen="b")),
+            [
+                "left a for b: Drain; dry run: not sent",
+                "now: in the dry run it was moved to b; in the cluster it still runs on a",
+            ],
+            id="it would have been moved",
+        ),
+        pytest.param(
+            Story(PLACED, (came(1, PLACED, message=DRY),)),
+            replace(ON_A, found=replace(HERE, node="", pretended="bound", seen="a", latest=placed(1))),
+            [
+                "bind to a: Placed; dry run: not sent",
+                "now: in the dry run it was bound to a; in the cluster it still waits for a node",
+            ],
+            id="it would have been placed",
+        ),
+    ],
+)
+def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: Story, seen: Whereabouts, lines: list[str]) -> None:
+    head, *found = told(story, seen)
+    assert found[:2] == lines
+    assert ("looked at" in head) == (story.moving is not None)
+
+
 @pytest.mark.parametrize(
     ("story", "heads"),
     [
@@ -191,10 +232,36 @@ def test_what_was_decided_stands_with_the_newest_first(story: Story, heads: list
         pytest.param(Story(WAITING), GONE, False, id="it is gone"),
         pytest.param(Story(WAITING), ON_A, False, id="it has a node"),
         pytest.param(Story(WAITING, gave_way=GAVE_WAY), WAITS, False, id="something has happened since"),
+        pytest.param(Story(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it gave way before"),
     ],
 )
 def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: Whereabouts | str, mends: bool) -> None:
     assert ("What would have to change" in told(story, seen)) is mends
+
+
+@pytest.mark.parametrize(
+    ("latest", "message"),
+    [
+        pytest.param({}, "0/2 nodes are available", id="as it was last found"),
+        pytest.param({"reason": "NoNodeMatches"}, "0/1 nodes are available", id="though not for another reason"),
+        pytest.param({"verdict": "bind", "node": "a"}, "0/1 nodes are available", id="nor another end"),
+    ],
+)
+def test_why_a_pod_waits_is_told_as_the_daemon_last_found_it(latest: dict[str, Any], message: str) -> None:
+    last = replace(WAITING, at=NOW + 148, message="0/2 nodes are available", mend="b shrinks", **latest)
+    seen = replace(WAITS, found=replace(HERE, node="", latest=last))
+    lines = told(Story(WAITING), seen)
+    assert lines[0] == "shop/web  policy pool (act), 2 min ago, last looked at 2.0 s ago"
+    assert lines[1] == f"wait: Unschedulable, {message}"
+    assert ("  b shrinks" in lines) is (message == last.message)
+
+
+def test_one_that_was_held_back_at_first_left_when_it_did_and_the_attempts_before_are_told() -> None:
+    later = move(120, target="c")
+    lines = told(Story(moving=later, moved=(DISTURBED, came(121, later)), wanted=NOW + 60), GONE)
+    assert lines[:2] == ["shop/web  policy pool (act), 30 s ago", "left a for c: Drain"]
+    assert lines[3] == "wanted by strategy drain, first 90 s ago"
+    assert [line.split()[4] for line in lines if line.startswith("evict from")] == ["refused", "done"]
 
 
 def test_what_is_tried_again_and_again_is_one_row() -> None:

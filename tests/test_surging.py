@@ -113,6 +113,46 @@ async def test_a_pod_is_moved_step_by_step_and_every_step_is_told(heeds: bool) -
     }
 
 
+@pytest.mark.parametrize(
+    ("prepare", "told"),
+    [
+        pytest.param(lambda bench: None, None, id="nothing"),
+        pytest.param(
+            lambda bench: setattr(bench.site, "hpa", "HPA web"),
+            ("ForeignOwner", "HPA web scales shop/Deployment/web, and would undo it"),
+            id="another autoscaler",
+        ),
+        pytest.param(
+            lambda bench: setattr(
+                bench.site.world, "workload", replace(bench.site.world.workload, annotations={FREEZE: "x"})
+            ),
+            ("Frozen", f"shop/Deployment/web is annotated {FREEZE}"),
+            id="frozen",
+        ),
+        pytest.param(
+            lambda bench: setattr(bench.site, "refusal", lambda evictions: ("Asked", evictions[0].owner)),
+            ("Asked", "w"),
+            id="by whoever is asked last, about the Deployment",
+        ),
+    ],
+)
+async def test_why_a_move_would_not_begin_is_said_without_beginning_it(
+    prepare: Callable[[Bench], None], told: tuple[str, str] | None
+) -> None:
+    bench = Bench()
+    prepare(bench)
+    assert bench.loop.refusal(EVICT, await bench.site.observe(NOW)) == told
+    assert bench.site.acts == []
+
+
+async def test_of_a_pod_of_no_deployment_whoever_is_asked_last_is_asked_about_its_controller() -> None:
+    bench = Bench()
+    bench.site.also = (pod("bare", on="a", owner=("StatefulSet", "db", "sts")),)
+    bench.site.refusal = lambda evictions: ("Asked", evictions[0].owner)  # type: ignore[method-assign]
+    evict = replace(EVICT, uid="uid-bare", owner="sts")
+    assert bench.loop.refusal(evict, await bench.site.observe(NOW)) == ("Asked", "sts")
+
+
 async def test_another_daemon_goes_on_with_what_it_finds() -> None:
     bench = Bench()
     await bench.begin()

@@ -83,6 +83,7 @@ class Daemon:
     def __init__(self, folder: Path) -> None:
         self.folder, self.seen = folder, SEEN
         self.in_flight: list[Underway] = []
+        self.unfit = ""
         (folder / "policies").mkdir()
         cluster = '[cluster]\ntype = "simulated"\nnodes = [{ name = "n", cpu = "1", memory = "1Gi" }]\n'
         self.config = folder / "elasticd.toml"
@@ -91,6 +92,9 @@ class Daemon:
     def pod(self, http: Http, named: str) -> Whereabouts:
         return self.seen
 
+    def unready(self, http: Http) -> str:
+        return self.unfit
+
     def moves(self, http: Http) -> list[Underway]:
         return self.in_flight
 
@@ -98,6 +102,7 @@ class Daemon:
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
     made = Daemon(tmp_path)
+    monkeypatch.setattr(remote, "unready", made.unready)
     monkeypatch.setattr(remote, "pod", made.pod)
     monkeypatch.setattr(remote, "moves", made.moves)
     return made
@@ -108,6 +113,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
     def unanswered(http: Http, named: str) -> Whereabouts:
         raise UnavailableError("http://127.0.0.1:9464: must be a running elasticd, is not: Connection refused")
 
+    monkeypatch.setattr(remote, "unready", lambda _: "")
     monkeypatch.setattr(remote, "pod", unanswered)
     return Daemon(tmp_path)
 
@@ -224,6 +230,17 @@ def test_what_does_not_hold_here_is_not_listed(
     journal(running.folder, stays(0))
     running.seen = replace(SEEN, **changes)
     assert called(capsys, "moves", "--config", running.config) == (0, "no move is in flight\n", note)
+
+
+def test_that_the_journal_lacks_something_is_told_beside_what_it_has(
+    capsys: pytest.CaptureFixture[str], running: Daemon
+) -> None:
+    journal(running.folder, stays(0))
+    running.unfit = "the journal has not been written since 2026-11-22 02:41:07 UTC: No space left on device"
+    for command in (["moves"], ["explain", "pod", "shop/web"]):
+        code, out, err = called(capsys, *command, "--config", running.config)
+        assert (code, err) == (0, f"elasticd is not ready: {running.unfit}\n")
+        assert "NoOtherNode" in out
 
 
 def test_one_that_is_being_moved_is_not_held_back(capsys: pytest.CaptureFixture[str], running: Daemon) -> None:

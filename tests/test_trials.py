@@ -8,6 +8,7 @@ import pytest
 
 from elasticd.api import (
     Candidate,
+    Line,
     Move,
     NodeLevel,
     Nodes,
@@ -17,6 +18,7 @@ from elasticd.api import (
     Refusal,
     Scores,
     Strategy,
+    Turn,
     Victims,
     hookimpl,
 )
@@ -118,6 +120,14 @@ class Greedy(Strategy, tag="greedy", frozen=True):
         return Victims((*nodes.pods(0), *nodes.pods(0)))
 
 
+class Confused(Strategy, tag="confused", frozen=True):
+    """Names pods of the first node on each."""
+
+    @hookimpl
+    def explain_victims(self, nodes: Nodes) -> Line:
+        return Line(tuple(Turn(pod) for pod in nodes.pods(0)))
+
+
 def test_a_sound_strategy_passes() -> None:
     assert check_strategy(Sound()) == []
 
@@ -139,6 +149,9 @@ def test_a_sound_strategy_passes() -> None:
         pytest.param(Dreamy(), "plain: explain_nodes names a node that there is not", id="a node that there is not"),
         pytest.param(
             Greedy(), "plain: select_victims named a pod twice, or one of another node", id="another node's victims"
+        ),
+        pytest.param(
+            Confused(), "plain: explain_victims named a pod twice, or one of another node", id="another node's line"
         ),
     ],
 )

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.placements import PodDecision
 from elasticd.policy import PoolPolicy, PoolSelect
-from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts, about, found, now, undecided
+from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, undecided
 from tests.pools import NOW, pod
 
 POOL = PoolAbout("batch", "act", "elasticd", ("shop", "film"))
@@ -91,11 +92,28 @@ def test_it_is_told_where_a_pod_is_now(what: Whereabouts, told: str) -> None:
     assert now(what, "uid-web") == told
 
 
+@pytest.mark.parametrize(
+    ("really", "on", "told"),
+    [
+        pytest.param("a", "", "in the dry run it was evicted; in the cluster it still runs on a", id="evicted"),
+        pytest.param("a", "b", "in the dry run it was moved to b; in the cluster it still runs on a", id="moved"),
+        pytest.param("", "b", "in the dry run it was bound to b; in the cluster it still waits for a node", id="bound"),
+    ],
+)
+def test_of_a_dry_run_it_is_told_what_it_did_and_what_is_really_so(really: str, on: str, told: str) -> None:
+    pod_ = strayed(replace(WEB, node=on or really, phase="Running"), really, on)
+    assert now(seen(found=pod_), "uid-web") == told
+    assert now(seen(found=pod_), "another") == told.replace("run it was", "run another pod of this name was")
+    assert (pod_.node, pod_.phase) == (really, "Running" if really else "Pending")
+
+
 def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
     policies = [
         PoolPolicy(name=name, pool=PoolSelect(namespaces=(namespace,)), strategies=())
         for name, namespace in (("a", "bank"), ("b", "shop"), ("c", "*"))
     ]
-    assert found(pod("p", on="n"), policies, 7.0) == PodFound("uid-p", "elasticd", "n", "Running", False, "b", 7.0)
+    there = pod("p", on="n")
+    last = PodDecision("d", 7.0, "b", there.ref, "act", "wait", "Unschedulable")
+    assert found(there, policies, last) == PodFound("uid-p", "elasticd", "n", "Running", False, "b", last)
     assert found(pod("p", scheduler="other"), policies, None).policy == ""
     assert about(policies[0], 5.0) == PoolAbout("a", "observe", "elasticd", ("bank",), {}, 5.0)

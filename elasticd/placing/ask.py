@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from elasticd.asking import Answers, Asks
 from elasticd.columns import Columns
+from elasticd.model import Pod
 from elasticd.moves import Move, NodeLevel, PoolPast
-from elasticd.placements import Placement, PoolObservation, Refusal, Scores, Selection, Spared, Victims
+from elasticd.placements import Line, Placement, PoolObservation, Refusal, Scores, Selection, Spared, Turn, Victims
 from elasticd.policy import PoolPolicy
 
 
@@ -50,6 +51,8 @@ def _refusals(value: Any, size: int) -> None:
         raise TypeError("must be a sequence of Refusals")
     for one in value:
         _mask(one.nodes, size)
+        if any(found.dtype != np.int64 or found.shape != (size,) for found in one.missing.values()):
+            raise TypeError(f"missing must have arrays of {size} whole numbers, one for each node")
 
 
 def _selection(value: Any, size: int) -> None:
@@ -82,6 +85,18 @@ def _victims(value: Any, _: int) -> None:
         raise TypeError("must be Victims or Spared")
 
 
+def _line(value: Any, _: int) -> None:
+    turns: Any = value.turns if isinstance(value, Line) else [None]
+    if not all(isinstance(one, Turn) and isinstance(one.pod, Pod) for one in turns):
+        raise TypeError("must be a Line of Turns of pods")
+    if not all(
+        isinstance(text, str) for text in (value.rule, *(text for one in turns for text in (one.stays, one.why)))
+    ):
+        raise TypeError("must be told in words")
+    if len({one.pod.uid for one in turns}) < len(turns):
+        raise ValueError("must name each pod once")
+
+
 def _moves(value: Any, _: int) -> None:
     if not isinstance(value, Sequence) or not all(isinstance(one, Move) for one in value):
         raise TypeError("must be a sequence of Moves")
@@ -112,6 +127,7 @@ _READ: Mapping[str, Callable[[Any, int], None]] = {
     "score_nodes": _scores,
     "place_pods": _placements,
     "select_victims": _victims,
+    "explain_victims": _line,
     "rebind_pods": _moves,
     "rebalance_nodes": _moves,
     "explain_nodes": _levels,

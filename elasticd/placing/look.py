@@ -30,8 +30,8 @@ class Found(Struct, frozen=True, eq=False):
     refusals: dict[str, int]
     bound: Selection | None = None
     failures: tuple[Failure, ...] = ()
-    mends: dict[str, int] = {}
-    """What would have to be otherwise, and on how many nodes."""
+    said: tuple[Refusal, ...] = ()
+    """What those counts are made of."""
 
     def allowed(self) -> Mask:
         """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
@@ -96,10 +96,10 @@ def look(case: PoolCase, pod: Pod) -> Found:
         (cured if one.curable else refused).__ior__(one.nodes)
     fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
-        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes))
+        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mend=f"nodes match {bound.why}"))
     failures = filters.failures + selections.failures
-    mends = _counts((one.mend, one.nodes) for one in refusals if one.mend)
-    return Found(fits, cured & ~refused, _counts((one.reason, one.nodes) for one in refusals), bound, failures, mends)
+    counts = _counts((one.reason, one.nodes) for one in refusals)
+    return Found(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
 
 
 def rank(case: PoolCase, pod: Pod) -> Ranked:

@@ -78,7 +78,7 @@ class _Draft:
 
     def restraint(self, pod: Pod) -> Why | None:
         """Why it may not."""
-        return self._bound(pod) or self._foreign(pod, optional=not self._case.policy.moves.others)
+        return self._bound(pod) or self._foreign(pod, optional=True)
 
     def needed(self, strategy: str, move: Move) -> bool:
         """Whether those that go leave a node with anything to give up."""
@@ -138,7 +138,8 @@ class _Draft:
         if not policy.pool.names(pod):
             return "Foreign", "its namespace or labels are not those of this policy"
         if not policy.pool.has(pod) and (optional or not policy.moves.others):
-            return "Foreign", f"{pod.needs.scheduler} places it, not this policy"
+            more = ": it goes only where it must leave its node" if policy.moves.others else ", not this policy"
+            return "Foreign", f"{pod.needs.scheduler} places it{more}"
         return None
 
     def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:

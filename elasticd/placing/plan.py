@@ -3,7 +3,7 @@
 Pure. Each pod sees those before it in place. Knows the order of the questions; knows no rule and no score.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,6 +16,8 @@ from elasticd.placing.lack import lacking
 from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.order import in_order
 from elasticd.placing.room import Budgets, Nobody, Room, make_room, suffices
+
+NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
 
 QUESTIONS = 100_000
 """Nodes about which is asked, for all pods of one plan together, who could give way there: under a second of work."""
@@ -110,8 +112,10 @@ class Draft:
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and places is not None and places[node] and self._empties(pod, node):
             return self._leaving(pod, found, ranked, node)
-        if places is None or not places.any() or not pod.needs.preempts or not self._case.hooks.heeds("select_victims"):
+        if places is None or not places.any() or not self._case.hooks.heeds("select_victims"):
             return self._waits(pod, "Unschedulable", found, ranked)
+        if not pod.needs.preempts:
+            return self._waits(pod, "Unschedulable", found, ranked, NEVER)
         return self._by_force(pod, places, found, ranked, forced=forced)
 
     def _empties(self, pod: Pod, node: int) -> bool:
@@ -130,7 +134,7 @@ class Draft:
             if failures := room.failures:
                 return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
             told = ": ".join(filter(None, ("no others can give way for it", room.why)))
-            return self._waits(pod, "Unschedulable", found, ranked, told)
+            return self._waits(pod, "Unschedulable", found, ranked, told, room.mends)
         return self._preempt(pod, found, ranked, room) if room.victims else self._leaving(pod, found, ranked, room.node)
 
     def _blind(self) -> tuple[str, str] | None:
@@ -157,10 +161,19 @@ class Draft:
             self._hopeless[like] = room
         return room
 
-    def _waits(self, pod: Pod, reason: str, found: Found, ranked: Ranked, more: str = "") -> PodDecision:
-        """It waits for better times; what was noted on it, for a place that it has not got, is taken away."""
+    def _waits(
+        self,
+        pod: Pod,
+        reason: str,
+        found: Found,
+        ranked: Ranked,
+        more: str = "",
+        yields: Mapping[str, int] | None = None,
+    ) -> PodDecision:
+        """It waits for better times; what was noted on it, for a place that it has not got, is taken away. `yields`:
+        what would have to be otherwise for others to give way, on how many nodes."""
         message = f"{found.unavailable()}; {more}" if more else found.unavailable()
-        mend = lacking(self.columns, pod, found.curable, found.bound, found.mends)
+        mend = lacking(self.columns, pod, found, yields or {})
         return self.decision(pod, "wait", reason, message, found, ranked, mend=mend, actions=_unnoted(pod))
 
     def _leaving(self, pod: Pod, found: Found, ranked: Ranked, node: int) -> PodDecision:

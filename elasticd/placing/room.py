@@ -5,7 +5,7 @@ knows no rule of who may be a victim.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -22,8 +22,11 @@ OFFERS = 100
 """Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth
 of the nodes and at least as many."""
 
-BUDGET = "a PodDisruptionBudget lets too few of them go"
-IN_VAIN = "it would not suffice"
+BUDGET = Spared("a PodDisruptionBudget lets too few of them go")
+IN_VAIN = Spared("it would not suffice")
+
+TOLD = 5
+"""Of the reasons for which nobody gives way, how many are told, the most frequent; each names its budget."""
 
 
 class Room(Struct, frozen=True, eq=False):
@@ -52,9 +55,11 @@ class Room(Struct, frozen=True, eq=False):
 
 
 class Nobody(Struct, frozen=True, gc=False):
-    """No others can give way, and why, in words; or it is not known who may, as implementations failed."""
+    """No others can give way: why, in words, and what would have to be otherwise for some to, on how many nodes; or it
+    is not known who may, as implementations failed."""
 
     why: str = ""
+    mends: Mapping[str, int] = {}
     failures: tuple[Failure, ...] = ()
 
 
@@ -104,7 +109,7 @@ def make_room(
     """The node where it costs least that others give way, and who."""
     observation = replace(case.observation, budgets=budgets.now())
     offers: list[tuple[tuple[float, ...], Room]] = []
-    spared: Counter[str] = Counter()
+    spared: list[Spared] = []
     for index in _by_score(case, pod, places, total):
         heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced)
         if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
@@ -116,28 +121,38 @@ def make_room(
             elif suffices(case, pod, room):
                 return room
             else:
-                spared[IN_VAIN] += 1
+                spared.append(IN_VAIN)
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
     found = next((room for _, room in offers if suffices(case, pod, room)), None)
-    spared[IN_VAIN] += len(offers)
-    return found or Nobody(
-        ", ".join(f"on {counted(count, 'node')} {why}" for why, count in sorted(spared.items()) if count)
-    )
+    return found or _nobody([*spared, *[IN_VAIN] * len(offers)])
+
+
+def _nobody(spared: Sequence[Spared]) -> Nobody:
+    """What was said of the nodes, the most frequent first."""
+    reasons = _frequent(one.why for one in spared)
+    told = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
+    if left := sum(count for _, count in reasons[TOLD:]):
+        told.append(f"on {counted(left, 'node')} for other reasons")
+    return Nobody(", ".join(told), dict(_frequent(one.mend for one in spared if one.mend)))
+
+
+def _frequent(said: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(said).items(), key=lambda one: (-one[1], one[0]))
 
 
 def _bearable(
-    said: Iterable[tuple[str, Victims | Spared]], budgets: Budgets, spared: Counter[str]
+    said: Iterable[tuple[str, Victims | Spared]], budgets: Budgets, spared: list[Spared]
 ) -> Iterator[Victims]:
-    """Those that may go by all budgets; why others may not is counted."""
+    """Those that may go by all budgets; why others may not is noted."""
     for _, victims in said:
         if isinstance(victims, Spared):
-            spared[victims.why] += 1
+            spared.append(victims)
         elif budgets.bear(victims.pods):
             yield victims
         else:
-            spared[BUDGET] += 1
+            spared.append(BUDGET)
 
 
 def _wrong(said: Iterable[tuple[str, Victims | Spared]], there: Sequence[Pod]) -> tuple[Failure, ...]:

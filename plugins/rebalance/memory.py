@@ -20,12 +20,13 @@ PART = 10
 
 
 class Heat(Struct, frozen=True, eq=False):
-    """Of each node: whether it must give up pods (`hot`), in how many looks in a row it has been too loaded, and
-    whether it rests, having given up pods of late."""
+    """Of each node: whether it must give up pods (`hot`), in how many looks in a row it has been too loaded, whether
+    it rests, having given up pods of late, and whether it will have to give up more then, as things stand (`lasts`)."""
 
     hot: Mask
     times: Whole
     rests: Mask
+    lasts: Mask
 
 
 def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> Heat:
@@ -36,7 +37,7 @@ def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) ->
     """
     rests = np.zeros(len(nodes.names), dtype=np.bool_)
     if rule.mode == "paper":
-        return Heat(now.above, now.above.astype(np.int64), rests)
+        return Heat(now.above, now.above.astype(np.int64), rests, rests)
     looks = [_then(rule, nodes, look) for look in past.looks if look.at < at] + [now]
     if past.looks and past.looks[-1].at < at:
         looks.pop()  # it comes between two looks, and does not count as one
@@ -48,7 +49,7 @@ def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) ->
     for moved in past.moved:
         if moved.at > at - rule.settle and (place := _place(nodes, moved.node)) is not None:
             rests[place] = True
-    return Heat(found & ~rests, times, rests)
+    return Heat(found & ~rests, times, rests, found & rests)
 
 
 def _then(rule: Options, nodes: Nodes, look: Look) -> Levels:

@@ -65,7 +65,7 @@ class _Words(Struct, frozen=True, eq=False):
             return "unknown"
         if self.then.hot[place]:
             return "gives"
-        if now.above[place]:
+        if now.above[place] or self.then.lasts[place]:
             return "high"
         return "takes" if self.free[place] else "level"
 
@@ -82,18 +82,23 @@ class _Words(Struct, frozen=True, eq=False):
             return f"score {-self.now.worst[place]:+.2f} ({parts})"
         name = max(self.marks, key=lambda name: self.parts[name][place] - self.marks[name].high)
         said = f"{name} {self.parts[name][place]:.0%}, the pool {self.now.means[name]:.0%}"
-        return said if self.then.hot[place] else f"{said}, too loaded above {self.marks[name].high:.0%}"
+        return said if self._hot(place) else f"{said}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
         """Why it gives, or does not."""
         rule = self.rule
-        if state == "gives":
-            return "" if rule.mode == "paper" else f": calm again at {self._calm(place)}"
+        if self._hot(place):
+            rests = f"; {self._gave()}" if state == "high" else ""
+            return "" if rule.mode == "paper" else f": calm again at {self._calm(place)}{rests}"
         mark = f", too loaded from {rule.lower:.2f} down" if rule.by == "score" else ""
         if state == "high":
             return f"{mark}: {self._waits(place)}"
         small = rule.by != "use" and self.now.worst[place] > (-rule.lower if rule.by == "score" else 0)
         return f"{mark}, but it uses less than {rule.least:.0%} of each" if small else mark
+
+    def _hot(self, place: int) -> bool:
+        """Whether it gives pods, or will when it has rested."""
+        return bool(self.then.hot[place] or self.then.lasts[place])
 
     def _calm(self, place: int) -> str:
         if self.rule.by == "score":
@@ -101,9 +106,11 @@ class _Words(Struct, frozen=True, eq=False):
         return ", ".join(f"{name} {self.marks[name].calm:.0%}" for name in self._resources(place, "gives"))
 
     def _waits(self, place: int) -> str:
-        if self.then.rests[place]:
-            return f"it gave up pods less than {self.rule.settle:g} s ago"
-        return f"in {self.then.times[place]} of {self.rule.observations} looks"
+        looks = f"in {self.then.times[place]} of {self.rule.observations} looks"
+        return f"{looks}; {self._gave()}" if self.then.rests[place] else looks
+
+    def _gave(self) -> str:
+        return f"it gave up pods less than {self.rule.settle:g} s ago"
 
     def _unknown(self, place: int) -> str:
         lacking = [name for name, part in self.parts.items() if not isfinite(part[place])]

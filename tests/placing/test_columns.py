@@ -4,9 +4,11 @@ from math import isnan
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from elasticd.api import Pod, Port
-from elasticd.columns import Columns
+from elasticd.columns import Columns, Ledger
 from tests.pools import GIB, columns, node, pod
 
 WEB = Port(80)
@@ -83,3 +85,26 @@ def test_a_series_that_is_first_looked_at_in_between_is_right_afterwards() -> No
         assert isnan(it.use("memory")[0])
         assert np.isclose(it.use("cpu")[0], 1.1)
     assert np.isclose(it.use("cpu")[0], 1.1)
+
+
+@given(some.lists(some.tuples(some.sampled_from("ab"), some.booleans()), max_size=6), some.data())
+def test_what_is_leaving_is_what_those_request_who_leave(said: list[tuple[str, bool]], data: some.DataObject) -> None:
+    ledger, nodes = Ledger(), (node("a"), node("b"))
+
+    def seen(pods: list[tuple[str, bool]]) -> Columns:
+        made = [pod(f"p{index}", 0.1 + index, on=on, deleted=going) for index, (on, going) in enumerate(pods)]
+        return ledger.columns(nodes, {name: tuple(one for one in made if one.node == name) for name in "ab"})
+
+    seen(said)
+    it = seen([(on, going or data.draw(some.booleans())) for on, going in said])
+    for index in (0, 1):
+        for one in it.pods(index):
+            if data.draw(some.booleans()):
+                it.leave(index, one.uid)
+    it.take(0, pod("new", 2))
+    with it.without(0, it.pods(0)):
+        assert it.leaving("cpu")[0] == it.requested("cpu")[0] == 0
+    for index in (0, 1):
+        leaving = [one for one in it.pods(index) if one.deleted]
+        assert it.leaving("pods")[index] == len(leaving)
+        assert it.leaving("cpu")[index] == sum(round(1000 * one.counted["cpu"]) for one in leaving)

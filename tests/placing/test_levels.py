@@ -121,11 +121,12 @@ def test_one_that_another_scheduler_places_may_not_and_an_ordinary_one_may() -> 
     assert why(other) == ("Foreign", "default-scheduler places it, not this policy")
 
 
-def test_one_that_another_places_may_where_the_policy_says_so() -> None:
+def test_one_that_another_places_goes_only_where_it_must_though_the_policy_moves_others() -> None:
     other = pod("other", on="a", started=NOW - 600, ready=True, scheduler="default-scheduler")
     made = case(pods=[other])
     policy = replace(made.policy, moves=replace(made.policy.moves, others=True))
-    assert restraint(replace(made, policy=policy))(other) is None
+    told = "default-scheduler places it: it goes only where it must leave its node"
+    assert restraint(replace(made, policy=policy))(other) == ("Foreign", told)
 
 
 def test_one_that_the_policy_is_not_about_may_not() -> None:

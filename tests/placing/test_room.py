@@ -122,6 +122,22 @@ def test_why_nobody_gives_way_is_counted_by_node() -> None:
     assert second.message == first.message, "one like it is told the same without asking again"
 
 
+def test_what_would_let_some_give_way_is_told_with_what_is_missing() -> None:
+    there = [pod(f"old-{name}", 1, on=name) for name in "ab"]
+    (decision,) = preempting(there, [URGENT], lambda *_: Spared("all sleep", "they wake"))
+    missing = "a is nearest: pods that stay there would have to request 1 cpu less"
+    assert decision.mend == f"{missing}; or they wake (2 nodes)"
+
+
+def test_of_many_reasons_the_most_frequent_are_told() -> None:
+    nodes = "abcdefgh"
+    there = [pod(f"old-{name}", 1, on=name) for name in nodes]
+    (decision,) = preempting(there, [URGENT], lambda _, index, *__: Spared(f"reason {max(1, index)}"))
+    told = [f"on 1 node reason {index}" for index in (2, 3, 4, 5)]
+    expected = ", ".join(["on 2 nodes reason 1", *told, "on 2 nodes for other reasons"])
+    assert decision.message.endswith(f"no others can give way for it: {expected}")
+
+
 def test_the_next_best_node_is_taken_where_the_best_would_not_suffice() -> None:
     def answer(_: Pod, index: int, nodes: Nodes, __: object) -> Victims:
         return Victims(staying(index, nodes)[:1], (float(index),))

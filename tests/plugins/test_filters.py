@@ -321,7 +321,7 @@ def test_only_nodes_that_lack_nothing_but_what_is_kept_free_are_told_of_it() -> 
             "Insufficient cpu (keep_free keeps 500m)",
             [False, True, False],
             True,
-            "keep_free.cpu of strategy filters is less than 500m",
+            "keep_free.cpu of strategy filters is at most 0",
         ),
     ]
 

@@ -527,7 +527,9 @@ def test_without_restart_classes_equal_priorities_are_equal() -> None:
 
 def test_a_pod_whose_policy_is_never_to_preempt_waits() -> None:
     view = columns([node("a", cpu=1)], [running("it", cpu=1)])
-    assert verdicts(planned([Filters(), decode()], view, [replace_needs(URGENT, preempts=False)])) == [("wait", "")]
+    (decision,) = planned([Filters(), decode()], view, [replace_needs(URGENT, preempts=False)])
+    assert decision.verdict == "wait"
+    assert decision.message.endswith("; nobody gives way for it, as its preemptionPolicy is Never")
 
 
 def test_the_thesis_knows_no_priorities() -> None:
@@ -652,25 +654,32 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
 
 
 @pytest.mark.parametrize(
-    ("options", "there", "more", "why"),
+    ("options", "there", "more", "why", "mend"),
     [
-        pytest.param({}, [running("x", cpu=1, priority=9)], {}, "no pod there matters less", id="nobody is lesser"),
-        pytest.param({}, [running("x", "Always", cpu=1)], {}, "no pod there matters less", id="nor by class"),
+        pytest.param({}, [running("x", cpu=1, priority=9)], {}, "no pod there matters less", "", id="nobody is lesser"),
+        pytest.param({}, [running("x", "Always", cpu=1)], {}, "no pod there matters less", "", id="nor by class"),
         pytest.param(
             {},
             [running("x", **LESSER, started=NOW - 10)],
             {},
             "lesser pods have run for less than min_run = 60 s",
+            "lesser pods have run for 60 s",
             id="too young",
         ),
         pytest.param(
-            {}, [running("x", **LESSER, local=True)], {}, "lesser pods have local storage", id="local storage"
+            {},
+            [running("x", **LESSER, local=True)],
+            {},
+            "lesser pods have local storage",
+            "local_storage of strategy preemption is true",
+            id="local storage",
         ),
         pytest.param(
             {"spare_priority": -5},
             [running("x", **LESSER)],
             {},
             "lesser pods have spare_priority = -5 or more",
+            "spare_priority of strategy preemption is more than -1",
             id="a priority that is spared",
         ),
         pytest.param(
@@ -678,6 +687,7 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER, labels={"keep": "yes"})],
             {},
             "lesser pods have one of spare_labels",
+            "spare_labels of strategy preemption has none of theirs",
             id="a label that is spared",
         ),
         pytest.param(
@@ -685,13 +695,15 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER, namespace="kube-system")],
             {},
             "lesser pods are in spare_namespaces",
+            "spare_namespaces of strategy preemption does not have kube-system",
             id="a namespace that is spared",
         ),
         pytest.param(
             {},
             [running("x", **LESSER)],
             {"budgets": (DisruptionBudget("shop", "b", frozenset({"uid-x"}), 0),)},
-            "lesser pods are kept by a PodDisruptionBudget",
+            "lesser pods are kept by PodDisruptionBudget shop/b",
+            "PodDisruptionBudget shop/b lets more of its pods go",
             id="a budget",
         ),
         pytest.param(
@@ -699,6 +711,7 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", cpu=0.3, priority=-1), running("y", cpu=0.7, priority=-1, started=NOW)],
             {},
             "others have run for less than min_run = 60 s",
+            "lesser pods have run for 60 s",
             id="not enough of them may go",
         ),
         pytest.param(
@@ -706,13 +719,40 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", cpu=0.3, priority=-1), running("y", cpu=0.7, priority=9)],
             {},
             "all lesser pods together would not do",
+            "",
             id="they are not enough",
+        ),
+        pytest.param(
+            {},
+            [
+                running("x", cpu=0.5, priority=-1, local=True),
+                running("y", cpu=0.4, priority=-1),
+                running("z", cpu=0.1, priority=-1),
+            ],
+            {
+                "budgets": (
+                    DisruptionBudget("shop", "lax", frozenset({"uid-y", "uid-z"}), 9),
+                    DisruptionBudget("shop", "strict", frozenset({"uid-y"}), 0),
+                )
+            },
+            "others are kept by PodDisruptionBudget shop/strict or have local storage",
+            "PodDisruptionBudget shop/strict lets more of its pods go and local_storage of strategy preemption is true",
+            id="an option and a budget",
+        ),
+        pytest.param(
+            {},
+            [running("x", cpu=0.3, priority=-1, started=NOW), running("y", cpu=0.7, priority=9)],
+            {},
+            "lesser pods have run for less than min_run = 60 s",
+            "",
+            id="nor would those that are kept do",
         ),
         pytest.param(
             {"most_victims": 1},
             [running("x", cpu=0.5, priority=-1), running("y", cpu=0.5, priority=-1)],
             {},
             "more would have to go than most_victims = 1",
+            "most_victims of strategy preemption is 2 or more",
             id="too many",
         ),
         pytest.param(
@@ -720,14 +760,15 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
             [running("x", **LESSER)],
             {},
             "nobody does for pods whose binding does not say resourceNotFit force",
+            "",
             id="only where it is forced",
         ),
     ],
 )
 def test_it_says_why_nobody_gives_way(
-    options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str
+    options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str, mend: str
 ) -> None:
-    assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why)
+    assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why, mend)
 
 
 @given(pools())
@@ -782,3 +823,141 @@ def test_the_example_lets_batch_work_give_way_to_services() -> None:
 @pytest.mark.parametrize("options", [{}, {"mode": "paper"}, {"only_forced": True, "min_run": 0, "most_victims": 1}])
 def test_it_does_nothing_that_no_strategy_may(options: dict[str, Any]) -> None:
     assert check_strategy(decode(**options)) == []
+
+
+def line(strategy: Preemption, *there: Pod, **use: float) -> list[tuple[str, str, str]]:
+    """Who would have to give way, the first first, and what keeps each."""
+    cpu = {f"shop/{name}": amount for name, amount in use.items()}
+    found = strategy.explain_victims(0, columns([node("a")], there), PoolObservation(NOW, use={"cpu": cpu}))
+    return [(turn.pod.name, turn.stays, turn.why) for turn in found.turns]
+
+
+@pytest.mark.parametrize(
+    ("options", "pods", "order"),
+    [
+        pytest.param(
+            {},
+            [running("a", "Always"), running("n", "Never"), running("o", "OnFailure"), running("low", priority=-1)],
+            ["low", "n", "o", "a"],
+            id="by priority, and then by restartPolicy",
+        ),
+        pytest.param(
+            {},
+            [running("n", "Never", priority=5), running("a", "Always")],
+            ["a", "n"],
+            id="of lower priority before Never",
+        ),
+        pytest.param(
+            {"restart_classes": False},
+            [running("n", "Never"), running("a", "Always", memory=GIB)],
+            ["a", "n"],
+            id="without classes the larger first",
+        ),
+        pytest.param(
+            {"mode": "paper"},
+            [running("o", "OnFailure"), running("n", "Never", priority=5)],
+            ["n", "o"],
+            id="paper: by restartPolicy alone",
+        ),
+        pytest.param(
+            {},
+            [running("set", owner=("DaemonSet", "d", "u")), running("going", deleted=True), running("x")],
+            ["x"],
+            id="those who never do are in no line",
+        ),
+    ],
+)
+def test_who_would_have_to_give_way_stands_in_the_order_in_which_they_would(
+    options: dict[str, Any], pods: list[Pod], order: list[str]
+) -> None:
+    for there in (pods, pods[::-1]):
+        assert [name for name, _, _ in line(decode(**options), *there)] == order
+
+
+def test_of_equals_the_one_that_uses_more_goes_first() -> None:
+    assert [name for name, _, _ in line(decode(), running("p"), running("q"), p=0.1, q=0.9)] == ["q", "p"]
+
+
+@pytest.mark.parametrize(
+    ("options", "one", "kept"),
+    [
+        pytest.param({}, running("p"), ("", ""), id="nothing"),
+        pytest.param(
+            {"min_run": 90},
+            running("p", started=NOW - 80),
+            ("Young", "it has run for less than min_run = 90 s"),
+            id="min_run",
+        ),
+        pytest.param(
+            {}, running("p", started=None), ("Young", "it has run for less than min_run = 60 s"), id="not started"
+        ),
+        pytest.param({"min_run": 0}, running("p", started=NOW), ("", ""), id="no min_run"),
+        pytest.param(
+            {"spare_namespaces": ["shop"]},
+            running("p"),
+            ("Spared", "its namespace is in spare_namespaces"),
+            id="spare_namespaces",
+        ),
+        pytest.param(
+            {"spare_priority": 5},
+            running("p", priority=5),
+            ("Spared", "its priority is spare_priority = 5 or more"),
+            id="spare_priority",
+        ),
+        pytest.param(
+            {"spare_labels": {"app": "x"}},
+            running("p", labels={"app": "x"}),
+            ("Spared", "it has one of spare_labels"),
+            id="spare_labels",
+        ),
+        pytest.param(
+            {}, running("p", local=True), ("LocalStorage", "what it has stored on its node would be lost"), id="storage"
+        ),
+        pytest.param({"local_storage": True}, running("p", local=True), ("", ""), id="storage that may be lost"),
+        pytest.param({"mode": "paper"}, running("p", started=NOW), ("", ""), id="paper: no min_run"),
+        pytest.param(
+            {"mode": "paper"},
+            running("p", "Always"),
+            ("Highest", "no restartPolicy is above Always"),
+            id="paper: Always gives way to nobody",
+        ),
+    ],
+)
+def test_each_says_which_option_keeps_it(options: dict[str, Any], one: Pod, kept: tuple[str, str]) -> None:
+    assert line(decode(**options), one) == [("p", *kept)]
+    there = columns([node("a", cpu=1)], [replace(one, containers=one.containers)])
+    wants = pod("w", cpu=0.95, priority=9, restart="Always")
+    seen = PoolObservation(NOW, (wants,), confirmed=NOW)
+    gives = isinstance(decode(**options).select_victims(wants, 0, there, seen, False), Victims)
+    assert gives == (kept == ("", "")), "what is said of it is what is done with it"
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        pytest.param(
+            {},
+            "to those of higher priority, and of equal priority to those of a higher restartPolicy "
+            "(Never, OnFailure, Always); at most 10 for one pod",
+            id="default",
+        ),
+        pytest.param(
+            {"restart_classes": False, "most_victims": 3},
+            "to those of higher priority; at most 3 for one pod",
+            id="no classes",
+        ),
+        pytest.param(
+            {"restart_classes": False, "only_forced": True},
+            "to those of higher priority; at most 10 for one pod; "
+            "only to those whose binding says resourceNotFit force",
+            id="only forced",
+        ),
+        pytest.param(
+            {"mode": "paper"},
+            "to those of a higher restartPolicy (Never, OnFailure, Always), whatever their priority",
+            id="paper",
+        ),
+    ],
+)
+def test_to_whom_pods_give_way_is_said(options: dict[str, Any], rule: str) -> None:
+    assert decode(**options).explain_victims(0, columns([node("a")]), PoolObservation(NOW)).rule == rule

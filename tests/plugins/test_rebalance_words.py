@@ -116,7 +116,54 @@ def test_a_node_that_gave_up_pods_of_late_rests_and_says_so() -> None:
     found = pool(UNEVEN)
     past = looks(found, *[found.measured] * 3, moved=[Moved(NOW - 10, "x", "a")])
     one = said(found, past, settle=40, **DEVIATION)["a"]
-    assert (one.state, one.message.rpartition(": ")[2]) == ("high", "it gave up pods less than 40 s ago")
+    told = "cpu 80%, the pool 50%: calm again at cpu 55%; it gave up pods less than 40 s ago"
+    assert (one.state, one.resources, one.message) == ("high", ("cpu",), told)
+
+
+@pytest.mark.parametrize(
+    ("use", "options", "told"),
+    [
+        pytest.param(
+            0.58,
+            DEVIATION,
+            ("high", ("cpu",), "cpu 58%, the pool 45%: calm again at cpu 50%; it gave up pods less than 40 s ago"),
+            id="deviation",
+        ),
+        pytest.param(
+            0.50,
+            {"lower": -2.0, "calm": -0.5},
+            (
+                "high",
+                ("cpu",),
+                "score -0.81 (cpu 50%, memory 40%): calm again at -0.50; it gave up pods less than 40 s ago",
+            ),
+            id="score",
+        ),
+    ],
+)
+def test_a_node_that_rests_and_is_not_calm_is_not_level(
+    use: float, options: dict[str, Any], told: tuple[str, tuple[str, ...], str]
+) -> None:
+    was, now = pool(UNEVEN), pool({**UNEVEN, "a": (use, 0.4)})
+    past = looks(now, *[was.measured] * 3, now.measured, moved=[Moved(NOW - 10, "x", "a")])
+    one = said(now, past, settle=40, **options)["a"]
+    assert (one.state, one.resources, one.message) == told
+    rested = said(now, replace(past, moved=()), settle=40, **options)["a"]
+    assert rested.state == "gives", "when it has rested it goes on"
+
+
+def test_a_node_that_rests_and_is_too_loaded_anew_says_for_how_many_looks() -> None:
+    calm, now = pool({**UNEVEN, "a": (0.5, 0.4)}), pool(UNEVEN)
+    past = looks(now, *[calm.measured] * 3, now.measured, moved=[Moved(NOW - 10, "x", "a")])
+    one = said(now, past, settle=40, **DEVIATION)["a"]
+    ending = "too loaded above 65%: in 1 of 3 looks; it gave up pods less than 40 s ago"
+    assert (one.state, one.message.rpartition(", ")[2]) == ("high", ending)
+
+
+def test_a_node_that_rests_and_is_calm_is_level() -> None:
+    was, now = pool(UNEVEN), pool({**UNEVEN, "a": (0.45, 0.4)})
+    past = looks(now, *[was.measured] * 3, now.measured, moved=[Moved(NOW - 10, "x", "a")])
+    assert said(now, past, settle=40, **DEVIATION)["a"].state == "level"
 
 
 def test_a_node_between_the_marks_that_was_too_loaded_still_gives() -> None:

@@ -1,0 +1,79 @@
+"""Who would have to give way on a node, in which order, and what keeps each of them now.
+
+Pure. Knows what strategies say and what PodDisruptionBudgets allow; knows no rule of who matters less, and nothing of
+what is let through.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.model import Failure, Pod
+from elasticd.placements import REFUSED, Line, Turn
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.room import Budgets
+from elasticd.policy import PoolPolicy
+
+
+class LineCase(Struct, frozen=True, eq=False):
+    """A node of a pool, by its index."""
+
+    case: PoolCase
+    node: int
+
+    @property
+    def policy(self) -> PoolPolicy:
+        """The pool's."""
+        return self.case.policy
+
+
+class Queue(Struct, frozen=True, eq=False):
+    """What is said of a node's pods; None: nobody gives way there. Or who could not say it."""
+
+    line: Line | None = None
+    failures: tuple[Failure, ...] = ()
+
+
+def gives_way(asked: LineCase) -> Queue:
+    """Those who would have to give way, as things stand: with what keeps them, by the strategies that let pods give way
+    and by budgets, where those before them in the line have gone. Of several strategies one that keeps a pod does not
+    count beside one that does not."""
+    case = asked.case
+    if not case.hooks.heeds("select_victims"):
+        return Queue()
+    heard = case.ask("explain_victims", node=asked.node)
+    there = {pod.uid for pod in case.columns.pods(asked.node)}
+    said: dict[str, Turn] = {}
+    for _, line in heard.values:
+        for turn in line.turns:
+            before = said.get(turn.pod.uid)
+            if turn.pod.uid in there and (before is None or (before.stays and not turn.stays)):
+                said[turn.pod.uid] = turn
+    rule = "; ".join(filter(None, (line.rule for _, line in heard.values)))
+    return Queue(Line(tuple(_within(said.values(), case)), rule), heard.failures)
+
+
+def _within(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
+    """The same, with those whom budgets keep."""
+    seen = case.observation
+    whole, left = (Budgets(seen.budgets, known=seen.budgets_known) for _ in range(2))
+    refused = frozenset[str]().union(*(one.pods for one in seen.budgets if one.name.endswith(REFUSED)))
+    for turn in turns:
+        if turn.stays:
+            yield turn
+        elif why := _kept(turn.pod, whole, left, refused):
+            yield replace(turn, stays=why[0], why=why[1])
+        else:
+            left.spend(turn.pod)
+            yield turn
+
+
+def _kept(pod: Pod, whole: Budgets, left: Budgets, refused: frozenset[str]) -> tuple[str, str] | None:
+    if not whole.known:
+        return "BudgetsUnknown", "PodDisruptionBudgets are not known"
+    if pod.uid in refused:
+        return "Refused", "its eviction was refused less than a minute ago"
+    if not whole.bear([pod]):
+        return "Budget", "a PodDisruptionBudget forbids it"
+    return None if left.bear([pod]) else ("Budget", "its PodDisruptionBudget lets no more go than those before it")

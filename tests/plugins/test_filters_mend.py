@@ -1,0 +1,138 @@
+"""What filters say would have to be otherwise is true: done, and done alone, the node takes the pod."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from msgspec.structs import replace
+
+from elasticd.api import Expression, Node, Pod, Port, Taint, Term, Toleration, parse_quantity
+from elasticd_plugins.filters import Filters
+from tests.pools import GIB, columns, node, pod
+
+TAINTS = [Taint("a", "NoSchedule"), Taint("a", "NoExecute", "x"), Taint("b", "NoSchedule", "y")]
+
+
+def refused(asked: Pod, nodes: list[Node], on: list[Pod], strategy: Filters) -> dict[str, str]:
+    """The mend of each node that is refused, "" where there is none."""
+    found = strategy.filter_nodes(asked, columns(nodes, on))
+    return {nodes[i].name: one.mend for one in found for i in range(len(nodes)) if one.nodes[i]}
+
+
+def mended(mend: str, asked: Pod, nodes: list[Node], strategy: Filters) -> tuple[Pod, list[Node], Filters]:
+    """The world in which that has been done, and nothing else."""
+    if mend == "nodes are uncordoned":
+        return asked, [replace(one, unschedulable=False) for one in nodes], strategy
+    if mend == "nodes get ready":
+        return asked, [replace(one, ready=True) for one in nodes], strategy
+    if mend.startswith("nodes get the labels "):
+        labels = dict(one.split("=") for one in mend.removeprefix("nodes get the labels ").split(", "))
+        return asked, [replace(one, labels={**one.labels, **labels}) for one in nodes], strategy
+    if mend.startswith("it tolerates {"):
+        key, value = mend.removeprefix("it tolerates {").removesuffix("}").split(": ")
+        needs = replace(asked.needs, tolerations=(Toleration(key=key, operator="Equal", value=value),))
+        return replace(asked, needs=needs), nodes, strategy
+    what, amount = mend.split(" at most ")
+    if what == "it requests":
+        amount, resource = amount.split()
+        requests = {**asked.needs.requests, resource: parse_quantity(amount)}
+        return pod("p", cpu=requests["cpu"], memory=requests["memory"], **_kept(asked)), nodes, strategy
+    resource = what.split()[0].removeprefix("keep_free.")
+    return asked, nodes, replace(strategy, keep_free={**strategy.keep_free, resource: amount})
+
+
+def _kept(asked: Pod) -> dict[str, Any]:
+    return {"selector": asked.needs.selector, "ports": asked.needs.ports}
+
+
+@some.composite
+def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
+    def one(index: int) -> Node:
+        return node(
+            f"n{index}",
+            cpu=draw(some.sampled_from([1.0, 2.0, 4.0])),
+            memory=draw(some.sampled_from([1, 4])) * GIB,
+            pods=draw(some.sampled_from([1, 9])),
+            ready=draw(some.booleans()),
+            unschedulable=draw(some.booleans()),
+            labels={"zone": draw(some.sampled_from("ab"))},
+            taints=tuple(draw(some.lists(some.sampled_from(TAINTS), max_size=2, unique=True))),
+        )
+
+    nodes = [one(index) for index in range(draw(some.integers(1, 4)))]
+    cpu = some.sampled_from([0.1, 0.75, 1.5, 3.0])
+    on = [
+        pod(f"q{index}", draw(cpu), GIB / 3, on=draw(some.sampled_from(nodes)).name, ports=(Port(80),))
+        for index in range(draw(some.integers(0, 4)))
+    ]
+    ports = draw(some.sampled_from([(), (Port(80),)]))
+    selector = draw(some.sampled_from([{}, {"zone": "a"}, {"kubernetes.io/hostname": "n0", "zone": "a"}]))
+    asked = pod("p", draw(cpu), draw(some.sampled_from([0.3, 2.0])) * GIB, ports=ports, selector=selector)
+    kept = draw(some.sampled_from([{}, {"cpu": "700m"}, {"cpu": "50m", "memory": "1500Mi", "pods": "1"}]))
+    return asked, nodes, on, Filters(keep_free=kept)
+
+
+@given(worlds())
+@settings(max_examples=300)
+def test_where_what_is_said_is_done_the_node_takes_the_pod(world: tuple[Pod, list[Node], list[Pod], Filters]) -> None:
+    asked, nodes, on, strategy = world
+    for name, mend in refused(asked, nodes, on, strategy).items():
+        if mend:
+            then, there, filters = mended(mend, asked, nodes, strategy)
+            assert name not in refused(then, there, on, filters)
+
+
+FULL = pod("q", cpu=1.5, on="n")
+
+
+@pytest.mark.parametrize(
+    ("has", "on", "asks", "options", "mend"),
+    [
+        pytest.param({"unschedulable": True}, [], {}, {}, "nodes are uncordoned", id="a cordon"),
+        pytest.param({"unschedulable": True}, [FULL], {"cpu": 1}, {}, "", id="a cordon, and no room"),
+        pytest.param({"ready": False}, [], {}, {}, "nodes get ready", id="not ready"),
+        pytest.param({"taints": TAINTS[:1]}, [], {}, {}, "it tolerates {a: }", id="a taint"),
+        pytest.param({"taints": TAINTS[1:]}, [], {}, {}, "", id="two taints"),
+        pytest.param({}, [], {"selector": {"d": "ssd"}}, {}, "nodes get the labels d=ssd", id="a label"),
+        pytest.param({}, [], {"selector": {"kubernetes.io/hostname": "m"}}, {}, "", id="a host's name"),
+        pytest.param(
+            {},
+            [],
+            {"affinity": (Term((Expression("d", "In", ("ssd",)),)),)},
+            {},
+            "nodes get the labels that its node affinity asks for",
+            id="an affinity",
+        ),
+        pytest.param(
+            {}, [], {"affinity": (Term((), (Expression("metadata.name", "In", ("m",)),)),)}, {}, "", id="a node's name"
+        ),
+        pytest.param({}, [FULL], {"cpu": 1}, {}, "it requests at most 500m cpu", id="a little less"),
+        pytest.param({}, [FULL], {"cpu": 9}, {}, "it requests at most 500m cpu", id="much less"),
+        pytest.param({}, [FULL], {"cpu": 1, "memory": 99 * GIB}, {}, "", id="less of two things"),
+        pytest.param({}, [pod("q", cpu=2, on="n")], {}, {}, "", id="nothing is left"),
+        pytest.param({"pods": 1}, [FULL], {}, {}, "", id="too many pods"),
+        pytest.param(
+            {},
+            [FULL],
+            {"cpu": 0.2},
+            {"cpu": "400m"},
+            "keep_free.cpu of strategy filters is at most 300m",
+            id="what is kept free",
+        ),
+        pytest.param(
+            {},
+            [FULL],
+            {"cpu": 1},
+            {"cpu": "400m"},
+            "it requests at most 100m cpu",
+            id="what is kept free, and others have",
+        ),
+    ],
+)
+def test_what_would_do_alone_is_named(
+    has: dict[str, Any], on: list[Pod], asks: dict[str, Any], options: dict[str, str], mend: str
+) -> None:
+    has = {**has, "taints": tuple(has.get("taints", ()))}
+    strategy = Filters(keep_free=options)
+    assert refused(pod("p", **asks), [node("n", cpu=2, **has)], on, strategy) == {"n": mend}
