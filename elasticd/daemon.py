@@ -25,8 +25,9 @@ from elasticd.config import Settings, load_settings, policy_files, template_file
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
+from elasticd.listener import Listener
 from elasticd.lookout import Lookout, Looks
-from elasticd.loop import Listener, Loop
+from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.mover import Mover
 from elasticd.outlet import Teller

@@ -1,7 +1,8 @@
 """The journal of decisions and outcomes: the only memory.
 
 Knows how records are kept, on disk as JSON lines in numbered segments and in memory as each workload's Past;
-knows nothing of how they are made. A torn last line, as a crash leaves it, is passed over.
+knows nothing of how they are made. A torn last line, as a crash leaves it, is passed over. Each segment can be read
+without the others: a decision that only tells what is new since another stands in the same one.
 """
 
 import contextlib
@@ -9,14 +10,16 @@ import fcntl
 import io
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from elasticd import past as pasts
+from elasticd.again import Again, Restorer, Shortener
 from elasticd.errors import UnavailableError
 from elasticd.memory import Past
 from elasticd.model import Ref
@@ -31,7 +34,10 @@ Key = tuple[str, Ref]
 log = logging.getLogger(__name__)
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Record)
+_decoder = msgspec.json.Decoder(Record | Again)
+
+DECISIONS = b'"type":"decision'
+"""What the lines of all decisions contain."""
 
 
 class Journal:
@@ -49,6 +55,7 @@ class Journal:
         self._lines: list[bytes] = []
         self._file: io.FileIO | None = None
         self._lock: int | None = None
+        self._shortener = Shortener()
         self._torn = False
         """Whether the file may end within a line, so that the next must begin with a new one."""
         self.failures = 0
@@ -74,32 +81,40 @@ class Journal:
         if self._file is not None:
             self._file.close()
         self._file, self._torn = file, file.seek(0, io.SEEK_END) > 0
+        self._shortener.begin()
 
     def append(self, record: Record) -> None:
         """Remember a record; it is on disk after the next flush. One that cannot be written, as a source may make it,
         raises TypeError or ValueError and is not remembered."""
         if self.folder is not None:
-            line = _encoder.encode(record)
+            line = self._written(record)
             self._oldest = self._oldest if self._lines else record.at
             self._lines.append(line)
         self._take(record)
 
+    def _written(self, record: Record) -> bytes:
+        """Its line, as short as what stands before in the file lets it be."""
+        try:
+            return _encoder.encode(self._shortener.shorten(record) if isinstance(record, Decision) else record)
+        except Exception:
+            self._shortener.begin()  # nothing may be like what is not there
+            raise
+
     def _take(self, record: Record) -> None:
-        if isinstance(record, MoveDecision):
-            self._moves[record.policy, record.pod] = record
-            if record.verdict == "over":
-                del self._moves[record.policy, record.pod]
-            return
-        if isinstance(record, PodDecision | PodOutcome):  # what is known of pods is seen at the pods
-            return
-        key = (record.policy, record.workload)
         if isinstance(record, Decision):
+            key = (record.policy, record.workload)
             self._latest[key] = record
             if record.interval_by:  # else nobody judged: it says nothing of what was wished for
                 past = self.past(*key, record.at, record.current)
                 self._pasts[key] = pasts.remember(past, record)
-        elif key in self._pasts:
-            self._pasts[key] = pasts.carry(self._pasts[key], record)
+        elif isinstance(record, Outcome):
+            key = (record.policy, record.workload)
+            if key in self._pasts:
+                self._pasts[key] = pasts.carry(self._pasts[key], record)
+        elif isinstance(record, MoveDecision):  # what is known of other pods is seen at the pods
+            self._moves[record.policy, record.pod] = record
+            if record.verdict == "over":
+                del self._moves[record.policy, record.pod]
 
     def past(self, policy: str, ref: Ref, at: float, replicas: int) -> Past:
         """What is remembered of a workload; for one not seen of late, that it has `replicas` now."""
@@ -148,6 +163,7 @@ class Journal:
             self._note("")
         except OSError as error:
             self._torn = self._torn or bool(left)
+            self._shortener.begin()
             self.failures += min(len(lines), bytes(left).count(b"\n"))
             self._note(error.strerror or type(error).__name__)
 
@@ -218,10 +234,24 @@ def _newest(folder: Path) -> Path:
 def read(folder: Path) -> Iterator[Record]:
     """All records on disk, oldest first. Lines that are not records are passed over."""
     for path in _segments(folder):
+        restorer = Restorer()
         with path.open("rb") as file:
             for line in file:
-                with contextlib.suppress(msgspec.MsgspecError):
-                    yield _decoder.decode(line)
+                record = _decoded(line)
+                if isinstance(record, Decision):
+                    restorer.saw(record)
+                elif isinstance(record, Again):
+                    record = restorer.restore(record)
+                if record is not None:
+                    yield record
+
+
+def _decoded(line: bytes) -> Record | Again | None:
+    try:
+        found: Record | Again = _decoder.decode(line)
+    except msgspec.MsgspecError:
+        return None
+    return found
 
 
 def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], bytes]]:
@@ -247,12 +277,40 @@ def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
     """
     try:
         for path in reversed(_segments(folder)):
-            for line in reversed(_bytes(path).splitlines()):
-                if containing in line:
-                    with contextlib.suppress(msgspec.MsgspecError):
-                        yield _decoder.decode(line)
+            lines = _bytes(path).splitlines()
+            firsts = _Firsts(lines)
+            for line in reversed(lines):
+                record = _decoded(line) if containing in line else None
+                if isinstance(record, Again):
+                    record = firsts.restore(record)
+                if record is not None:
+                    yield record
     except OSError as error:
         raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
+
+
+class _Firsts:
+    """The decisions that stand in full in a segment, which is read from its end: looked for when they are needed."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+        self._found: dict[bytes, Decision | None] = {}
+
+    @cached_property
+    def _by_id(self) -> dict[bytes, bytes]:
+        """Their lines, by their ids as they are written."""
+        begin, end = b'{"type":"decision","id":', b',"at":'
+        full = [line for line in self._lines if line.startswith(begin)]
+        return {line[len(begin) :].partition(end)[0]: line for line in full}
+
+    def restore(self, again: Again) -> Decision | None:
+        """The decision as it was; None where what it is like was lost."""
+        of = _encoder.encode(again.of)
+        if of not in self._found:
+            first = _decoded(self._by_id.get(of, b""))
+            self._found[of] = first if isinstance(first, Decision) else None
+        first = self._found[of]
+        return None if first is None else again.restored(first)
 
 
 def _bytes(path: Path) -> bytes:

@@ -5,9 +5,7 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from math import inf
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -17,8 +15,9 @@ from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements, held
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
+from elasticd.listener import Listener
 from elasticd.model import Failure, Readings, Ref, Series, Workload
-from elasticd.observe import fingerprint, observe, on_nodes
+from elasticd.observe import observe, on_nodes
 from elasticd.past import HORIZON
 from elasticd.policy import JobSet, Policy
 from elasticd.records import Decision, Outcome
@@ -41,22 +40,6 @@ REST = 0.5
 
 IDLE = 1.0
 """Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
-
-
-class Listener(Protocol):
-    """Someone who is told what has been written to the journal. Must not block or raise."""
-
-    def decided(self, decision: Decision) -> None:
-        """A decision was made."""
-
-    def acted(self, outcome: Outcome) -> None:
-        """An action was carried out, or not."""
-
-    def ticked(self, lag: float, unchanged: int) -> None:
-        """A tick has ended: how late it began, and how many workloads had no new sample."""
-
-    def governed(self, keys: AbstractSet[Key]) -> None:
-        """From now on these workloads are governed, each under its policy's name, and no others."""
 
 
 class Loop:
@@ -151,7 +134,7 @@ class Loop:
                 if concerned in self._acting:
                     self._missed.add(concerned)
                 seen = self._seen.get(concerned)
-                self._schedule.advance(concerned, now if seen is None else max(now, seen.at + REST))
+                self._schedule.advance(concerned, now if seen is None else max(now, seen.last.at + REST))
 
     def _ready(self, keys: Iterable[Key]) -> None:
         """A source that was waited for has answered."""
@@ -217,7 +200,9 @@ class Loop:
 
     async def _cases(self, roll: Roll, due: list[Key], now: float) -> tuple[list[tuple[Key, Case | Decision]], int]:
         """What is to be judged, for each key that is due and has something new; and how many had nothing new."""
-        wanted = {key: self._serving(roll, roll.members[key]) for key in due if key in roll.members}
+        policies = {key[0]: roll.members[key] for key in due if key in roll.members}
+        serving = {name: self._serving(roll, policy) for name, policy in policies.items()}
+        wanted = {key: serving[key[0]] for key in due if key in roll.members}
         readings = await self.stock.read(wanted, now)
         found: list[tuple[Key, Case | Decision]] = []
         unchanged = 0
@@ -241,8 +226,9 @@ class Loop:
 
     def _serving(self, roll: Roll, policy: Policy) -> tuple[Shelf, ...]:
         """The sources that the policy's strategies look at; none where they cannot say, which _case then tells."""
-        if roll.stuck(policy.name):
-            return ()
+        known = () if roll.stuck(policy.name) else self.stock.known(policy.name)
+        if known is not None:
+            return known
         try:
             return self.stock.serving(policy, roll.hooks(policy).fetched)
         except KeyboardInterrupt:
@@ -270,10 +256,10 @@ class Loop:
             observation = replace(observation, rooms=self.snapshot.rooms(), nodes=nodes)
         if overlap := roll.ambiguity(ref, observation.pods):
             observation = replace(observation, fault=("AmbiguousSelector", overlap))
-        mark, seen = fingerprint(observation), self._seen.get(key)
-        if seen is not None and seen.stands(mark, policy, now):
+        seen = self._seen.get(key)
+        if seen is not None and seen.stands(observation, policy):
             return None
-        self._seen[key] = Seen(mark, now, hooks.next_change(now))
+        self._seen[key] = Seen(observation, hooks.next_change(now))
         past = self._journal.past(name, ref, now, workload.replicas)
         return Case(policy, observation, past, hooks, roll.off(name))
 
@@ -382,7 +368,7 @@ class Loop:
         if now < (until := self._until(key)):
             wait = min(wait, until - now)
         # Never later than asked for; but if a source has something new meanwhile, just behind that.
-        self._schedule.set(key, self.stock.next(self._serving(self._roll, policy), now + QUANTUM, now + wait))
+        self._schedule.set(key, self.stock.next(self.stock.known(policy.name) or (), now + QUANTUM, now + wait))
 
     def _until(self, key: Key) -> float:
         """When the clock alone may change what was last said about the workload."""

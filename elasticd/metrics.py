@@ -35,6 +35,9 @@ ever: what is beyond is counted together, labelled `other`."""
 
 Labels = tuple[str, ...]
 
+Owner = tuple[Any, ...]
+"""Of whom there are series: a policy's name and a Ref, which is soon looked up, or a few labels."""
+
 _LAGS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
 
@@ -44,23 +47,23 @@ class _Counts:
 
     def __init__(self, name: str, text: str, owner: tuple[str, ...], more: tuple[str, ...]) -> None:
         self._name, self._text, self._labels = f"elasticd_{name}", text, (*owner, *more)
-        self._owners: dict[Labels, dict[Labels, int]] = {}
+        self._owners: dict[Owner, dict[Labels, int]] = {}
 
-    def add(self, owner: Labels, *more: str) -> None:
+    def add(self, owner: Owner, *more: str) -> None:
         """One more, under the owner's labels and these further ones."""
         try:
             self._owners[owner][more] += 1
         except KeyError:
             self._begin(owner, more)
 
-    def _begin(self, owner: Labels, more: Labels) -> None:
+    def _begin(self, owner: Owner, more: Labels) -> None:
         """The first under these labels, or one too many."""
         counts = self._owners.setdefault(owner, {})
         if len(counts) >= _CHILDREN:
             more = ("other",) * len(more)
         counts[more] = counts.get(more, 0) + 1
 
-    def keep(self, owners: AbstractSet[Labels]) -> None:
+    def keep(self, owners: AbstractSet[Owner]) -> None:
         """Drop the series of all others."""
         self._owners = {owner: counts for owner, counts in self._owners.items() if owner in owners}
 
@@ -68,8 +71,9 @@ class _Counts:
         """The counter; called in another thread than the loop's."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
         for owner, counts in list(self._owners.items()):
+            labels = _labels(*owner) if isinstance(owner[-1], Ref) else owner
             for more, count in list(counts.items()):
-                family.add_metric((*owner, *more), count)
+                family.add_metric((*labels, *map(str, more)), count)
         yield family
 
 
@@ -122,7 +126,7 @@ class _Latest:
             "elasticd_recommended_replicas", "Replicas a strategy wants.", labels=(*_WORKLOAD, "strategy")
         )
         for one in list(self.decisions.values()):
-            labels = (one.policy, one.workload.namespace, one.workload.kind, one.workload.name)
+            labels = _labels(one.policy, one.workload)
             values = (one.current, one.replicas, one.interval)
             for gauge, value in zip(gauges, values, strict=True):
                 if one.uid or gauge is gauges[-1]:  # a workload that is not there has not 0 replicas
@@ -142,7 +146,7 @@ class _Latest:
             should = GaugeMetricFamily(f"elasticd_recommended_{resource}_{unit}", "What it should.", labels=labels)
             for one in list(self.decisions.values()):
                 for asked in one.sizing.resources:
-                    whose = (*_owner(one.policy, one.workload), asked.container)
+                    whose = (*_labels(one.policy, one.workload), asked.container)
                     for gauge, amounts in ((has, asked.present), (should, asked.requests)):
                         if resource in amounts:
                             gauge.add_metric(whose, amounts[resource])
@@ -219,8 +223,8 @@ class Metrics:
 
     def decided(self, decision: Decision) -> None:
         """Count a decision, and show what it saw."""
-        self._latest.decisions[decision.policy, decision.workload] = decision
-        owner = _owner(decision.policy, decision.workload)
+        owner = decision.policy, decision.workload
+        self._latest.decisions[owner] = decision
         self._decisions.add(owner, decision.verdict)
         for limit in decision.limits:
             if limit.bound:
@@ -230,13 +234,13 @@ class Metrics:
         for failure in decision.failures:
             self._failures.add((decision.policy,), failure.plugin, failure.hook)
         for one in decision.series:
-            self._worth.add((one.source,), one.quality.value)
+            self._worth.add((one.source,), one.quality)
             if one.samples:
                 self._ages.observe(one.source, max(0.0, decision.at - one.measured))
 
     def acted(self, outcome: Outcome) -> None:
         """Count an action, or a refusal."""
-        owner = _owner(outcome.policy, outcome.workload)
+        owner = outcome.policy, outcome.workload
         self._actions.add(owner, outcome.result, outcome.reason, str(outcome.code))
 
     def ticked(self, lag: float, unchanged: int) -> None:
@@ -263,9 +267,8 @@ class Metrics:
     def governed(self, keys: AbstractSet[tuple[str, Ref]]) -> None:
         """Drop the series of workloads that are no longer governed, and of policies that are no longer in force."""
         self._latest.decisions = {key: one for key, one in self._latest.decisions.items() if key in keys}
-        owners = {_owner(*key) for key in keys}
         for one in (self._decisions, self._limited, self._actions, self._holds):
-            one.keep(owners)
+            one.keep(keys)
         self._failures.keep({(policy,) for policy, _ in keys})
 
     def render(
@@ -284,6 +287,6 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-def _owner(policy: str, ref: Ref) -> Labels:
+def _labels(policy: str, ref: Ref) -> Labels:
     """The labels of a workload under a policy, in the order of their names."""
     return (policy, ref.namespace, ref.kind, ref.name)

@@ -4,7 +4,6 @@ Knows how series are looked up and which of several sources is taken; knows no c
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
 
 from msgspec.structs import replace
 
@@ -13,6 +12,7 @@ from elasticd.derived import Derived
 from elasticd.model import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
 from elasticd.policy import Policy
 from elasticd.quality import NO_SAMPLE, SETTLING, cover, expected, failed, grade
+from elasticd.together import samples_of
 
 
 def observe(
@@ -65,11 +65,11 @@ def _of_node(name: str, node: str, readings: Sequence[Readings], at: float, max_
     return None
 
 
-def _heard_of(_: Ref, pods: tuple[Pod, ...]) -> tuple[list[str], int]:
+def _heard_of(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
     """The keys of the pods' samples, and how many pods should have some."""
     expected = sum(1 for pod in pods if pod.phase == "Running" and not pod.deleted)
     # What a pod that is being deleted uses stands for nobody. HPA: Groups, ignored pods.
-    return [f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted], expected
+    return tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted), expected
 
 
 _expected = Derived(_heard_of)
@@ -150,7 +150,7 @@ class _Cut:
         # Not by their truth: a source may compute its samples when they are looked up, and counting is looking at all.
         samples: Sequence[Sample] = ()
         if by_pod is not None:
-            samples = tuple(chain.from_iterable(map(by_pod.get, self._keys, repeat(()))))
+            samples = samples_of(by_pod, self._keys)
         if not samples and by_workload is not None:
             samples = by_workload.get(str(self._ref), ())
         return samples

@@ -30,7 +30,8 @@ def begin(at: float, replicas: int) -> Past:
 def resume(past: Past, at: float, replicas: int) -> Past:
     """The past as a decision at this time must see it. After a gap (a restart, another daemon's lead) the count then
     found is a wish again: what happened meanwhile is not known, so nothing shrinks before a whole window."""
-    if at - past.until <= max(GAP, 3 * (past.interval or 0.0)):
+    gap = at - past.until
+    if gap <= GAP or gap <= 3 * (past.interval or 0.0):
         return past
     return replace(past, since=at, runs=(*past.runs, Run(at, at, replicas)), until=at, blind_since=None, count=None)
 
@@ -54,6 +55,7 @@ def remember(past: Past, decision: Decision) -> Past:
     elif decision.wish is not None:
         since = None
     points = _noted(past.points, decision) if decision.recall else {}
+    moving = _moving(decision)
     return replace(
         past,
         runs=runs,
@@ -61,8 +63,8 @@ def remember(past: Past, decision: Decision) -> Past:
         until=decision.at,
         blind_since=since,
         points=points,
-        foreign=_others(past, decision),
-        count=past.count if _moving(decision) else decision.current,
+        foreign=past.foreign if moving else _others(past, decision),
+        count=past.count if moving else decision.current,
         asked=_asked(decision),
     )
 
@@ -70,8 +72,6 @@ def remember(past: Past, decision: Decision) -> Past:
 def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
     """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
     is none: Jobs end by themselves."""
-    if _moving(decision):
-        return past.foreign
     foreign = past.others(decision.at, decision.current)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()
@@ -82,7 +82,7 @@ def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
 
 def _moving(decision: Decision) -> bool:
     """Whether a pod was being moved, and the count therefore for a while not what anybody wants."""
-    return any(limit.reason == MOVED for limit in decision.limits)
+    return MOVED in [limit.reason for limit in decision.limits]
 
 
 def _asked(decision: Decision) -> Change | None:

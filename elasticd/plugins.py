@@ -273,6 +273,8 @@ class Hooks:
 
     def next_change(self, at: float) -> float:
         """The next time after this one at which an answer may change by the clock alone; infinity: there is none."""
+        if not self._changes:
+            return inf
         return min([found for change in self._changes if (found := change(at)) > at] or [inf])
 
     def ask(

@@ -4,7 +4,7 @@ Knows that age counts from the measurement and that garbage is never zero; knows
 number came from or what it will decide.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -44,13 +44,12 @@ def grade(
     if not given:
         return Series(name, source, Quality.EMPTY, (), NO_SAMPLE)
     latest, oldest = at + FUTURE, at - max_age
-    if _all_good(given, oldest, latest):
-        fresh = given
-    else:
+    times = {s.measured for s in given}  # those of one reading are mostly of one time
+    fresh = given
+    if not _all_good([s.value for s in given], times, oldest, latest):
         fresh = tuple([s for s in given if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
-    heard = pods if pods <= 1 else len({s.pod for s in fresh})
-    if len(fresh) == len(given) and heard >= pods:
-        return Series(name, source, Quality.FRESH, fresh, "", _newest(fresh))
+    if len(fresh) == len(given) and (pods <= 1 or len({s.pod for s in fresh}) >= pods):
+        return Series(name, source, Quality.FRESH, fresh, "", max(times))
     valid = tuple([s for s in given if 0.0 <= s.value < inf and s.measured <= latest])
     worst = _blemish(given, valid, fresh, at, max_age) if len(fresh) < len(given) else (Quality.PARTIAL, "")
     if not pods:
@@ -62,10 +61,9 @@ def grade(
     return Series(name, source, quality, kept, "; ".join(filter(None, (told, worst[1]))), _newest(kept))
 
 
-def _all_good(given: tuple[Sample, ...], oldest: float, latest: float) -> bool:
+def _all_good(values: Sequence[float], times: AbstractSet[float], oldest: float, latest: float) -> bool:
     """Whether all can be used, as they nearly always can; False too for values so great that their sum is infinite. A
     sum shows a NaN, which least and greatest may not."""
-    values, times = [s.value for s in given], [s.measured for s in given]
     good = sum(values) < inf and min(values) >= 0.0
     return good and sum(times) < inf and oldest <= min(times) and max(times) <= latest
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from elasticd.journal import read_back
+from elasticd.journal import DECISIONS, read_back
 from elasticd.placements import PodDecision
 from elasticd.records import Decision, Outcome
 
@@ -30,7 +30,7 @@ def latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision
 def latest_of_all(folder: Path) -> list[Decision]:
     """The newest decision about every workload."""
     found: dict[tuple[str, object], Decision] = {}
-    for record in read_back(folder, containing=b'"type":"decision"'):
+    for record in read_back(folder, containing=DECISIONS):
         if isinstance(record, Decision):
             found.setdefault((record.policy, record.workload), record)
     return [found[key] for key in sorted(found, key=str)]

@@ -35,10 +35,11 @@ class Renewal:
         self._newest = self._came = self._looked = _NEVER
         self._gaps: deque[float] = deque(maxlen=REMEMBERED)
         self._renewals = self._hits = 0
-
-    @property
-    def resolution(self) -> float | None:
+        self.resolution = pace
         """Seconds between renewals, as given or as seen; None while it is not known."""
+
+    def _learnt(self) -> float | None:
+        """What is known of it since the last read."""
         if self._pace is not None:
             return self._pace
         if len(self._gaps) < _SURE or max(self._gaps) - min(self._gaps) > _ALIKE * median(self._gaps):
@@ -66,6 +67,7 @@ class Renewal:
         elif self._early:
             self._hits = 0
         self._looked = now
+        self.resolution = self._learnt()
 
     @property
     def due(self) -> float:

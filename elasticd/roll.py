@@ -105,9 +105,9 @@ class Roll:
 
     def strike(self, decision: Decision) -> None:
         """Count an implementation's failures in a row, for each workload alone: a policy may have a thousand."""
-        failed = {failure.plugin for failure in decision.failures}
-        if not failed and not self._strikes:
+        if not decision.failures and not self._strikes:
             return
+        failed = {failure.plugin for failure in decision.failures}
         off = self.off(decision.policy)
         about = (decision.policy, decision.workload)
         for name, ref, plugin in list(self._strikes):

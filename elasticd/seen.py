@@ -1,25 +1,27 @@
 """What was last evaluated of a workload, and when it is worth evaluating again.
 
-Knows times and what makes two observations equal; knows nothing of what was decided.
+Knows times and observations; knows nothing of what was decided.
 """
 
 from math import inf
 
 from msgspec import Struct
 
+from elasticd.model import Observation
+from elasticd.observe import fingerprint
 from elasticd.policy import Policy
 from elasticd.shelf import SLACK
 
 
 class Seen(Struct, frozen=True):
-    """An observation that was evaluated at a time, and until when the clock alone changes nothing about it."""
+    """An observation that was evaluated, and until when the clock alone changes nothing about it."""
 
-    mark: tuple[object, ...]
-    at: float
+    last: Observation
     until: float = inf
 
-    def stands(self, mark: tuple[object, ...], policy: Policy, now: float) -> bool:
+    def stands(self, new: Observation, policy: Policy) -> bool:
         """Whether nothing has moved since, and neither the policy's own interval has passed, as short as jitter and a
         shared tick make it, nor the time at which a strategy may say something else."""
         soonest = policy.interval * (1 - policy.jitter) - 2 * SLACK
-        return self.mark == mark and now < min(self.at + soonest, self.until)
+        due = new.at >= min(self.last.at + soonest, self.until)
+        return not due and fingerprint(self.last) == fingerprint(new)

@@ -32,6 +32,10 @@ class Stock(Generic[K]):
         """The policies have changed."""
         self._serving.clear()
 
+    def known(self, policy: str) -> tuple[Shelf, ...] | None:
+        """What `serving` has said of it; None before."""
+        return self._serving.get(policy)
+
     def serving(self, policy: Policy | PoolPolicy, reads: frozenset[str] | None) -> tuple[Shelf, ...]:
         """The sources that may have a series that the policy reads, in its own order."""
         found = self._serving.get(policy.name)

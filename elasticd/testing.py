@@ -16,7 +16,8 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.decide import Case, decide
 from elasticd.journal import Journal
-from elasticd.loop import Listener, Loop
+from elasticd.listener import Listener
+from elasticd.loop import Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.mover import Mover, moves

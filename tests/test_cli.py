@@ -280,7 +280,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 def test_explaining_from_a_large_journal_reads_little_of_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Journal(tmp_path, segment_bytes=200_000, segments=100)
+    made = Journal(tmp_path, segment_bytes=50_000, segments=100)
     for number in range(2000):
         made.append(decision(number * 30.0))
         made.flush()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.simulated.samples import LazySamples
+from elasticd.cluster.simulated.lazy import LazySamples
 from elasticd.model import Sample
 from tests.cluster.test_simulated_kit import START, Play, web
 
@@ -71,7 +71,7 @@ async def test_a_reading_says_when_it_was_measured_and_computes_no_sample_for_it
     readings = await play.cluster.usage(START + t)
     assert readings.newest == (None if newest is None else START + newest)
     lazy = list(readings.pods.values())
-    assert all(isinstance(series, LazySamples) and not series.filled for series in lazy)
+    assert all(isinstance(series, LazySamples) and not series.blocks for series in lazy)
     assert {sample.measured for series in lazy for (sample,) in series.values()} == {readings.newest} - {None}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from elasticd.clock import VirtualClock
 from elasticd.errors import UnavailableError
@@ -228,6 +229,14 @@ async def test_only_new_lines_are_read_and_torn_ones_are_passed_over(tmp_path: P
     with path.open("ab") as file:
         file.write(b"sion\n" + msgspec.json.encode(decided(120, 2.0)) + b"\n")
     assert await journalled(memory) == [(60, 1), (120, 2)]
+
+
+async def test_decisions_that_are_written_shorter_tell_their_load_all_the_same(tmp_path: Path) -> None:
+    alike = [replace(decided(60.0 * at, float(at)), current=1) for at in range(1, 5)]
+    written(tmp_path, *alike)
+    assert segments(tmp_path)[0].read_bytes().count(b'"decision-again"') == 3
+    assert await journalled(JournalMemory(tmp_path)) == [(60, 1), (120, 2), (180, 3), (240, 4)]
+    assert await journalled(JournalMemory(tmp_path), "replicas") == [(60, 1), (120, 1), (180, 1), (240, 1)]
 
 
 async def test_it_goes_on_into_the_next_segments(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable
 from math import ceil
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,8 +19,13 @@ from elasticd.model import COST, Container, Pod, Ref, Workload
 from elasticd.needs import Needs
 from elasticd.units import milli
 
-Serving = tuple[tuple[str, str], ...]
-"""The pods that serve demand: for each the key of its samples, NAMESPACE/NAME, and its name."""
+
+class Serving(NamedTuple):
+    """The pods that serve demand: for each the key of its samples, NAMESPACE/NAME, and its name."""
+
+    keys: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
 
 Parts = tuple[tuple[str, float], ...]
 """The containers of a pod and each one's part of its usage; one without a name for the pod as a whole."""
@@ -188,8 +194,8 @@ class SimulatedWorkload(Struct, eq=False):
     def serve(self, at: float, keep: float) -> None:
         """Note which pods serve from now on; forget what is older than `keep` seconds."""
         namespace = self.ref.namespace
-        names = (pod.name for pod in self.pods.values() if pod.serving)
-        serving = tuple((f"{namespace}/{name}", name) for name in names)
+        names = tuple(pod.name for pod in self.pods.values() if pod.serving)
+        serving = Serving(tuple(f"{namespace}/{name}" for name in names), names)
         if self.served and self.served[-1][0] == at:
             self.served.pop()
         if self.served and self.served[-1][1] == serving:
@@ -203,7 +209,7 @@ class SimulatedWorkload(Struct, eq=False):
         for since, serving in reversed(self.served):
             if since <= at:
                 return serving
-        return ()
+        return Serving()
 
     def look(self) -> Workload:
         """As judgement sees it."""

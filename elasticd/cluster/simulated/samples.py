@@ -3,62 +3,23 @@
 Knows how demand is shared by the pods that serve it; knows nothing of what becomes of pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
-from math import floor, isnan
-from typing import TypeVar, overload
+from math import floor, isnan, nan
 
 from elasticd.cluster.simulated.bare import Bare
 from elasticd.cluster.simulated.demand import Curve
+from elasticd.cluster.simulated.lazy import Block, LazySamples
 from elasticd.cluster.simulated.options import Metrics
 from elasticd.cluster.simulated.pods import Parts, Serving, SimulatedWorkload
 from elasticd.model import Readings, Sample
+from elasticd.together import Samples
 
-Samples = tuple[Sample, ...]
-_T = TypeVar("_T")
 _WHOLE: Parts = (("", 1.0),)
 
 Loads = Mapping[str, Curve]
 """Curves by series."""
-
-
-class LazySamples(Mapping[str, Samples]):
-    """A series: samples by key. A look at a key fills in its whole workload; counting or iterating, all."""
-
-    def __init__(self, fill: Callable[[str, dict[str, Samples]], None], everyone: Iterable[str]) -> None:
-        self.filled: dict[str, Samples] = {}
-        self._fill = fill
-        self._everyone = everyone
-
-    def __getitem__(self, key: str) -> Samples:
-        if key not in self.filled:
-            self._fill(key, self.filled)
-        return self.filled[key]
-
-    @overload
-    def get(self, key: str, default: None = None, /) -> Samples | None: ...
-    @overload
-    def get(self, key: str, default: Samples | _T, /) -> Samples | _T: ...
-    def get(self, key: str, default: Samples | _T | None = None, /) -> Samples | _T | None:
-        """The samples of a key, or the default. Mapping's own goes through an exception; pods are many."""
-        found = self.filled.get(key)
-        if found is None:
-            self._fill(key, self.filled)
-            found = self.filled.get(key)
-        return default if found is None else found
-
-    def __iter__(self) -> Iterator[str]:
-        self._complete()
-        return iter(self.filled)
-
-    def __len__(self) -> int:
-        self._complete()
-        return len(self.filled)
-
-    def _complete(self) -> None:
-        for key in self._everyone:
-            self._fill(key, self.filled)
 
 
 class Renewal:
@@ -68,12 +29,14 @@ class Renewal:
     def __init__(self, usage: "Usage", number: int, t: float, measured: float, received: float) -> None:
         self.number, self.t, self.measured, self.received = number, t, measured, received
         # Whoever serves uses memory. Nobody need look through all samples, and have them computed, to know their time.
-        served = any(workload.serving_at(measured) for workload in usage.workloads.values())
+        served = any(workload.serving_at(measured).keys for workload in usage.workloads.values())
         self.newest = measured if served else None
         moment = _Moment(usage, number, t, measured, received)
-        self.pods = {name: LazySamples(partial(moment.fill_owner, name), usage.leads) for name in usage.pod_series}
+        self.pods = {
+            name: LazySamples(usage.owner_of, partial(moment.of_pods, name), usage.leads) for name in usage.pod_series
+        }
         self.workloads = {
-            name: LazySamples(partial(moment.fill, name), usage.workloads) for name in usage.workload_series
+            name: LazySamples(str, partial(moment.of_workload, name), usage.workloads) for name in usage.workload_series
         }
 
     def put(self, into: dict[str, Samples], subject: str, value: float, window: float) -> None:
@@ -83,73 +46,57 @@ class Renewal:
 
 
 class _Moment:
-    """What was used when a renewal was measured. It knows no series that it filled: a circle of references would keep
+    """What was used when a renewal was measured. It knows no series that has it: a circle of references would keep
     all of them until Python's collector comes by."""
 
     def __init__(self, usage: "Usage", number: int, t: float, measured: float, received: float) -> None:
         self.number = number
         self._usage, self._t, self._measured, self._received = usage, t, measured, received
-        self._done: set[tuple[str, str]] = set()
 
-    def fill_owner(self, series: str, key: str, into: dict[str, Samples]) -> None:
-        """Fill in the samples of all pods of the workload that has this one."""
-        # Every pod is named after its workload: web-000001, or web-0; or, where it is alone and has none, is its own.
-        usage = self._usage
-        self.fill(series, usage.owners.get(key.rpartition("-")[0]) or usage.alone.get(key, ""), into)
-
-    def fill(self, series: str, key: str, into: dict[str, Samples]) -> None:
-        """Fill in the samples of a workload, or of its pods."""
+    def of_pods(self, series: str, key: str) -> Block:
+        """The samples of a workload's pods."""
         workload = self._usage.workloads.get(key)
-        if workload is None or (series, key) in self._done:
-            return
-        self._done.add((series, key))
-        pods = workload.serving_at(self._measured)
-        if series in ("cpu", "memory"):
-            if pods:
-                self._fill_pods(series, workload, pods, into)
-            return
-        for table, curve in workload.series:
-            if table.name == series and table.per == "workload":
-                self._put_workload(series, key, curve(self._t), into)
-            elif table.name == series and pods:
-                self._put(series, pods, curve(self._t) / len(pods), _WHOLE, into)
-
-    def _fill_pods(self, series: str, workload: SimulatedWorkload, pods: Serving, into: dict[str, Samples]) -> None:
+        pods = Serving() if workload is None else workload.serving_at(self._measured)
+        if workload is None or not pods.keys:
+            return Block()
         if series == "memory":
-            self._put(series, pods, workload.memory, workload.parts, into)
-            return
-        # A NaN that comes first is what max and min give back.
-        cpu = max(workload.cpu(self._t), 0.0) / len(pods)
-        self._put(series, pods, min(cpu, workload.most_cpu), workload.parts, into)
+            return self._even(series, pods, workload.memory, workload.parts)
+        if series == "cpu":
+            # A NaN that comes first is what max and min give back.
+            cpu = max(workload.cpu(self._t), 0.0) / len(pods.keys)
+            return self._even(series, pods, min(cpu, workload.most_cpu), workload.parts)
+        return self._even(series, pods, self._told(workload, series, "pod") / len(pods.keys), _WHOLE)
 
-    def _put(self, series: str, pods: Serving, value: float, parts: Parts, into: dict[str, Samples]) -> None:
+    def of_workload(self, series: str, key: str) -> Block:
+        """The sample of a workload as a whole."""
+        workload = self._usage.workloads.get(key)
+        value = nan if workload is None else self._told(workload, series, "workload")
+        if isnan(value):
+            return Block()
+        value *= self._error(series, key)
+        return Block((key,), (Sample(value, self._measured, self._received, self._usage.metrics.window),))
+
+    def _told(self, workload: SimulatedWorkload, series: str, per: str) -> float:
+        """What the workload's table of a further series says; NaN: it has none."""
+        curves = [curve for table, curve in workload.series if (table.name, table.per) == (series, per)]
+        return curves[-1](self._t) if curves else nan
+
+    def _even(self, series: str, pods: Serving, value: float, parts: Parts) -> Block:
         """The same value for each pod, split over its containers. NaN is no sample."""
         if isnan(value):
-            return
-        noise = self._usage.metrics.noise
+            return Block()
         measured, received, window = self._measured, self._received, self._usage.metrics.window
-        if len(parts) == 1 and not noise:
-            container = parts[0][0]
-            into.update({key: (Sample(value, measured, received, window, name, container),) for key, name in pods})
-            return
-        for key, name in pods:
-            into[key] = tuple(
-                Sample(
-                    value * part * self._error(series, key, container),
-                    measured,
-                    received,
-                    window,
-                    name,
-                    container,
-                )
-                for container, part in parts
+        if len(parts) == 1 and not self._usage.metrics.noise:
+            whole = parts[0][0]
+            return Block(
+                pods.keys, tuple([Sample(value, measured, received, window, name, whole) for name in pods.names])
             )
-
-    def _put_workload(self, series: str, key: str, value: float, into: dict[str, Samples]) -> None:
-        if not isnan(value):
-            value *= self._error(series, key)
-            sample = Sample(value, self._measured, self._received, self._usage.metrics.window)
-            into[key] = (sample,)
+        samples = [
+            Sample(value * part * self._error(series, key, container), measured, received, window, name, container)
+            for key, name in zip(pods.keys, pods.names, strict=True)
+            for container, part in parts
+        ]
+        return Block(pods.keys, tuple(samples))
 
     def _error(self, *what: object) -> float:
         """A factor between 1 - noise and 1 + noise. A hash: it does not depend on who looked before."""
@@ -190,6 +137,11 @@ class Usage:
         self.pod_series = ("cpu", "memory", *dict.fromkeys(t.name for t in tables if t.per == "pod"))
         self.workload_series = tuple(dict.fromkeys(t.name for t in tables if t.per == "workload"))
         self._renewal: Renewal | None = None
+
+    def owner_of(self, pod: str) -> str:
+        """The key of the workload of a pod; empty where it is nobody's."""
+        # Every pod is named after its workload: web-000001, or web-0; or, where it is alone and has none, is its own.
+        return self.owners.get(pod.rpartition("-")[0]) or self.alone.get(pod, "")
 
     def read(self, now: float) -> Readings:
         """What the source says at a time. Each sample's `received` is when its renewal was first read."""

@@ -39,7 +39,11 @@ class _Decision(Struct, gc=False, tag="decision"):
     series: list[_Series] = []
 
 
-_decode = msgspec.json.Decoder(_Decision).decode
+class _Again(_Decision, gc=False, tag="decision-again"):
+    """The same of one that is told shorter: this is what it tells all the same."""
+
+
+_decode = msgspec.json.Decoder(_Decision | _Again).decode
 
 
 class JournalMemory:
