@@ -18,18 +18,23 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from elasticd import bell, daemon, remote, show, show_nodes, show_pods, show_story, telling
-from elasticd.checking import check
+from elasticd import bell, daemon
 from elasticd.config import Settings, load_settings
+from elasticd.config.checking import check
 from elasticd.errors import EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
-from elasticd.printer import Printer
-from elasticd.recent import latest, latest_of_all
 from elasticd.record import moment, prometheus_of, seconds, write_recording
+from elasticd.show import decisions as show
+from elasticd.show import nodes as show_nodes
+from elasticd.show import pods as show_pods
+from elasticd.show import remote, telling
+from elasticd.show import story as show_story
+from elasticd.show.printer import Printer
+from elasticd.show.recent import latest, latest_of_all
+from elasticd.show.telling import is_name
+from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
-from elasticd.telling import is_name
-from elasticd.terminal import Terminal
 from elasticd.words import one_line, plain
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")

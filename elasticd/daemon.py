@@ -16,31 +16,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elasticd import bell
-from elasticd.advice import examine
 from elasticd.broker import Broker
 from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
+from elasticd.config.advice import examine
+from elasticd.config.reading import read_policies
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.listener import Listener
-from elasticd.lookout import Lookout, Looks
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
-from elasticd.mover import Mover
 from elasticd.outlet import Teller
-from elasticd.placer import DISTURB, Placer
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry, discover
-from elasticd.pod_listeners import MovingListener, PlacingListener
+from elasticd.pods.listeners import MovingListener, PlacingListener
+from elasticd.pods.lookout import Lookout, Looks
+from elasticd.pods.mover import Mover
+from elasticd.pods.placer import DISTURB, Placer
+from elasticd.pods.pool import measured
+from elasticd.pods.report import PoolReports
+from elasticd.pods.surging import ROLLING
 from elasticd.policy import Policy, PoolPolicy
-from elasticd.pool import measured
-from elasticd.pool_report import PoolReports
-from elasticd.reading import read_policies
 from elasticd.shelf import opened
-from elasticd.surging import ROLLING
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve

@@ -10,17 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import Announce, Answer, Create, Mark, Scale
-from elasticd.asking import Case
-from elasticd.choose import choose, preference, unknown
-from elasticd.combine import bounds_limit, restrained, within
-from elasticd.jobs import grow, keep_running, tidy
+from elasticd.deciding.asking import Case
+from elasticd.deciding.choose import choose, preference, unknown
+from elasticd.deciding.combine import bounds_limit, restrained, within
+from elasticd.deciding.jobs import grow, keep_running, tidy
+from elasticd.deciding.resizing import NO_SIZING, size
+from elasticd.deciding.vetoes import vetoes
+from elasticd.deciding.victims import choice, chosen, going, leftover
+from elasticd.deciding.zero import markings, paused
 from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
 from elasticd.records import Decision, Verdict
-from elasticd.resizing import NO_SIZING, size
-from elasticd.vetoes import vetoes
-from elasticd.victims import choice, chosen, going, leftover
-from elasticd.zero import markings, paused
 
 __all__ = ["Case", "decide", "held", "announcements"]
 

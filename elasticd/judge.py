@@ -16,8 +16,8 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from elasticd import asking
 from elasticd.decide import Case, decide, held
+from elasticd.deciding import asking
 from elasticd.model import Failure
 from elasticd.moves import MovesPlan
 from elasticd.placements import PodDecision

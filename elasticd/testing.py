@@ -14,25 +14,25 @@ from elasticd.clock import Clock, VirtualClock, WallClock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
+from elasticd.config.tables import PLACING
 from elasticd.decide import Case, decide
+from elasticd.deciding.zero import ZERO
 from elasticd.journal import Journal
 from elasticd.listener import Listener
 from elasticd.loop import Loop
 from elasticd.memory import Past
 from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
-from elasticd.mover import Mover, moves
 from elasticd.past import begin
-from elasticd.placer import Placer
 from elasticd.plugins import Hooks, Registry, implemented
-from elasticd.pod_listeners import MovingListener, PlacingListener
+from elasticd.pods.listeners import MovingListener, PlacingListener
+from elasticd.pods.mover import Mover, moves
+from elasticd.pods.placer import Placer
 from elasticd.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.quality import failed, grade
 from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources import Site, Source, Subject
-from elasticd.tables import PLACING
 from elasticd.trials import faults
-from elasticd.zero import ZERO
 
 NOW = 1_700_000_000.0
 """A time to test at, in seconds since the epoch."""

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from elasticd.asking import Answers
 from elasticd.columns import Columns, Ledger
+from elasticd.deciding.asking import Answers
 from elasticd.model import Container, Node, Pod
 from elasticd.moves import NodeLevel
 from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration

@@ -33,10 +33,10 @@ from elasticd.mend import convert
 from elasticd.model import Node, Pod
 from elasticd.moves import Look, MoveDecision, PoolPast
 from elasticd.placements import PoolObservation
-from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Hooks, discover
+from elasticd.pods.placer import Placer
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics

@@ -12,19 +12,19 @@ from typing import Any
 
 from rich.console import Console
 
-from elasticd import show_nodes
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.mover import Mover
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodOutcome
-from elasticd.placer import Placer
+from elasticd.pods.mover import Mover
+from elasticd.pods.placer import Placer
+from elasticd.pods.report import PoolReports
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
-from elasticd.pool_report import PoolReports
 from elasticd.reports import PoolReport
 from elasticd.shelf import opened
+from elasticd.show import nodes as show_nodes
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance

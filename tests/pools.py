@@ -12,7 +12,7 @@ import pytest
 
 from elasticd import testing
 from elasticd.columns import Columns, Ledger
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
 from elasticd.errors import ConfigError
 from elasticd.model import Container, Node, Pod
 from elasticd.moves import MoveDecision, PoolPast

@@ -14,8 +14,8 @@ from elasticd.actions import Mark
 from elasticd.again import Again, Restorer, Shortener
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.model import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series
-from elasticd.recent import latest, latest_of_all
 from elasticd.records import Decision
+from elasticd.show.recent import latest, latest_of_all
 from tests.test_journal import WEB, Full, decision, outcome
 
 API = Ref("shop", "Deployment", "api")

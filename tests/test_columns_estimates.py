@@ -9,8 +9,8 @@ from elasticd.actions import Bind
 from elasticd.columns import Columns, estimated, weighed
 from elasticd.model import Readings, Sample
 from elasticd.placements import PodOutcome
+from elasticd.pods.views import NEW, Views, Wants
 from elasticd.policy import PoolPolicy, PoolSelect
-from elasticd.views import NEW, Views, Wants
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 
 

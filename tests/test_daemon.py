@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from elasticd.config.reading import read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
-from elasticd.reading import read_policies
 from tests import daemons
 from tests.daemons import Daemon, called, daemon, policy, run, until, write
 from tests.test_journal import decision, outcome
@@ -242,7 +242,7 @@ def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake_in_a_file(
     def leave(*_: object) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr("elasticd.reading.load_policies", leave)
+    monkeypatch.setattr("elasticd.config.reading.load_policies", leave)
     policies, errors = read_policies(tmp_path, Registry())
     assert (policies, [str(error) for error in errors]) == (
         [],

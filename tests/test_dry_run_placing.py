@@ -9,7 +9,7 @@ from elasticd.cluster.dry_run import DryRun, DryRunSnapshot
 from elasticd.cluster.pretended import Pretence, PretendedPods
 from elasticd.journal import Journal
 from elasticd.model import Pod, Ref
-from elasticd.placer import Placer
+from elasticd.pods.placer import Placer
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import SMALL, Placed, bare, ours
 from tests.clusters import Shown

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticd import hookspecs
-from elasticd.asking import Case
+from elasticd.deciding.asking import Case
 from elasticd.memory import Past
 from elasticd.plugins import HOOKS, Answers, Hooks
 from elasticd.policy import Bounds, Policy

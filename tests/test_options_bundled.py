@@ -13,10 +13,10 @@ from msgspec import inspect
 
 from elasticd.cli import main
 from elasticd.config import load_policy
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
+from elasticd.config.tables import PLACING
 from elasticd.options import Option, options
 from elasticd.plugins import discover, implemented
-from elasticd.tables import PLACING
 
 REGISTRY = discover()
 HOURS = {"start": "0 8 * * *", "duration": 60}

@@ -7,7 +7,7 @@ import pytest
 
 from elasticd.actions import Evict
 from elasticd.columns import Columns
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
 from elasticd.model import Pod
 from elasticd.placements import PodDecision
 from elasticd.plugins import discover

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from elasticd.asking import Answers, Asks
 from elasticd.columns import Columns
+from elasticd.deciding.asking import Answers, Asks
 from elasticd.model import Pod
 from elasticd.moves import Move, NodeLevel, PoolPast
 from elasticd.placements import Line, Placement, PoolObservation, Refusal, Scores, Selection, Spared, Turn, Victims

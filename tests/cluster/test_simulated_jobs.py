@@ -15,7 +15,7 @@ from elasticd.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
-from elasticd.jobs import grow
+from elasticd.deciding.jobs import grow
 from elasticd.model import Ref, Workload
 from elasticd.policy import Bounds, Policy
 from elasticd.sources.resource_metrics import ResourceMetrics

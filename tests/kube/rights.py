@@ -1,6 +1,6 @@
 """The shipped manifests of config/kubernetes, and their rights given to a user of the tests' control plane.
 
-Knows as much of kustomize as the folder uses; tests/test_config_examples.py compares with kustomize itself.
+Knows as much of kustomize as the folder uses; tests/config/test_config_examples.py compares with kustomize itself.
 It must not know what the daemon does with its rights.
 """
 

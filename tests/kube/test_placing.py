@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSett
 from elasticd.cluster.kubernetes.cluster import LiveSnapshot
 from elasticd.journal import Journal
 from elasticd.model import Pod, Ref
-from elasticd.placer import Placer
+from elasticd.pods.placer import Placer
 from elasticd.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested

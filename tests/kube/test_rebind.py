@@ -14,10 +14,10 @@ from elasticd.clock import WallClock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal
-from elasticd.mover import Mover
 from elasticd.moves import MoveDecision
 from elasticd.placements import DisruptionBudget, PodOutcome
-from elasticd.placer import Placer
+from elasticd.pods.mover import Mover
+from elasticd.pods.placer import Placer
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters

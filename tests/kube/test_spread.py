@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from elasticd.deciding.victims import VICTIM
 from elasticd.journal import read
 from elasticd.model import COST
 from elasticd.records import Decision
-from elasticd.victims import VICTIM
 from tests.kube.client import JSON, ApiError, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec

@@ -8,9 +8,9 @@ import pytest
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.placements import PodDecision
-from elasticd.placer import Placer
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
+from elasticd.pods.placer import Placer
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import Placed, bare, ours
 from tests.placers import Heard, pool

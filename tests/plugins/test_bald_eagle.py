@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl, needed
 from elasticd.columns import Columns
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
 from elasticd.plugins import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
 from elasticd_plugins.bald_eagle.batches import _chance

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import DisruptionBudget, Node, Pod, Taint, Toleration
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
 from elasticd.moves import MoveDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import drain, filters, least_requested

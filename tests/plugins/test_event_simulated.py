@@ -9,12 +9,12 @@ from elasticd.api import Policy, Strategy
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, SeriesTable, WorkloadTable
+from elasticd.deciding.zero import ZERO
 from elasticd.limits import RateLimit, Stabilization
 from elasticd.policy import Bounds, Target, Trust
 from elasticd.records import Outcome
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
-from elasticd.zero import ZERO
 from elasticd_plugins.cadence import Cadence
 from elasticd_plugins.event import Event
 from tests import faults

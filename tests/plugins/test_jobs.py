@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elasticd.api import Recommendation
 from elasticd.batch import Job
-from elasticd.combine import within
+from elasticd.deciding.combine import within
 from elasticd.model import Quality, Series
 from elasticd.policy import Bounds
 from elasticd.quality import failed

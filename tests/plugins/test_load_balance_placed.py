@@ -12,7 +12,7 @@ from elasticd.api import Strategy
 from elasticd.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model import Node, Readings, Sample
-from elasticd.placer import Placer
+from elasticd.pods.placer import Placer
 from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics

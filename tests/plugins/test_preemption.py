@@ -25,7 +25,7 @@ from elasticd.api import (
     Victims,
 )
 from elasticd.columns import Columns
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
 from elasticd.placements import PodDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import filters, preemption

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import BINDING, Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term, whose
-from elasticd.config_pools import load_pool
+from elasticd.config.pools import load_pool
 from elasticd.moves import MoveDecision
 from elasticd.needs import Expression
 from elasticd.testing import check_strategy, registry

@@ -11,13 +11,13 @@ from elasticd.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
+from elasticd.deciding.victims import VICTIM
 from elasticd.journal import Journal
 from elasticd.loop import Loop
 from elasticd.model import COST, Pod
 from elasticd.policy import Bounds, Policy, Target
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
-from elasticd.victims import VICTIM
 from elasticd_plugins.victims import Victims
 from tests.faults import Told
 from tests.plugins.builders import decode

@@ -1,0 +1,386 @@
+"""TOML to settings and policies, or one line that says what to mend.
+
+Knows files and the types they decode to; knows nothing of what is done with them.
+"""
+
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from elasticd.batch import JOB_KIND
+from elasticd.broker import BrokerTable
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
+from elasticd.cluster.simulated import Simulated
+from elasticd.config.tables import no_such, records, typed
+from elasticd.errors import ConfigError, nearest
+from elasticd.mend import convert
+from elasticd.model import Ref
+from elasticd.outlet import Outlet
+from elasticd.plugins import Registry
+from elasticd.policy import (
+    Bounds,
+    Combine,
+    Foreign,
+    Freeze,
+    JobSet,
+    Policy,
+    PoolPolicy,
+    Select,
+    Strategy,
+    Target,
+    Trust,
+)
+from elasticd.secrets import CREDENTIAL
+from elasticd.sources import JOURNAL, Source
+from elasticd.words import one_line, raised
+
+CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
+
+
+class Http(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where /metrics, /healthz, /readyz and /status are served. Port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 9464
+
+
+class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much the journal keeps on disk: `segments` files of `megabytes` each."""
+
+    megabytes: Annotated[float, Meta(gt=0)] = 16
+    segments: Annotated[int, Meta(ge=2)] = 16
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """elasticd.toml, decoded. Relative paths in it are relative to its folder."""
+
+    cluster: Kubernetes | Simulated
+    sources: tuple[Source, ...]
+    policies: Path
+    state: Path
+    dry_run: bool = False
+    http: Http = Http()
+    journal: JournalSettings = JournalSettings()
+    outlet: Outlet | None = None
+    broker: BrokerTable = BrokerTable()
+
+
+class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
+    cluster: dict[str, Any] = {}
+    source: list[dict[str, Any]] = []
+    policies: str = "policies"
+    state: str = "/var/lib/elasticd"
+    dry_run: bool = False
+    http: Http = field(default_factory=Http)
+    journal: JournalSettings = field(default_factory=JournalSettings)
+    outlet: dict[str, Any] | None = None
+    broker: BrokerTable = field(default_factory=BrokerTable)
+
+
+class _JobTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [job]. 63 characters are the most that a Job's name may have, of which the hash and number take 20."""
+
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=43)]
+    template: dict[str, Any] | UnsetType = UNSET
+    template_file: str | UnsetType = UNSET
+    successful_history: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    failed_history: Annotated[int, Meta(ge=0, le=10_000)] = 100
+    rollout: Literal["gradual", "default"] = "gradual"
+
+    def __post_init__(self) -> None:
+        if (self.template is UNSET) == (self.template_file is UNSET):
+            which = "neither is" if self.template is UNSET else "both are"
+            raise ValueError(f"template: must be given, or else template_file, {which}")
+
+
+class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
+    replicas: Bounds
+    strategy: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    limit: list[dict[str, Any]] = []
+    workload: Target | UnsetType = UNSET
+    select: Select | UnsetType = UNSET
+    job: _JobTable | UnsetType = UNSET
+    mode: Literal["act", "observe"] = "observe"
+    interval: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
+    jitter: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    max_age: Annotated[float, Meta(gt=0)] = 120.0
+    trust: Trust = field(default_factory=Trust)
+    combine: Combine = "max"
+    freeze: Freeze = "none"
+    foreign: Foreign = field(default_factory=Foreign)
+
+    def __post_init__(self) -> None:
+        tables = {"[workload]": self.workload, "[select]": self.select, "[job]": self.job}
+        given = [name for name, table in tables.items() if table is not UNSET]
+        if len(given) != 1:
+            which = f"{' and '.join(given)} are" if given else "none of them is"
+            raise ValueError(f"workload: must be given, or else [select], [job] or [pool], {which}")
+        for key in ("workload", "select"):
+            table = getattr(self, key)
+            if table is not UNSET and (table.api_version, table.kind) == JOB_KIND:
+                raise ValueError(f"{key}.kind: must have a scale subresource, is Job: [job] is for sets of Jobs")
+
+
+POLICY_KEYS = _PolicyFile.__struct_fields__
+"""The keys of a policy about workloads."""
+
+_ABOUT = {"workload", "select", "job"}
+_KNOWN = (*POLICY_KEYS, "pool")
+
+LARGEST = 1 << 20
+"""Bytes of a file that a person may have written."""
+
+
+def read_text(path: Path) -> str:
+    """A file's text. Raises ConfigError for one that is none, or too large to have been written by a person."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise ConfigError(str(path), "", f"must be a file of at most {LARGEST >> 20} MB")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(str(path), "", f"must be readable, is not: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"must be UTF-8, is not at byte {error.start + 1}") from None
+    except ValueError as error:  # a character that no path may have
+        raise ConfigError(one_line(str(path)), "", f"must be a file's path, is not: {error}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's tables. Raises ConfigError, naming line and column."""
+    text = read_text(path)
+    try:
+        return tomli.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(str(path), "", f"must be TOML: {one_line(str(error))}") from None
+
+
+def load_settings(path: Path, registry: Registry) -> Settings:
+    """elasticd.toml. Raises ConfigError for the first thing that is wrong with it."""
+    file, name, folder = read_toml(path), str(path), path.absolute().parent
+    raw = convert(file, _SettingsFile, name)
+    kind = raw.cluster.get("type", "kubernetes")
+    if not isinstance(kind, str) or kind not in CLUSTERS:
+        raise ConfigError(name, "cluster.type", no_such(kind, CLUSTERS))
+    cluster = convert(_anchored({"type": kind, **raw.cluster}, folder), CLUSTERS[kind], name, "cluster")
+    tables = raw.source if "source" in file else [{"type": "resource-metrics"}]
+    tables = [_anchored(table, folder) for table in tables]
+    sources = [typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
+    _check_labels(sources, name)
+    _check_derived(sources, name)
+    return Settings(
+        cluster=cluster,
+        sources=tuple(sources),
+        policies=folder / raw.policies,
+        state=folder / raw.state,
+        dry_run=raw.dry_run,
+        http=raw.http,
+        journal=raw.journal,
+        broker=raw.broker,
+        outlet=None if raw.outlet is None else convert(_anchored(raw.outlet, folder), Outlet, name, "outlet"),
+    )
+
+
+def _anchored(value: Any, folder: Path) -> Any:
+    """The same tables with the files they name made absolute. Links stay: a mounted ConfigMap's lead to a
+    folder that is gone after the next change."""
+    if isinstance(value, list):
+        return [_anchored(entry, folder) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: entry
+        if key in ("labels", "rename")  # whose keys are others' names
+        else str(folder / Path(entry).expanduser())
+        if _names_file(key) and isinstance(entry, str) and entry and not entry.startswith(CREDENTIAL)
+        else _anchored(entry, folder)
+        for key, entry in value.items()
+    }
+
+
+def _names_file(key: str) -> bool:
+    return key in ("recording", "kubeconfig", "file") or key.endswith("_file")
+
+
+def _check_labels(sources: Sequence[Source], file: str) -> None:
+    """Policies and reports call sources by these names, so each must have its own."""
+    labels = [source.label for source in sources]
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
+            raise ConfigError(file, f"source[{index}].name", problem)
+
+
+def _check_derived(sources: Sequence[Source], file: str) -> None:
+    """A source that is made of another needs that one: one with a past, or, where it reads it, one that is not made of
+    others itself."""
+    labels = [source.label for source in sources]
+    with_past = [source.label for source in sources if source.remembers] + [JOURNAL]
+    alone = [source.label for source in sources if source.draws() is None and source.derives() is None]
+    for index, source in enumerate(sources):
+        for label, known, lacks in (
+            (source.derives(), with_past, "a source without a past"),
+            (source.draws(), alone, "a source made of another"),
+        ):
+            if label is not None and label not in known:
+                dumb = f", {lacks}" if label in labels else ""
+                raise ConfigError(file, f"source[{index}].of", f"{no_such(label, known)}{dumb}")
+
+
+def load_policy(path: Path, registry: Registry) -> Policy:
+    """One policy file. Raises ConfigError for the first thing that is wrong with it."""
+    name = str(path)
+    file = read_toml(path)
+    _check_keys(file, name)
+    if "job" in file and isinstance(file.get("replicas"), dict):
+        file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
+    raw = convert(file, _PolicyFile, name)
+    job = None if raw.job is UNSET else _job_set(raw.job, path)
+    strategies = records(raw.strategy, registry, name, "strategy")
+    limits = records(raw.limit, registry, name, "limit")
+    policy = Policy(
+        name=path.stem,
+        replicas=raw.replicas,
+        strategies=strategies,
+        limits=limits,
+        workload=job.target if job else None if raw.workload is UNSET else raw.workload,
+        select=None if raw.select is UNSET else raw.select,
+        job=job,
+        mode=raw.mode,
+        interval=raw.interval,
+        jitter=raw.jitter,
+        max_age=raw.max_age,
+        trust=raw.trust,
+        combine=raw.combine,
+        freeze=raw.freeze,
+        foreign=raw.foreign,
+    )
+    for key, decoded in (("strategy", strategies), ("limit", limits)):
+        for index, record in enumerate(decoded):
+            _check_under(policy, record, name, f"{key}[{index}]")
+    return policy
+
+
+def _check_keys(file: Mapping[str, Any], name: str) -> None:
+    """Refuse keys that there are not, and a file that does not say what it is about, before all else."""
+    for key in file:
+        if key not in POLICY_KEYS:
+            beside = key == "moves"
+            problem = "must stand beside [pool], does not" if beside else f"no such key{nearest(key, _KNOWN)}"
+            raise ConfigError(name, one_line(key), problem)
+    if not _ABOUT & file.keys():
+        is_ = "none of them is" if file else "the file is empty"
+        raise ConfigError(name, "workload", f"must be given, or else [select], [job] or [pool], {is_}")
+
+
+def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:
+    """Refuse options that do not go with the rest of the policy."""
+    try:
+        problem = record.check(policy)
+        option, _, what = ("", "", "") if problem is None else problem.partition(": ")
+    except Exception as error:
+        raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
+    if problem is not None:
+        raise ConfigError(file, f"{key}.{option}" if what else key, one_line(what or problem))
+
+
+def _job_set(table: _JobTable, path: Path) -> JobSet:
+    """A job set with its template, which may be a file beside the policy's."""
+    file, key, manifest = str(path), "job.template", table.template
+    try:
+        if table.template_file is not UNSET:
+            beside = path.parent / Path(table.template_file).expanduser()
+            text = read_text(beside)
+            file, key = str(beside), ""
+            manifest = parse(text)
+        checked = check(manifest, table.namespace)
+    except TemplateError as error:
+        raise ConfigError(file, ".".join(filter(None, (key, error.key))), error.problem) from None
+    return JobSet(
+        table.namespace,
+        table.name,
+        checked,
+        hash_of(checked),
+        table.successful_history,
+        table.failed_history,
+        table.rollout,
+    )
+
+
+def policy_files(folder: Path) -> list[Path]:
+    """The policy files of a folder, by name. A folder that is missing or unreadable raises ConfigError."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".toml" and not path.name.startswith("."))
+    except OSError as error:
+        raise ConfigError(str(folder), "", f"must be a readable folder, is not: {error.strerror}") from None
+    except ValueError as error:  # a character that no path may have
+        raise ConfigError(one_line(str(folder)), "", f"must be a folder's path, is not: {error}") from None
+
+
+def template_files(folder: Path) -> list[Path]:
+    """What may be templates beside the policies: a policy changes when its template does."""
+    return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
+
+
+def load_policies(folder: Path, registry: Registry) -> tuple[list[Policy], list[ConfigError]]:
+    """Every policy of a folder that is about workloads, and a ConfigError for every file that is wrong or clashes with
+    another."""
+    policies: list[Policy] = []
+    errors: list[ConfigError] = []
+    for path in policy_files(folder):
+        try:
+            if "pool" in read_toml(path):
+                continue
+            policies.append(load_policy(path, registry))
+        except ConfigError as error:
+            errors.append(error)
+    return policies, errors + _clashes(folder, policies)
+
+
+def _clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
+    """Two policies that would both act on one workload, as far as the files alone can tell."""
+    errors = []
+    named: dict[Ref, Policy] = {}
+    selecting: list[Policy] = []
+    for policy in policies:
+        if policy.mode != "act":
+            continue
+        rivals = selecting if policy.workload else [*named.values(), *selecting]
+        other = next((other for other in rivals if _overlap(policy, other)), None)
+        if policy.workload:
+            first = named.setdefault(policy.workload.ref, policy)
+            other = other if first is policy else first
+        else:
+            selecting.append(policy)
+        if other:
+            problem = f"must not be one that {other.name}.toml acts on too"
+            key = "job" if policy.job else "workload" if policy.workload else "select"
+            errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
+    return errors
+
+
+def check_sources(folder: Path, policies: Sequence[Policy | PoolPolicy], labels: Sequence[str]) -> list[ConfigError]:
+    """A ConfigError for every source that a policy names and elasticd.toml does not have."""
+    return [
+        ConfigError(str(folder / f"{policy.name}.toml"), f"trust.sources[{index}]", no_such(label, labels))
+        for policy in policies
+        for index, label in enumerate(policy.trust.sources)
+        if label not in labels
+    ]
+
+
+def _overlap(one: Policy, other: Policy) -> bool:
+    """Whether they surely share a workload. Labels are known only to the cluster, where overlaps are found again."""
+    if one.workload and other.workload:
+        return one.workload.ref == other.workload.ref
+    named, select = (one.workload, other.select) if one.workload else (other.workload, one.select)
+    if named and select:
+        same = (named.kind, named.api_version) == (select.kind, select.api_version)
+        return same and not select.labels and bool({named.namespace, "*"} & {*select.namespaces})
+    return one.select == other.select

@@ -1,0 +1,82 @@
+"""The command `check`: what is wrong with files a person wrote, a line each, and what brings nothing.
+
+Knows where settings and policies are looked for; knows nothing of what is running.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.config import Settings, load_settings
+from elasticd.config.advice import advise, examine
+from elasticd.config.advice_pools import advise_alone, advise_pools
+from elasticd.config.reading import Read, read_policies, read_policy
+from elasticd.errors import EXIT_CONFIG, ConfigError
+from elasticd.plugins import Registry, discover
+from elasticd.policy import Policy, PoolPolicy
+from elasticd.secrets import CredentialError
+from elasticd.sources import Source
+
+SETTINGS = "elasticd.toml"
+
+
+class _Places(Struct, frozen=True):
+    """Where settings are, if there are any, and where policies are: a folder, a file, or, if None, where settings say;
+    `beside` is that for settings that cannot be read."""
+
+    settings: Path | None
+    policies: Path | None
+    beside: Path
+
+
+def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, list[str]]:
+    """What is wrong with the policies at a place, a folder or one file, and with the settings there or in `config`, or
+    what is to be known of them where nothing is. With the exit code."""
+    registry, places = discover(), _places(at, config, default)
+    errors: list[ConfigError] = []
+    unfit: list[ConfigError] = []
+    settings = None
+    if places.settings is not None:
+        try:
+            settings = load_settings(places.settings, registry)
+            unfit = examine(settings, str(places.settings))
+        except ConfigError as error:
+            errors.append(error)
+    errors += [one for one in unfit if not isinstance(one, CredentialError)]
+    where = places.policies or (places.beside if settings is None else settings.policies)
+    policies, mistakes = _read(where, registry, None if settings is None else settings.sources)
+    wrong = [*registry.problems, *map(str, errors), *map(str, mistakes)]
+    if not policies and not errors and not mistakes:
+        wrong.append(f"{where}: must hold policies (NAME.toml), has none")
+    if wrong:
+        return EXIT_CONFIG, wrong
+    fine = "1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine"
+    return 0, [*map(str, unfit), *_advice(policies, settings), fine]
+
+
+def _places(at: Path | None, config: Path | None, default: Path) -> _Places:
+    if at is None or (at.name == SETTINGS and config is None):
+        settings = at or config or default
+        return _Places(settings, None, settings.parent / "policies")
+    if config is None and os.access(at / SETTINGS, os.F_OK):
+        return _Places(at / SETTINGS, None, at / "policies")
+    return _Places(config, at, at)
+
+
+def _read(where: Path, registry: Registry, sources: Sequence[Source] | None) -> Read:
+    alone = where.is_file() or (where.suffix == ".toml" and not where.is_dir())
+    return (read_policy if alone else read_policies)(where, registry, sources)
+
+
+def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:
+    yield from advise_alone(policies)
+    if settings is None:
+        return
+    simulated = not isinstance(settings.cluster, Kubernetes)
+    pools = [one for one in policies if isinstance(one, PoolPolicy)]
+    yield from advise_pools(pools, settings.sources, simulated=simulated)
+    if not simulated:
+        yield from advise([one for one in policies if isinstance(one, Policy)], settings.sources)

@@ -1,0 +1,1 @@
+"""What a decision about a workload is made of, in the order of the questions; pure."""

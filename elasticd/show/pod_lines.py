@@ -1,0 +1,106 @@
+"""The lines that `run --decisions` prints of pods: each when what is said of a pod changes, and with how it ended.
+
+Knows the records and which of them belong together; knows nothing of how a line is printed.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from elasticd.moves import LEAVING, MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.show import pod_words
+
+MOST = 10_000
+"""Decisions, and pods, that are remembered."""
+
+Emit = Callable[[float, str, str], None]
+"""Prints a line: when, of whom, and what."""
+
+_Said = dict[tuple[object, ...], tuple[str, str]]
+
+
+class _Open(Struct):
+    """A decision of which it is not known yet what came, and how much has come so far."""
+
+    decision: PodDecision | MoveDecision
+    wanted: int
+    outcomes: list[PodOutcome]
+
+
+class PodLines:
+    """What does something waits for how it ends, so that no line says what was not done."""
+
+    def __init__(self, emit: Emit, *, dry_run: bool = False) -> None:
+        self._emit, self._dry_run = emit, dry_run
+        self._open: dict[str, _Open] = {}
+        self._failed: _Said = {}
+        self._vain: dict[tuple[str, object], str] = {}
+
+    def decided(self, decision: PodDecision | MoveDecision) -> None:
+        """A decision was made that is not the one before. That a pod is leaving was told when it was let go."""
+        if isinstance(decision, MoveDecision) and decision.refusal == LEAVING:
+            return
+        if not pod_words.acts(decision):
+            self._line(decision, [])
+            return
+        if len(self._open) >= MOST:
+            self._close(next(iter(self._open)))
+        wanted = len(decision.actions) if isinstance(decision, PodDecision) else 1
+        self._open[decision.id] = _Open(decision, wanted, [])
+
+    def ended(self, outcome: PodOutcome) -> None:
+        """Something was done, or not."""
+        opened = self._open.get(outcome.decision)
+        if opened is None:
+            self._alone(outcome)
+            return
+        # In a dry run the line has its mark already.
+        unsaid = self._dry_run and outcome.result == "done"
+        opened.outcomes.append(replace(outcome, message="") if unsaid else outcome)
+        if outcome.result != "done" or len(opened.outcomes) >= opened.wanted:
+            self._close(outcome.decision)
+            self._is_news(outcome)
+
+    def _close(self, key: str) -> None:
+        opened = self._open.pop(key)
+        self._line(opened.decision, opened.outcomes)
+
+    def _alone(self, outcome: PodOutcome) -> None:
+        """Of an attempt of which the decision was the one before: what came of it is told when that is news."""
+        if self._is_news(outcome) and not pod_words.on_the_way(outcome):
+            text = f"{pod_words.mark('act', dry_run=self._dry_run)}{pod_words.answer(outcome)}"
+            self._emit(outcome.at, f"{outcome.about}", text)
+
+    def _is_news(self, outcome: PodOutcome) -> bool:
+        """Whether it is another than the time before; that it worked is none, unless it did not before."""
+        key = (outcome.policy, outcome.pod, outcome.about, outcome.action)
+        before = self._failed.pop(key, None)
+        if outcome.result == "done":
+            return before is not None or outcome.action == "surge"
+        if len(self._failed) >= MOST:
+            del self._failed[next(iter(self._failed))]
+        self._failed[key] = outcome.result, outcome.reason
+        return before != self._failed[key]
+
+    def _line(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome]) -> None:
+        if isinstance(decision, PodDecision):
+            text = pod_words.placing(decision, outcomes)
+        else:
+            text = pod_words.moving(decision, outcomes[-1] if outcomes else None)
+        if self._was_said(decision, outcomes, text):
+            return
+        who = f"{decision.pod}" if decision.pod.name else decision.policy
+        self._emit(decision.at, who, f"{pod_words.mark(decision.mode, dry_run=self._dry_run)}{text}")
+
+    def _was_said(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome], text: str) -> bool:
+        """Whether the same was tried before, and as vainly."""
+        key = decision.policy, decision.pod
+        before = self._vain.pop(key, None)
+        if all(one.result == "done" for one in outcomes):
+            return False
+        if len(self._vain) >= MOST:
+            del self._vain[next(iter(self._vain))]
+        self._vain[key] = text
+        return text == before

@@ -1,0 +1,91 @@
+"""What `run --decisions` prints, as it is decided.
+
+Knows the records and a terminal; knows nothing of how anything is decided.
+"""
+
+import signal
+from contextlib import suppress
+from datetime import datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.records import Decision, Outcome
+from elasticd.show import decisions as show
+from elasticd.show.pod_lines import PodLines
+from elasticd.show.pod_words import mark
+from elasticd.words import one_line
+
+
+class Printer:
+    """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate; of pods, each that
+    differs from the one before, with how it ended. What is only said and not done has a mark."""
+
+    def __init__(self, console: Console, *, dry_run: bool = False) -> None:
+        self._console, self._dry_run = console, dry_run
+        self._pods = PodLines(lambda at, pod, text: self._line(at, pod, f"{'':>11}  {text}"), dry_run=dry_run)
+        self._last: dict[tuple[str, object], tuple[object, ...]] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Print it, if it is news: that a count is still right is none."""
+        key = (decision.policy, decision.workload)
+        reason = decision.reason if decision.verdict == "hold" else ""
+        news = (reason, decision.interval)
+        if decision.verdict == "scale" or self._last.get(key, ("", None)) != news:
+            poll = f"every {decision.interval:g} s"
+            told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.headline(decision)}"
+            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {told}")
+        self._last[key] = news
+        for change in decision.sizing.resizes:
+            told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.resize(change)}"
+            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {told}")
+
+    def acted(self, outcome: Outcome) -> None:
+        """Print what came of it, unless it simply worked."""
+        if outcome.result != "done":
+            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {show.answer(outcome)}")
+
+    def ticked(self, lag: float, unchanged: int) -> None:
+        """Nothing to print."""
+
+    def governed(self, keys: object) -> None:
+        """Nothing to print."""
+
+    def placing(self, decision: PodDecision) -> None:
+        """Print where a pod goes, or why it waits."""
+        self._pods.decided(decision)
+
+    def moving(self, decision: MoveDecision) -> None:
+        """Print that a pod should leave its node, or why it stays."""
+        self._pods.decided(decision)
+
+    def placed(self, outcome: PodOutcome) -> None:
+        """Print what came of it, unless it simply worked."""
+        self._pods.ended(outcome)
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """Nothing to print."""
+
+    def looked(self, policy: str, seconds: float) -> None:
+        """Nothing to print."""
+
+    def waiting(self, policy: str, counts: object) -> None:
+        """Nothing to print."""
+
+    def pools(self, names: object) -> None:
+        """Nothing to print."""
+
+    def _line(self, at: float, workload: str, text: str) -> None:
+        workload = one_line(workload)
+        clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+        try:
+            self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)
+        except BrokenPipeError:  # a listener must not raise; and nobody is left to run for
+            self._console.quiet = True
+            signal.raise_signal(signal.SIGTERM)
+        except OSError:  # a full disk costs the line; else more and more would be kept for when there is room again
+            self._console.begin_capture()
+            with suppress(OSError):
+                self._console.end_capture()

@@ -1,0 +1,116 @@
+"""What commands tell of pods: asks the journal and, where one runs, the daemon that writes it.
+
+Knows where to ask, and what to say where there is no answer; knows nothing of how an answer is shown.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from elasticd.config import Settings, load_settings
+from elasticd.errors import ConfigError, ElasticdError, UnavailableError, near, nearest
+from elasticd.moves import Underway
+from elasticd.plugins import discover
+from elasticd.show import remote
+from elasticd.show.pod_story import Held, Story, held, story
+from elasticd.show.recent import pods
+from elasticd.whereabouts import Whereabouts, undecided
+from elasticd.words import one_line
+
+_KINDS = ("pod", "pods")
+
+
+def pod_of(words: Sequence[str]) -> str | None:
+    """The pod, NAMESPACE/NAME, that these words are about: `pod shop/web`, or shop/Pod/web, as the daemon prints it;
+    None: they are about a workload. Raises ConfigError where they name none."""
+    parts = words[-1].split("/")
+    if len(parts) == 3 and parts[1].lower() in _KINDS:
+        parts = [parts[0], parts[2]]
+    elif words[0].lower() not in _KINDS:
+        return None
+    told = " ".join(words[1:] if words[0].lower() in _KINDS else words)
+    right = len(words) <= 2 and len(parts) == 2 and all(map(is_name, parts))
+    if not right:
+        raise ConfigError("", "POD", f'must be NAMESPACE/NAME, is "{one_line(told)}"')
+    return "/".join(parts)
+
+
+def is_name(part: str) -> bool:
+    """Whether it can be one: not empty, and no bytes that are no text."""
+    try:
+        return bool(part.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+class Told(NamedTuple):
+    """What the journal says of a pod, and what a running daemon knows of it, or why none is asked."""
+
+    story: Story
+    seen: Whereabouts | str
+
+    def record(self) -> dict[str, object]:
+        """All of it, for a machine."""
+        story, seen = self.story, self.seen
+        return {
+            "decision": story.placing,
+            "outcomes": story.placed,
+            "moving": story.moving,
+            "moved": story.moved,
+            "gave_way": story.gave_way,
+            "seen": None if isinstance(seen, str) else seen,
+        }
+
+
+def told_of(named: str, folder: Path, config: Path, policy: str | None) -> Told:
+    """What is told of a pod, NAMESPACE/NAME, by the journal in this folder and the daemon of this config, if the folder
+    is its. Raises UnavailableError, with why, where nothing was decided."""
+    seen, found = _seen(named, folder, config), story(folder, named, policy)
+    if found.empty:
+        raise UnavailableError(f"{folder}: {_nothing(folder, named, policy, found, seen)}")
+    return Told(found, seen)
+
+
+def _seen(named: str, folder: Path, config: Path) -> Whereabouts | str:
+    try:
+        settings = load_settings(config, discover())
+        if settings.state.resolve() != folder.resolve():
+            return f"{folder} is not the state folder of {config}"
+        return remote.pod(settings.http, named)
+    except ElasticdError as error:
+        return str(error)
+
+
+def _nothing(folder: Path, named: str, policy: str | None, told: Story, seen: Whereabouts | str) -> str:
+    """That nothing was decided, and why, as far as it is known."""
+    said = f"the journal has no decision about pod {one_line(named)}"
+    if policy is not None and told.others:
+        others = sorted(told.others)
+        theirs = nearest(policy, others) or f"; there are some of {', '.join(others)}"
+        return one_line(f'the journal has no decision of policy "{policy}" about pod {named}{theirs}')
+    if isinstance(seen, str):
+        return f"{said}{near(named, pods(folder))}; told from the journal alone: {one_line(seen)}"
+    return f"{said}: {undecided(named, seen)}"
+
+
+class Moves(NamedTuple):
+    """What is being moved, and which pods are held back; `note`: why that is not known."""
+
+    in_flight: list[Underway]
+    held_back: list[Held]
+    note: str = ""
+
+
+def moves(settings: Settings) -> Moves:
+    """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
+    UnavailableError where no daemon answers."""
+    in_flight = remote.moves(settings.http)
+    seen = remote.pod(settings.http, "")
+    if not seen.leading:
+        return Moves(in_flight, [], "what is held back is told by the elasticd that leads, and this one does not")
+    try:
+        found = held(settings.state)
+    except UnavailableError as error:
+        return Moves(in_flight, [], f"what is held back is not known: {error}")
+    policies, going = {one.policy for one in seen.pools}, {one.pod for one in in_flight}
+    return Moves(in_flight, [one for one in found if one.decision.policy in policies and one.decision.pod not in going])

@@ -1,0 +1,185 @@
+"""What containers should request, and that pods are changed only when nothing is in the way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.actions import Resize
+from elasticd.api import Limit, Observation, Past, Recommendation, Resources, Strategy, hookimpl
+from elasticd.decide import decide
+from elasticd.deciding.asking import Case
+from elasticd.deciding.resizing import AGAIN, largest
+from elasticd.deciding.vetoes import FREEZE
+from elasticd.model import Container, Pod, Ref
+from elasticd.past import begin
+from elasticd.plugins import Hooks
+from elasticd.policy import Bounds, Policy, Target
+from elasticd.records import Decision, Sizing
+from elasticd.testing import NOW, observation
+
+REF = Ref("default", "Deployment", "web")
+
+
+class Sizes(Strategy, tag="sizes", frozen=True):
+    """Says what it is told to."""
+
+    answer: Any = None
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    @hookimpl
+    def recommend_resources(self) -> Any:
+        if isinstance(self.answer, str):
+            raise RuntimeError(self.answer)
+        return self.answer
+
+
+class Counts(Strategy, tag="counts", frozen=True):
+    """Wants so many."""
+
+    replicas: int
+
+    @hookimpl
+    def recommend_replicas(self) -> Recommendation:
+        return Recommendation(self.replicas, "Wanted")
+
+
+class Still(Strategy, tag="still", frozen=True):
+    """A limit that may forbid everything."""
+
+    standstill: bool = True
+
+    @hookimpl
+    def limit(self, observation: Observation) -> Limit:
+        return Limit("Frozen", "by a person", 2, 2, standstill=self.standstill)
+
+
+def pod(name: str, **changes: Any) -> Pod:
+    made = Pod("default", name, f"uid-{name}", "Running", containers=(Container("web", {"cpu": 1.0, "memory": 1e9}),))
+    return replace(made, **changes)
+
+
+SEEN = replace(observation([0.5, 0.5]), pods=(pod("a"), pod("b")))
+GENERAL = Resources("web", {"cpu": 0.5}, {"cpu": 1.0}, reason="Histogram", message="p95")
+CHANGE = Resources("web", {"cpu": 0.5}, pod="a", reason="TooMuch")
+RESIZE = Resize(REF, "uid-a", "a", {"web": {"cpu": 1.0}}, {"web": {"cpu": 0.5}}, "TooMuch")
+
+
+def decided(
+    *strategies: Strategy, seen: Observation = SEEN, past: Past | None = None, limits: Sequence[Strategy] = ()
+) -> Decision:
+    target = Target("default", "web")
+    policy = Policy(
+        name="p", replicas=Bounds(9), strategies=strategies, limits=tuple(limits), workload=target, mode="act"
+    )
+    return decide(Case(policy, seen, past or begin(NOW, 2), Hooks((*strategies, *limits))))
+
+
+def test_hook_recommend_resources_is_shown_and_changes_the_pods_that_it_names() -> None:
+    found = decided(Sizes(answer=[GENERAL, CHANGE]))
+    assert found.sizing == Sizing((replace(GENERAL, strategy="sizes"),), (RESIZE,))
+    assert (found.verdict, found.reason, found.action) == ("keep", "CountLeftAlone", None)
+
+
+def test_without_an_opinion_nothing_is_said_nor_held_against_anybody() -> None:
+    found = decided(Sizes())
+    assert (found.sizing, found.verdict, found.failures) == (Sizing(), "keep", ())
+
+
+def test_a_policy_that_nobody_has_an_opinion_on_is_held_as_ever() -> None:
+    assert decided().reason == "NoRecommendation"
+
+
+@pytest.mark.parametrize(
+    ("strategies", "limits", "past", "seen", "told"),
+    [
+        pytest.param([Counts(replicas=3)], [], {}, {}, "the count is changed first", id="while the count changes"),
+        pytest.param([], [Still()], {}, {}, "Frozen: by a person", id="at a standstill"),
+        pytest.param([], [Still(standstill=False)], {}, {}, "", id="a limit of the count alone"),
+        pytest.param(
+            [], [], {"recommends_since": NOW - AGAIN + 1}, {},
+            "NoInPlaceResize: recommended only, the cluster cannot change what a running pod requests",
+            id="a cluster that cannot",
+        ),
+        pytest.param([], [], {"recommends_since": NOW - AGAIN}, {}, "", id="a cluster that is asked again"),
+    ],
+)  # fmt: skip
+def test_pods_are_left_as_they_are_while_something_is_in_the_way(
+    strategies: list[Strategy], limits: list[Strategy], past: dict[str, Any], seen: dict[str, Any], told: str
+) -> None:
+    remembered = replace(begin(NOW, 2), **past)
+    found = decided(Sizes(answer=[GENERAL, CHANGE]), *strategies, limits=limits, past=remembered).sizing
+    assert found.unresized == told
+    assert bool(found.resizes) is not bool(told)
+    assert found.resources == (replace(GENERAL, strategy="sizes"),)
+
+
+@pytest.mark.parametrize(("way", "told"), [("both", "Frozen"), ("up", ""), ("down", ""), ("x", "FreezeUnreadable")])
+def test_a_workload_that_is_frozen_both_ways_keeps_its_requests(way: str, told: str) -> None:
+    frozen = replace(SEEN, workload=replace(SEEN.workload, annotations={FREEZE: way}))
+    found = decided(Sizes(answer=[CHANGE]), seen=frozen).sizing
+    assert found.unresized.partition(":")[0] == told
+    assert bool(found.resizes) is not bool(told)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param({"fault": ("InvalidSelector", "no")}, id="a selector that cannot be read"),
+        pytest.param({"confirmed": NOW - 600}, id="an old view"),
+    ],
+)
+def test_nobody_is_asked_about_what_cannot_be_acted_on(seen: dict[str, Any]) -> None:
+    assert decided(Sizes(answer=[GENERAL, CHANGE]), seen=replace(SEEN, **seen)).sizing == Sizing()
+
+
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [
+        pytest.param([pod("a", phase="Pending")], "a is not running", id="pending"),
+        pytest.param([pod("a", deleted=True)], "a is being deleted", id="going"),
+        pytest.param([pod("b")], "", id="not there any more"),
+        pytest.param([pod("a", containers=(Container("web", {"cpu": 0.5}),))], "", id="as it should be"),
+    ],
+)
+def test_a_pod_that_cannot_be_changed_is_not(pods: list[Pod], told: str) -> None:
+    found = decided(Sizes(answer=[GENERAL, CHANGE]), seen=replace(SEEN, pods=tuple(pods))).sizing
+    assert (found.resizes, found.unresized) == ((), told)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param("oh", "raised RuntimeError: oh", id="raises"),
+        pytest.param(5, "must be a sequence of Resources", id="a number"),
+        pytest.param([5], "must be a sequence of Resources", id="a list of numbers"),
+        pytest.param([Resources("web", {"cpu": float("nan")})], "finite amounts >= 0", id="no number"),
+        pytest.param([Resources("web", {"cpu": -1.0})], "finite amounts >= 0", id="less than nothing"),
+        pytest.param([Resources("web", {}, {"cpu": float("inf")})], "finite amounts >= 0", id="without end"),
+    ],
+)
+def test_nonsense_changes_nothing_and_is_told_by_name(answer: Any, told: str) -> None:
+    found = decided(Sizes(answer=answer))
+    assert found.sizing == Sizing(unresized="a plugin failed")
+    assert found.failures[0].plugin == "sizes"
+    assert told in found.failures[0].message
+
+
+def test_a_limit_that_fails_might_have_forbidden_it() -> None:
+    class Fails(Strategy, tag="fails", frozen=True):
+        @hookimpl
+        def limit(self) -> Limit:
+            raise RuntimeError("oh")
+
+    found = decided(Sizes(answer=[CHANGE]), limits=[Fails()]).sizing
+    assert (found.resizes, found.unresized) == ((), "fails: limit raised RuntimeError: oh")
+
+
+def test_of_several_opinions_the_largest_counts_for_each_resource() -> None:
+    more = Resources("web", {"cpu": 0.2, "memory": 5.0}, {"memory": 1.0}, strategy="b")
+    less = Resources("web", {"cpu": 0.5, "memory": 4.0}, {"cpu": 1.0}, strategy="a")
+    expected = [replace(less, requests={"cpu": 0.5, "memory": 5.0}, present={"cpu": 1.0, "memory": 1.0})]
+    assert largest([more, less]) == largest([less, more]) == expected

@@ -1,0 +1,427 @@
+"""The loop that moves pods: when a pool is looked at, what is remembered, and what is done."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.actions import Answer, Evict
+from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
+from elasticd.clock import VirtualClock
+from elasticd.cluster import Kind
+from elasticd.daemon import Daemon, Loops
+from elasticd.journal import Journal
+from elasticd.loop import Loop
+from elasticd.metrics import Metrics
+from elasticd.model import Node, Pod, Readings, Ref
+from elasticd.moves import MoveDecision, MovesPlan
+from elasticd.placements import PodOutcome
+from elasticd.placing.ask import PoolCase
+from elasticd.pods.mover import Mover
+from elasticd.pods.placer import Placer
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.shelf import Shelf
+from elasticd.sources import Source
+from tests.board import Board
+from tests.pools import NOW, node, pod
+
+OWNED = ("ReplicaSet", "web", "rs-1")
+
+
+class Leave(Strategy, tag="leave", frozen=True):
+    """Wants all pods off nodes with a label, two looks after it was seen to have it; notes what it was shown."""
+
+    @hookimpl
+    def rebind_pods(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move]:
+        SHOWN.append((observation.at - NOW, past))
+        found = [index for index, one in enumerate(nodes.nodes) if one.labels.get("leave")]
+        return [Move(one, "Leaves") for index in found for one in nodes.pods(index)]
+
+    def looks_back(self) -> int:
+        return 2
+
+
+SHOWN: list[tuple[float, PoolPast]] = []
+
+
+class Heard:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.decisions: list[MoveDecision] = []
+        self.outcomes: list[PodOutcome] = []
+        self.looks: list[str] = []
+
+    def looked(self, policy: str, seconds: float) -> None:
+        self.looks.append(policy)
+
+    def moving(self, decision: MoveDecision) -> None:
+        self.decisions.append(decision)
+
+    def placed(self, outcome: PodOutcome) -> None:
+        self.outcomes.append(outcome)
+
+
+class Bench:
+    """A mover over a board, in virtual time, that looks every 30 s."""
+
+    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
+        SHOWN.clear()
+        self.clock, self.heard = VirtualClock(NOW), Heard()
+        self.board = Board(self.clock, nodes, pods)
+        journal = self.journal = Journal()
+        self.wrote: list[object] = []
+        append = journal.append
+
+        def wrote(record: Any) -> None:
+            self.wrote.append(record)
+            append(record)
+
+        journal.append = wrote  # type: ignore[method-assign]
+        placer = Placer(self.board, self.board.observe, journal, self.clock)
+        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
+        placer.adopt([policy])
+        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
+
+    async def until(self, seconds: float) -> None:
+        while self.clock.now() < NOW + seconds:
+            await self.mover.step()
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def bench(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> AsyncIterator[Bench]:
+    made = Bench(nodes, pods, **more)
+    try:
+        yield made
+    finally:
+        await made.mover.drain(0)
+
+
+def running(name: str, on: str) -> Pod:
+    return pod(name, on=on, owner=OWNED, started=NOW - 600, ready=True)
+
+
+LEAVE = {"leave": "yes"}
+
+
+async def test_a_pool_is_looked_at_every_period() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(91)
+        assert it.heard.looks == ["pool"] * 4
+    assert [round(at) for at, _ in SHOWN] == [1, 31, 61, 91]
+
+
+async def test_a_label_that_changes_is_looked_at_at_once_and_its_time_is_known() -> None:
+    async with bench([node("a"), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(31)
+        changed = replace(it.board.nodes["a"], labels={**it.board.nodes["a"].labels, **LEAVE})
+        it.board.add(changed)
+        await it.until(32)
+    at, past = SHOWN[-1]
+    assert at == 32
+    assert past.labelled["a"] == NOW + at
+    assert past.labelled["b"] < NOW + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "look"),
+    [
+        pytest.param({"ready": False}, 32, id="one fails"),
+        pytest.param({"labels": {"a": "b"}}, 61, id="one is changed"),
+        pytest.param({"ready": False, "deleted": True}, 61, id="one is being deleted"),
+    ],
+)
+async def test_a_pod_that_fails_is_looked_at_at_once(change: dict[str, Any], look: int) -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(replace(it.board.pods["p"], **change))
+        await it.until(33)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, look]
+
+
+async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(91)
+    assert [len(past.looks) for _, past in SHOWN] == [1, 2, 2, 2]
+    assert [look.at - NOW for look in SHOWN[-1][1].looks] == [SHOWN[-2][0], SHOWN[-1][0]]
+
+
+async def test_a_look_that_something_brought_is_not_remembered_beside_one_in_its_time() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(node("b"))
+        await it.until(62)
+    assert [round(at) for at, _ in SHOWN] == [1, 31, 32, 62]
+    assert [[round(look.at - NOW) for look in past.looks] for _, past in SHOWN] == [[1], [1, 31], [1, 31], [31, 62]]
+
+
+async def test_a_move_is_done_once_told_and_remembered() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(40)
+        assert it.board.tried(Evict) == [(SHOWN[0][0] + NOW, "p")]
+        assert [(one.verdict, one.target) for one in it.heard.decisions] == [("move", "b")]
+        assert [one.result for one in it.heard.outcomes] == ["done"]
+    assert [(one.whose, one.node) for one in SHOWN[-1][1].moved] == [("rs-1", "a")]
+
+
+async def test_a_refusal_of_the_api_is_told_and_remembered_as_no_move() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        it.board.refuse = lambda _: Answer("refused", 429, "a budget", "Budget")
+        await it.until(35)
+        assert {one.reason for one in it.heard.outcomes} == {"Budget"}
+    assert SHOWN[-1][1].moved == ()
+
+
+async def test_what_stays_is_told_once() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(100)
+        assert [one.refusal for one in it.heard.decisions] == ["Single"]
+
+
+async def test_what_is_held_back_ends_with_the_policy() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        assert len(it.mover._journal.moves("pool")) == 1
+        it.mover._placer.adopt([])
+        await it.mover.turn()
+        assert it.mover._journal.moves("pool") == []
+        assert [one.verdict for one in it.heard.decisions] == ["refuse", "over"]
+
+
+async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ever() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(40)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.board.add(node("a"))
+        await it.until(100)
+        assert [(one.verdict, one.reason) for one in it.heard.decisions[1:]] == [("over", "NotWanted")]
+        assert it.journal.moves("pool") == []
+        it.board.add(node("a", labels=LEAVE))
+        await it.until(140)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+
+
+async def test_one_that_has_left_is_wanted_no_longer() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(40)
+        assert [one.verdict for one in it.heard.decisions] == ["move"]
+        assert it.journal.moves("pool") == []
+
+
+async def test_on_command_every_pool_is_looked_at_now() -> None:
+    async with bench([node("a")], [running("p", "a")], every=3600.0) as it:
+        await it.until(10)
+        it.mover.hurry()
+        await it.until(12)
+    assert len(SHOWN) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "evicted"),
+    [
+        pytest.param(Answer("done", 200), 0, id="it has begun"),
+        pytest.param(Answer("refused", reason="Volumes"), 0, id="it is refused"),
+        pytest.param(None, 1, id="no other need be made"),
+    ],
+)
+async def test_another_is_made_first_where_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, answer: Answer | None, evicted: int
+) -> None:
+    asked: list[tuple[str, float]] = []
+
+    async def begin(evict: Evict, within: float, decision: str) -> Answer | None:
+        asked.append((evict.workload.name, within))
+        return answer
+
+    nodes, pods = [node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]
+    async with bench(nodes, pods, surge=True, surge_within=7.0) as it:
+        monkeypatch.setattr(it.mover.surging, "begin", begin)
+        await it.until(5)
+        assert set(asked) == {("p", 7.0)}
+        assert len(it.board.tried(Evict)) == evicted
+        assert it.heard.outcomes[0].result == ("done" if answer is None else answer.result)
+
+
+async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(2)
+        assert it.mover.hurry() == "1 pool is looked at now"
+        it.mover._placer.adopt([])
+        assert it.mover.hurry() == "no policy in force has a strategy that moves pods"
+        it.board.leading = False
+        assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
+
+
+class Broken(Strategy, tag="broken", frozen=True):
+    """Cannot say what it wants moved; what it says of nodes is well."""
+
+    @hookimpl
+    def rebalance_nodes(self) -> Sequence[Move]:
+        raise RuntimeError("no load")
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    placer.adopt([replace(placer.pools[0].policy, strategies=(Broken(),))])
+    for looked in range(1, 6):
+        assert placer.pools[0].off() == frozenset()
+        await it.mover.tick(NOW + 30 * looked)
+        it.board.add(pod(f"waits{looked}"))
+        await placer.tick(NOW + 30 * looked)
+    assert placer.pools[0].off() == {"broken"}
+    (told,) = it.heard.decisions
+    assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
+    assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"
+    await placer.drain(0)
+
+
+class Turned(Bench):
+    """Counts how often it turns."""
+
+    turns = 0
+
+    async def run(self, seconds: float) -> None:
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            await self.mover.step()
+            self.turns += 1
+            assert self.turns < 1000, "it turns and turns, and no time passes"
+
+
+async def test_who_leads_no_more_waits_until_he_does() -> None:
+    it = Turned([node("a")], [running("p", "a")])
+    await it.until(1)
+    it.board.leading = False
+    await it.run(300)
+    assert len(SHOWN) == 1
+    it.board.leading = True
+    await it.run(1)
+    assert [round(at) for at, _ in SHOWN[:2]] == [1, 301]
+
+
+async def test_looks_of_long_ago_are_not_in_a_row_with_those_of_now() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(7200)
+        it.board.leading = True
+        await it.until(7202)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, 7200]
+    assert [len(past.looks) for _, past in SHOWN[:3]] == [1, 2, 1]
+
+
+async def test_one_look_that_fell_out_breaks_no_row() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(65)
+        it.board.leading = True
+        await it.until(68)
+    assert len(SHOWN[-1][1].looks) == 2
+
+
+class Meters(Source, tag="meters", frozen=True):
+    """What a meter is, in TOML."""
+
+
+class Meter:
+    """A source that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked, self.open = 0, asyncio.Event()
+
+    async def read(self, now: float) -> Readings:
+        self.asked += 1
+        await self.open.wait()
+        return Readings("meters", now)
+
+
+async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> None:
+    """It would not be at the next period: the reading is old then, and another one as late."""
+    async with bench([node("a")], [running("p", "a")]) as it:
+        meter = Meter()
+        placer = it.mover._placer
+        placer.furnish([Shelf(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
+        await it.mover.step()
+        assert (meter.asked, SHOWN) == (1, [])
+        meter.open.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        now = it.clock.now()
+        await it.mover.step()
+        assert (meter.asked, [at + NOW for at, _ in SHOWN]) == (1, [now])
+
+
+async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
+    """Others were adopted while the first pool was planned for."""
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
+    placer.adopt(old)
+
+    async def reloaded(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
+        placer.adopt([replace(one, interval=7.0) for one in old])
+        asked.extend(case.policy.name for case in cases)
+        return [MovesPlan() for _ in cases]
+
+    asked: list[str] = []
+    it.mover._planner = reloaded
+    await it.mover.tick(NOW)
+    assert asked == ["x"]
+
+
+async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    mover = Mover(board, placer, journal, clock)
+    hangs = asyncio.Event()
+    stuck = [asyncio.create_task(hangs.wait()) for _ in range(4)]
+    loop._acting[("p", Ref("ns", "Deployment", "w"))] = stuck[0]  # type: ignore[assignment]
+    placer._announcing.add(stuck[1])  # type: ignore[arg-type]
+    mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
+    mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
+    began = time.monotonic()
+    await Daemon(Loops(loop, placer, mover), board, journal, Metrics(), clock).drain(0.3)
+    assert time.monotonic() - began < 0.6
+    assert all(one.cancelled() for one in stuck)
+
+
+class Scores(Strategy, tag="scores", frozen=True):
+    """Wants no pod moved."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kinds"),
+    [
+        pytest.param(Leave(), {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")}, id="pods may have to leave"),
+        pytest.param(Scores(), set(), id="none ever has"),
+    ],
+)
+def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+    """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, Metrics(), clock)
+    daemon.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
+    assert loop.also == kinds
+    daemon.adopt([])
+    assert loop.also == frozenset()

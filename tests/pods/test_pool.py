@@ -1,0 +1,65 @@
+"""A pool policy in force: which of its plugins are switched off, and what the log says of those that fail."""
+
+import pytest
+
+from elasticd.model import Failure
+from elasticd.pods.pool import OURSELVES, STRIKES, Asker, Pool
+from elasticd.policy import PoolPolicy, PoolSelect
+
+Plans = list[tuple[Asker, list[str]]]
+
+
+def pool() -> Pool:
+    return Pool(PoolPolicy(name="p", pool=PoolSelect(), strategies=()))
+
+
+def failing(*plugins: str, message: str = "raised A") -> list[Failure]:
+    return [Failure(name, "filter_nodes", message) for name in plugins]
+
+
+BAD = "WARNING policy p: plugin bad: filter_nodes raised A"
+WORSE = "WARNING policy p: plugin worse: filter_nodes raised A"
+WELL = "INFO policy p: its plugins work again"
+OFF = "WARNING policy p: plugin bad is switched off until reload"
+
+
+@pytest.mark.parametrize(
+    ("plans", "log", "off"),
+    [
+        pytest.param([("placing", [])] * 2, [], set(), id="all is well"),
+        pytest.param([("placing", ["bad"])] * 4, [BAD], set(), id="it fails and fails"),
+        pytest.param([("placing", ["bad", "bad"])], [BAD], set(), id="for many pods"),
+        pytest.param([("placing", ["bad"]), ("placing", [])] * 2, [BAD, WELL] * 2, set(), id="now and then"),
+        pytest.param([("placing", ["bad"]), ("placing", ["bad", "worse"])], [BAD, WORSE], set(), id="another too"),
+        pytest.param([("placing", ["bad"])] * (STRIKES + 2), [BAD, OFF], {"bad"}, id="too often"),
+        pytest.param(
+            [("moving", ["bad"]), ("placing", [])] * STRIKES, [BAD, OFF], {"bad"}, id="in moving, and not in placing"
+        ),
+        pytest.param(
+            [("placing", ["bad"]), ("placing", [])] * STRIKES, [BAD, WELL] * STRIKES, set(), id="not in a row"
+        ),
+    ],
+)
+def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
+    plans: Plans, log: list[str], off: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    it = pool()
+    for part, plugins in plans:
+        it.strike(part, failing(*plugins))
+    assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == log
+    assert it.off() == off
+
+
+def test_one_that_says_something_else_of_every_pod_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    it = pool()
+    for number in range(3):
+        it.strike("placing", [one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")])
+    assert caplog.messages == ["policy p: plugin bad: filter_nodes raised x0"]
+
+
+def test_what_is_stuck_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    it = pool()
+    for _ in range(STRIKES + 1):
+        it.strike("placing", [Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")])
+    assert caplog.messages == ["policy p: stuck in slow.py:7 filter_nodes; it is not called again"]

@@ -1,0 +1,114 @@
+"""What was last said about pods: what is news, and why those wait that are on no node."""
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.actions import Bind, Evict, Nominate
+from elasticd.model import Ref
+from elasticd.placements import PodDecision
+from elasticd.pods.said import AGAIN, OBSERVED, REPEAT, UNASKED, Said
+
+REF = Ref("shop", "Pod", "p", "v1")
+BIND, NOTE = Bind(REF, "p", "a"), Nominate(REF, "p", "a")
+
+
+def said(verdict: str = "wait", reason: str = "Unschedulable", **more: object) -> PodDecision:
+    table = {"id": "d", "at": 1.0, "policy": "pool", "pod": REF, "mode": "act", "uid": "p"}
+    return PodDecision(**{**table, "verdict": verdict, "reason": reason, **more})  # type: ignore[arg-type]
+
+
+WAIT = said(message="3 full", mend="a is nearest")
+
+
+@pytest.mark.parametrize(
+    ("then", "news"),
+    [
+        pytest.param({}, False, id="the same"),
+        pytest.param({"reason": "NoNodeMatches"}, True, id="another reason"),
+        pytest.param({"verdict": "bind"}, True, id="another verdict"),
+        pytest.param({"node": "a"}, True, id="another node"),
+        pytest.param({"policy": "other"}, True, id="another policy"),
+        pytest.param({"mode": "observe"}, True, id="another mode"),
+        pytest.param({"message": "3 closed", "at": AGAIN}, False, id="other words soon after"),
+        pytest.param({"message": "3 closed", "at": 1.0 + AGAIN}, True, id="other words in time"),
+        pytest.param({"message": "2 full", "at": REPEAT}, False, id="another count soon after"),
+        pytest.param({"message": "2 full", "at": 1.0 + REPEAT}, True, id="another count in time"),
+        pytest.param({"mend": "b is nearest", "at": 1.0 + REPEAT}, True, id="something else would help"),
+        pytest.param({"at": 1.0 + REPEAT}, False, id="the same words in time"),
+    ],
+)
+def test_a_decision_is_news_when_it_says_something_else(then: dict[str, object], news: bool) -> None:
+    it = Said()
+    assert it.news(WAIT)
+    assert it.news(replace(WAIT, **then)) is news
+
+
+@pytest.mark.parametrize(
+    ("mode", "news"), [pytest.param("act", True, id="they go"), pytest.param("observe", False, id="they would go")]
+)
+def test_other_victims_on_the_same_node_are_news_where_they_really_go(mode: str, news: bool) -> None:
+    it = Said()
+    first, second = (said("preempt", "Preempts", mode=mode, node="a", actions=(evict(uid),)) for uid in ("u", "v"))
+    assert [it.news(one) for one in (first, first, second, second)] == [True, False, news, False]
+
+
+def evict(uid: str) -> Evict:
+    return Evict(Ref("shop", "Pod", "victim", "v1"), uid, "a")
+
+
+def test_words_are_as_old_as_when_they_were_told() -> None:
+    it = Said()
+    found = [it.news(said(message=str(number), at=10.0 * number)) for number in range(8)]
+    assert found == [True, False, False, False, False, False, True, False]
+
+
+def test_what_could_not_be_done_is_news_when_it_is_tried_again() -> None:
+    it = Said()
+    assert it.news(said("bind", "Placed", actions=(BIND,)))
+    it.undone("p", "Conflict")
+    assert it.news(said("bind", "Placed", actions=(BIND,)))
+
+
+PREEMPT = said("preempt", "Preempts", actions=(NOTE,))
+
+
+@pytest.mark.parametrize(
+    ("decisions", "undone", "counts"),
+    [
+        pytest.param([], "", {UNASKED: 1}, id="nobody has been asked"),
+        pytest.param([WAIT], "", {"Unschedulable": 1}, id="it waits"),
+        pytest.param([said("leave", "Unsupported")], "", {"Unsupported": 1}, id="it is left alone"),
+        pytest.param([PREEMPT], "", {"Preempts": 1}, id="others give way"),
+        pytest.param([PREEMPT], "PerNode", {"PerNode": 1}, id="the broker refuses that"),
+        pytest.param([said("bind", "Placed", actions=(BIND,))], "", {}, id="it is on its way"),
+        pytest.param([said("bind", "Placed", actions=(BIND,))], "Conflict", {"Conflict": 1}, id="its binding failed"),
+        pytest.param([PREEMPT, WAIT], "", {"Unschedulable": 1}, id="the last counts"),
+        pytest.param([said("bind", "Placed", mode="observe")], "", {OBSERVED: 1}, id="it would be bound"),
+        pytest.param([said("preempt", "Preempts", mode="observe")], "", {OBSERVED: 1}, id="others would give way"),
+        pytest.param([said(mode="observe")], "", {"Unschedulable": 1}, id="it would wait"),
+    ],
+)
+def test_why_a_pod_waits(decisions: list[PodDecision], undone: str, counts: dict[str, int]) -> None:
+    it = Said()
+    for one in decisions:
+        it.news(one)
+    if undone:
+        it.undone("p", undone)
+    assert it.waiting(["p"]) == counts
+
+
+def test_what_was_not_done_counts_until_something_is_decided_again() -> None:
+    it = Said()
+    it.undone("p", "Conflict")
+    it.news(WAIT)
+    assert it.waiting(["p"]) == {"Unschedulable": 1}
+
+
+def test_who_is_gone_is_forgotten() -> None:
+    it = Said()
+    it.news(WAIT)
+    it.undone("q", "Conflict")
+    it.keep({"q"})
+    assert it.waiting(["p", "q"]) == {UNASKED: 1, "Conflict": 1}
+    it.keep(frozenset())
+    assert it.waiting(["q"]) == {UNASKED: 1}
