@@ -307,7 +307,7 @@ def _relabelled(needs: Needs, view: Nodes, nodes: Mask) -> tuple[str, Mask]:
         able = able & _having(Expression(HOST, "In", (needs.selector[HOST],)), view)
     if needs.affinity is not None:
         able = able & _any((_named(term, view) for term in needs.affinity), nodes)
-        return "nodes get the labels that its node affinity asks for", able
+        return f"nodes have the labels of its {'nodeSelector and ' if needs.selector else ''}node affinity", able
     return f"nodes get the labels {', '.join(f'{key}={value}' for key, value in needs.selector.items())}", able
 
 

@@ -1,6 +1,6 @@
 """Puts the questions about a pool to its plugins, and sorts what can be used from what cannot.
 
-Pure. Knows which answers make sense; knows nothing of what they mean. See elasticd.asking for workloads.
+Pure. Knows which answers make sense; knows nothing of what they mean. See elasticd.deciding.asking for workloads.
 """
 
 from collections.abc import Callable, Mapping, Sequence

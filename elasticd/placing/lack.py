@@ -28,6 +28,8 @@ def lacking(columns: Columns, pod: Pod, found: Found, yields: Mapping[str, int])
     if not columns.names:
         return "a node would have to be in the pool: it has none"
     bound = found.bound
+    if bound is not None and not bound.nodes.any() and bound.unmatched == "any":
+        bound = None  # as if it were bound to none
     if bound is not None and not bound.nodes.any():
         room = "" if found.fits.any() else ", and have room for it"
         return f"a node would have to match {bound.why}{room}"

@@ -63,7 +63,7 @@ class _Pod:
         waits = self._found is None or not (self._found.node or self._found.pretended)
         latest = self._found.latest if self._found and waits else None
         looked = latest.at if latest else None
-        if latest and last and latest.verdict == decision.verdict == "wait" and latest.reason == decision.reason:
+        if latest and last and _alike(latest, decision):
             decision = replace(latest, at=decision.at, id=decision.id)
         good = pod_words.acts(decision) and all(one.result == "done" for one in outcomes)
         observed = decision.mode == "observe" and decision.verdict in ("bind", "preempt")
@@ -110,6 +110,12 @@ class _Pod:
             f"  policy {one_line(decision.policy)} ({decision.mode}), {ago}{more}\n",
             (f"{pod_words.mark(decision.mode)}{line}", _GOOD if good else _DOUBT),
         )
+
+
+def _alike(latest: PodDecision, decision: PodDecision) -> bool:
+    """Whether a pod waits for the same reason as before, so that what was found last stands for it."""
+    kind = (latest.policy, latest.verdict, latest.reason)
+    return decision.verdict == "wait" and kind == (decision.policy, decision.verdict, decision.reason)
 
 
 def _done(decision: MoveDecision, outcomes: Sequence[PodOutcome]) -> list[RenderableType]:

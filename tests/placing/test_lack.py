@@ -57,6 +57,12 @@ def test_a_binding_that_no_node_matches_is_named() -> None:
     assert told(columns([BIG]), pod("p"), bound=bound) == f"{expected}, and have room for it"
 
 
+def test_a_weak_binding_that_no_node_matches_is_not_what_is_in_the_way() -> None:
+    bound = Selection(np.array([False]), "zone in [z]", "any")
+    said = [refusal("nodes are uncordoned", True)]
+    assert told(columns([BIG]), pod("p"), curable=False, bound=bound, said=said) == "nodes are uncordoned (1 node)"
+
+
 def test_where_labels_are_in_the_way_everywhere_nothing_is_claimed() -> None:
     assert told(columns([BIG]), pod("p"), curable=False) == ""
 

@@ -101,8 +101,16 @@ FULL = pod("q", cpu=1.5, on="n")
             [],
             {"affinity": (Term((Expression("d", "In", ("ssd",)),)),)},
             {},
-            "nodes get the labels that its node affinity asks for",
+            "nodes have the labels of its node affinity",
             id="an affinity",
+        ),
+        pytest.param(
+            {},
+            [],
+            {"selector": {"d": "ssd"}, "affinity": (Term((Expression("e", "DoesNotExist"),)),)},
+            {},
+            "nodes have the labels of its nodeSelector and node affinity",
+            id="an affinity and a selector",
         ),
         pytest.param(
             {}, [], {"affinity": (Term((), (Expression("metadata.name", "In", ("m",)),)),)}, {}, "", id="a node's name"

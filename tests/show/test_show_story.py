@@ -244,6 +244,7 @@ def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: Wh
     [
         pytest.param({}, "0/2 nodes are available", id="as it was last found"),
         pytest.param({"reason": "NoNodeMatches"}, "0/1 nodes are available", id="though not for another reason"),
+        pytest.param({"policy": "other"}, "0/1 nodes are available", id="nor by another policy"),
         pytest.param({"verdict": "bind", "node": "a"}, "0/1 nodes are available", id="nor another end"),
     ],
 )
