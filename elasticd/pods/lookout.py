@@ -51,7 +51,11 @@ class Looks:
         if at - self._swept > KEPT:
             self._swept = at
             self.pods = {uid: one for uid, one in self.pods.items() if at - one.at <= KEPT}
-        self.pods.update({one.uid: one for one in plan})
+        for one in plan:
+            if one.verdict == "bind":  # it waits no longer, and there may be very many
+                self.pods.pop(one.uid, None)
+            else:
+                self.pods[one.uid] = one
 
 
 class Lookout:

@@ -263,7 +263,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         for pod in (*there.movable.pods, *there.asking.pods):
             if pod.uid not in going and self._rank(pod) < rank and helps(pod, short):
                 spared = self._spares(pod, waiting, seen.at)
-                reasons.setdefault(spared + budget_of(pod, seen.budgets, spent=bool(spared)), []).append(pod)
+                reasons.setdefault(spared + budget_of(pod, seen.budgets, order, spent=bool(spared)), []).append(pod)
         who = "others" if order else "lesser pods"
         if reasons:
             told = " or ".join(sorted({first.why for first, *_ in reasons}))

@@ -3,6 +3,8 @@
 Knows budgets; knows nothing of why a pod should go.
 """
 
+from collections.abc import Sequence
+
 from elasticd.api import Derived, DisruptionBudget, Pod, Spared
 
 
@@ -20,14 +22,17 @@ def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]
     return found
 
 
-def budget_of(pod: Pod, budgets: tuple[DisruptionBudget, ...], *, spent: bool) -> tuple[Spared, ...]:
-    """The PodDisruptionBudget that keeps it while others may go: the strictest of its own; of those that are `spent`
-    alone, where something else keeps it."""
+def budget_of(
+    pod: Pod, budgets: tuple[DisruptionBudget, ...], going: Sequence[Pod], *, spent: bool
+) -> tuple[Spared, ...]:
+    """The PodDisruptionBudget that keeps it while others are `going`: the one of its own that then allows least; only
+    one that is `spent`, where something else keeps it."""
     known = _by_namespace("", budgets).get(pod.namespace, ())
-    concerned = [one for one in known if pod.uid in one.pods and not (spent and one.allowed > 0)]
+    left = [(one.allowed - sum(other.uid in one.pods for other in going), one) for one in known if pod.uid in one.pods]
+    concerned = [(allowed, one) for allowed, one in left if not (spent and allowed > 0)]
     if not concerned:
         return ()
-    one = min(concerned, key=lambda one: (one.allowed, one.name))
+    _, one = min(concerned, key=lambda found: (found[0], found[1].name))
     if one.why:
         return (Spared(one.why, one.mend),)
     name = f"PodDisruptionBudget {one.namespace}/{one.name}"

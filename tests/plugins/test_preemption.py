@@ -1208,3 +1208,16 @@ def test_each_says_which_option_keeps_it(options: dict[str, Any], one: Pod, kept
 )
 def test_to_whom_pods_give_way_is_said(options: dict[str, Any], rule: str) -> None:
     assert decode(**options).explain_victims(0, columns([node("a")]), PoolObservation(NOW), POOL).rule == rule
+
+
+def test_of_several_budgets_the_one_that_others_have_spent_is_named() -> None:
+    there = [running(name, cpu=0.3, priority=-1) for name in ("p", "q1", "q2")]
+    there[0] = replace(there[0], needs=replace(there[0].needs, priority=0))
+    budgets = (
+        DisruptionBudget("shop", "a-of-p", frozenset({"uid-p"}), 1),
+        DisruptionBudget("shop", "b-of-all", frozenset({"uid-p", "uid-q1", "uid-q2"}), 2),
+    )
+    found = asked(decode(), pod("new", 0.9, restart="Always", priority=5), there, node("a", cpu=0.9), budgets=budgets)
+    assert isinstance(found, Spared)
+    assert found.why == "others are kept by PodDisruptionBudget shop/b-of-all"
+    assert found.mend == "PodDisruptionBudget shop/b-of-all lets more of its pods go"
