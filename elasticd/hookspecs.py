@@ -114,11 +114,12 @@ def place_pods(pods: Sequence[Candidate], nodes: Nodes, observation: PoolObserva
 
 @hookspec
 def select_victims(
-    pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool
+    pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool, missing: Mapping[str, int]
 ) -> Victims | Spared | None:
     """Which pods of a node give way so that one that fits nowhere has room there, in order; none of them: enough are
     leaving already. Spared: nobody does, and why; None: the same without a word. Before anybody goes, filters are asked
-    again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it."""
+    again without them, and no budget is overdrawn. `forced`: the pod's own binding asks for it. `missing`: how much of
+    a resource the node lacks for the pod where a filter says so (Refusal), as it keeps some of it."""
     raise NotImplementedError
 
 

@@ -104,6 +104,8 @@ class Selection(Struct, frozen=True, eq=False):
     unmatched: Literal["any", "wait"] = "wait"
     full: Literal["any", "wait", "preempt"] = "wait"
     fault: str = ""
+    match: str = ""
+    """What of `why` a node would have to match, where that is not all of it."""
 
 
 class Scores(Struct, frozen=True, eq=False):

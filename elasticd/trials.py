@@ -102,7 +102,9 @@ def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Ans
             found[hook, pod.name] = case.ask(hook, pod=pod)
         for node, name in enumerate(case.columns.names):
             for forced in (False, True):
-                heard = case.ask("select_victims", pod=pod, node=node, observation=case.observation, forced=forced)
+                heard = case.ask(
+                    "select_victims", pod=pod, node=node, observation=case.observation, forced=forced, missing={}
+                )
                 found["select_victims", pod.name, name, str(forced)] = heard
     for node, name in enumerate(case.columns.names):
         found["explain_victims", name] = case.ask("explain_victims", node=node)

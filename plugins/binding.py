@@ -71,7 +71,9 @@ class BindingRules(Strategy, tag="binding", frozen=True):
         mask, counting = _matching(bound, nodes)
         told = [one for one in bound if _is_strong(one) or not strong or mask.any()]
         why = "; ".join(_told(one, counting) for one in told)
-        return Selection(mask, why, "wait" if strong else "any", _strictest([one for _, one in counting or bound]))
+        match = "; ".join(_told(one, counting) for one in told if one in counting)
+        full = _strictest([one for _, one in counting or bound])
+        return Selection(mask, why, "wait" if strong else "any", full, match=match)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
         """What of the rules no node or pod obeys, and what no strategy does."""

@@ -32,7 +32,7 @@ def lacking(columns: Columns, pod: Pod, found: Found, yields: Mapping[str, int])
         bound = None  # as if it were bound to none
     if bound is not None and not bound.nodes.any():
         room = "" if found.fits.any() else ", and have room for it"
-        return f"a node would have to match {bound.why}{room}"
+        return f"a node would have to match {bound.match or bound.why}{room}"
     within = np.ones(len(columns.names), dtype=np.bool_) if bound is None or bound.full == "any" else bound.nodes
     places = np.flatnonzero(found.curable & within)
     mends = _helpful(found.said, within)

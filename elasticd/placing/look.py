@@ -49,6 +49,10 @@ class Found(Struct, frozen=True, eq=False):
             return self.curable, False
         return (self.curable & bound.nodes, True) if bound.full == "preempt" else (None, False)
 
+    def missing(self, node: int) -> dict[str, int]:
+        """What filters say that this node lacks for it, beyond what the pods there request."""
+        return {name: int(lack[node]) for one in self.said if one.nodes[node] for name, lack in one.missing.items()}
+
     def unavailable(self) -> str:
         """Why it may go nowhere, as kube-scheduler says it: the reasons in the order of their texts."""
         reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
@@ -104,7 +108,7 @@ def look(case: PoolCase, pod: Pod) -> Found:
         (cured if one.curable else refused).__ior__(one.nodes)
     fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
-        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mend=f"nodes match {bound.why}"))
+        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mend=f"nodes match {bound.match or bound.why}"))
     failures = filters.failures + selections.failures
     counts = _counts((one.reason, one.nodes) for one in refusals)
     return Found(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
@@ -138,8 +142,11 @@ def _narrowed(selections: Sequence[Selection]) -> Selection | None:
     nodes = np.logical_and.reduce([one.nodes for one in selections])
     wait = "wait" if any(one.unmatched == "wait" for one in selections) else "any"
     full = next((kind for kind in ("wait", "preempt", "any") if any(one.full == kind for one in selections)), "wait")
-    why = "; ".join(one.why for one in selections)
-    return Selection(nodes, why, wait, full, next((one.fault for one in selections if one.fault), ""))  # type: ignore[arg-type]
+    why, match = (
+        "; ".join(texts) for texts in zip(*((one.why, one.match or one.why) for one in selections), strict=True)
+    )
+    fault = next((one.fault for one in selections if one.fault), "")
+    return Selection(nodes, why, wait, full, fault, match)  # type: ignore[arg-type]
 
 
 def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:

@@ -20,7 +20,7 @@ from elasticd.placing.room import Budgets, Nobody, Room, make_room, suffices
 NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
 
 QUESTIONS = 100_000
-"""Nodes about which is asked, for all pods of one plan together, who could give way there: under a second of work."""
+"""Nodes about which is asked, for all pods of one plan together, who could give way there, so that a plan ends."""
 
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
@@ -108,7 +108,7 @@ class Draft:
         bound, columns = found.bound, self.columns
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
             return self._waits(pod, "NoNodeMatches", found, ranked)
-        places, forced = found.places()
+        places, _ = found.places()
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and places is not None and places[node] and self._empties(pod, node):
             return self._leaving(pod, found, ranked, node)
@@ -116,20 +116,20 @@ class Draft:
             return self._waits(pod, "Unschedulable", found, ranked)
         if not pod.needs.preempts:
             return self._waits(pod, "Unschedulable", found, ranked, NEVER)
-        return self._by_force(pod, places, found, ranked, forced=forced)
+        return self._by_force(pod, places, found, ranked)
 
     def _empties(self, pod: Pod, node: int) -> bool:
         """Whether a node will have room for a pod when those that are leaving it have left."""
         leaving = any(one.deleted for one in self.columns.pods(node))
         return leaving and suffices(self._case, pod, Room(node, ()))
 
-    def _by_force(self, pod: Pod, places: Mask, found: Found, ranked: Ranked, *, forced: bool) -> PodDecision:
+    def _by_force(self, pod: Pod, places: Mask, found: Found, ranked: Ranked) -> PodDecision:
         """Others give way, if anybody can."""
         if self._asked > QUESTIONS:
             return self._waits(pod, "Unschedulable", found, ranked, "who could give way is asked at a later look")
         if why := self._blind():
             return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
-        room = self._room(pod, places, ranked, forced=forced)
+        room = self._room(pod, places, found, ranked)
         if isinstance(room, Nobody):
             if failures := room.failures:
                 return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
@@ -149,14 +149,14 @@ class Draft:
             return None
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
-    def _room(self, pod: Pod, places: Mask, ranked: Ranked, *, forced: bool) -> Room | Nobody:
+    def _room(self, pod: Pod, places: Mask, found: Found, ranked: Ranked) -> Room | Nobody:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
         like = (id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items())))
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
             return self._hopeless[like]
         self._asked += int(np.count_nonzero(places))
-        room = make_room(self._case, pod, places, ranked.total, self.budgets, forced=forced)
+        room = make_room(self._case, pod, found, ranked.total, self.budgets)
         if isinstance(room, Nobody) and not again:
             self._hopeless[like] = room
         return room

@@ -16,6 +16,7 @@ from elasticd.columns import needed
 from elasticd.model import Failure, Pod
 from elasticd.placements import Column, DisruptionBudget, Mask, Spared, Victims
 from elasticd.placing.ask import PoolCase
+from elasticd.placing.look import Found
 from elasticd.words import counted
 
 OFFERS = 100
@@ -103,15 +104,17 @@ def _spent(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
     return replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
 
 
-def make_room(
-    case: PoolCase, pod: Pod, places: Mask, total: Column, budgets: Budgets, *, forced: bool
-) -> Room | Nobody:
+def make_room(case: PoolCase, pod: Pod, found: Found, total: Column, budgets: Budgets) -> Room | Nobody:
     """The node where it costs least that others give way, and who."""
     observation = replace(case.observation, budgets=budgets.now())
+    places, forced = found.places()
+    if places is None:
+        return Nobody()
     offers: list[tuple[tuple[float, ...], Room]] = []
     spared: list[Spared] = []
     for index in _by_score(case, pod, places, total):
-        heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced)
+        lacks = found.missing(index)
+        heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced, missing=lacks)
         if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
             return Nobody(failures=failures)
         for victims in _bearable(heard.values, budgets, spared):
@@ -125,8 +128,8 @@ def make_room(
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
-    found = next((room for _, room in offers if suffices(case, pod, room)), None)
-    return found or _nobody([*spared, *[IN_VAIN] * len(offers)])
+    cheapest = next((room for _, room in offers if suffices(case, pod, room)), None)
+    return cheapest or _nobody([*spared, *[IN_VAIN] * len(offers)])
 
 
 def _nobody(spared: Sequence[Spared]) -> Nobody:

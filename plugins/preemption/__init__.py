@@ -1,10 +1,11 @@
 """Preemption: which lesser pods of a node give way for one that fits nowhere.
 
 Knows who is lesser and who is spared; knows nothing of how pods go, nor of where they come back. See there for who is
-on a node, short for how little suffices, budgets for who may go at all.
+on a node, short for how little suffices, budgets for who may go at all, and kept for what would have to be otherwise.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from math import isnan, nan
 from typing import Annotated, ClassVar, Literal
@@ -25,11 +26,11 @@ from elasticd.api import (
     field,
     hookimpl,
     possible_namespace,
-    rooted,
 )
 
-from .budgets import budget_of, within
-from .short import Short, helps, mend_of, short_of, spared_from, until_it_fits
+from .budgets import within
+from .kept import Causes, Lesser, Lifted, Options, mend_of
+from .short import Short, helps, short_of, spared_from, until_it_fits
 from .there import CLASSES, Group, Rank, There, there_is
 
 
@@ -105,13 +106,21 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
     @hookimpl
     def select_victims(
-        self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, forced: bool
+        self,
+        pod: Pod,
+        node: int,
+        nodes: Nodes,
+        observation: PoolObservation,
+        forced: bool,
+        missing: Mapping[str, int],
     ) -> Victims | Spared | None:
         """The victims on this node, the least first."""
-        found = self._on(pod, node, nodes, observation)
+        found = self._on(pod, node, nodes, observation, missing)
         if not self.only_forced or forced or found is None:
             return found
-        return _NOT_FORCED if isinstance(found, Victims) and found.pods else _FORCED_ALONE
+        if isinstance(found, Spared):
+            return _FORCED_ALONE
+        return _NOT_FORCED if found.pods else found
 
     @hookimpl
     def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> Line:
@@ -136,31 +145,35 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             rule = f"to those of higher priority{equal}; at most {self.most_victims} for one pod"
         return f"{rule}; only to those whose binding says resourceNotFit force" if self.only_forced else rule
 
-    def _on(self, pod: Pod, node: int, nodes: Nodes, seen: PoolObservation) -> Victims | Spared | None:
+    def _on(
+        self, pod: Pod, node: int, nodes: Nodes, seen: PoolObservation, missing: Mapping[str, int]
+    ) -> Victims | Spared | None:
         there, rank = there_is(nodes.names[node], nodes.pods(node)), self._rank(pod)
         if not (self._has(there.movable, rank) or self._has(there.asking, rank) or there.leaving):
             return self._nobody(there, rank)
-        short = short_of(pod, node, nodes, there)
+        short = short_of(pod, node, nodes, there, missing)
         if short is None:
             return None
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
-        return self._choice(pod, short, there, seen)
-
-    def _choice(self, pod: Pod, short: Short, there: There, seen: PoolObservation) -> Victims | Spared:
-        """Those who make room for what it is short of, or why nobody does."""
-        order = self._candidates(there, pod, seen)
-        chosen = until_it_fits(order, short) if self.mode == "paper" else spared_from(order, short)
+        lesser = self._lesser(there, pod, short, seen)
+        chosen = self._enough(within([one for one, kept in lesser if not kept], seen.budgets), short)
         if not chosen:
-            return self._kept(pod, short, there, seen, order)
-        before = seen.gave_way.get(pod.uid, 0)
-        if self.mode == "product" and before + len(chosen) > self.most_victims:
-            return self._too_many(before, len(chosen))
+            return self._kept(pod, short, there, Lesser(self._said(lesser), seen.budgets), seen)
+        if many := self._too_many(pod, len(chosen), seen):
+            return many
         cost = () if self.mode == "paper" else self._cost(chosen, seen.at)
         return Victims(tuple(chosen), cost, self._why(pod, chosen, seen))
 
-    def _too_many(self, before: int, now: int) -> Spared:
+    def _enough(self, order: Sequence[Pod], short: Short) -> list[Pod]:
+        """Those of them who make room for what it is short of; nobody where all would not do."""
+        return until_it_fits(order, short) if self.mode == "paper" else spared_from(order, short)
+
+    def _too_many(self, pod: Pod, now: int, seen: PoolObservation) -> Spared | None:
         """More would not help by itself where those who would go now are few enough: then others gave way in vain."""
+        before = seen.gave_way.get(pod.uid, 0)
+        if self.mode == "paper" or before + now <= self.most_victims:
+            return None
         why = f"more would have to go than most_victims = {self.most_victims}"
         if before:
             why += f", as {_have(before)} given way for it already"
@@ -185,15 +198,22 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         fixed = next((why for why, group in there.fixed if self._has(group, rank)), "")
         return Spared(f"lesser pods {fixed}") if fixed else _NOBODY_LESSER
 
-    def _candidates(self, there: There, waiting: Pod, seen: PoolObservation) -> list[Pod]:
-        """Those who may have to go, the least first; no more than budgets allow."""
+    def _lesser(self, there: There, waiting: Pod, short: Short, seen: PoolObservation) -> list[tuple[Pod, Options]]:
+        """Those that matter less and do not belong to their node, the least first, with the options that keep each."""
         rank, scheduler = self._rank(waiting), waiting.needs.scheduler
-        lesser = [
-            pod
-            for pod in there.movable.pods
-            if self._rank(pod) < rank and not any(self._options(pod, scheduler, seen.at))
+        found = [
+            (pod, (*self._options(pod, scheduler, seen.at), *asks))
+            for group, asks in ((there.movable, ()), (there.asking, (_ASKS,)))
+            for pod in group.pods
+            if self._rank(pod) < rank and self._counts(pod, short)
         ]
-        return within(sorted(lesser, key=self._order(seen.use.get("cpu", {}))), seen.budgets)
+        order = self._order(seen.use.get("cpu", {}))
+        return sorted(found, key=lambda one: order(one[0]))
+
+    def _counts(self, pod: Pod, short: Short) -> bool:
+        """Whether it is asked at all: the thesis goes by the order alone, also past those whose leaving brings
+        nothing."""
+        return self.mode == "paper" or helps(pod, short)
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
         """Who goes first."""
@@ -220,28 +240,27 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
             yield "min_run"
 
-    def _spares(self, pod: Pod, waiting: Pod, at: float) -> tuple[Spared, ...]:
-        """What those say of several pods, and that pods ask to be left alone."""
-        found = tuple(self._of_several(option, pod) for option in self._options(pod, waiting.needs.scheduler, at))
-        return found if rooted(pod) is None else (*found, _ASKING)
+    def _said(self, lesser: Sequence[tuple[Pod, Options]]) -> list[tuple[Pod, Causes]]:
+        """What those options say of each."""
+        highest = max((pod.needs.priority for pod, kept in lesser if "spare_priority" in kept), default=0)
+        namespaces, all_kept = {pod.namespace for pod, _ in lesser}, {one for _, kept in lesser for one in kept}
+        said = {(one, name): self._of_several(one, name, highest) for one in all_kept for name in namespaces}
+        return [(pod, tuple([said[one, pod.namespace] for one in kept])) for pod, kept in lesser]
 
-    def _of_several(self, option: str, pod: Pod) -> Spared:
-        """What an option says of several pods, one of which is this, and what would have to be otherwise."""
-        match option:
-            case "others":
-                return Spared("are placed by another scheduler", f"others {_OWN} is true")
-            case "spare_namespaces":
-                return Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {pod.namespace}")
-            case "spare_priority":
-                more = f"spare_priority {_OWN} is more than {pod.needs.priority}"
-                return Spared(f"have spare_priority = {self.spare_priority} or more", more)
-            case "spare_labels":
-                return Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs")
-            case "local_storage":
-                return Spared("have local storage", f"local_storage {_OWN} is true")
-            case _:
-                run = f"{self.min_run:g} s"
-                return Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}")
+    def _of_several(self, option: str, namespace: str, highest: int) -> Spared:
+        """What an option says of several pods of a namespace, and what would have to be otherwise; `highest` is their
+        highest priority."""
+        run = f"{self.min_run:g} s"
+        at_most = f"have spare_priority = {self.spare_priority} or more"
+        return {
+            "others": Spared("are placed by another scheduler", f"others {_OWN} is true"),
+            "spare_namespaces": Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {namespace}"),
+            "spare_priority": Spared(at_most, f"spare_priority {_OWN} is more than {highest}"),
+            "spare_labels": Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs"),
+            "local_storage": Spared("have local storage", f"local_storage {_OWN} is true"),
+            "min_run": Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
+            _ASKS: _ASKING,
+        }[option]
 
     def _of_one(self, option: str) -> tuple[str, str]:
         """What it says of a pod, one word and a sentence."""
@@ -254,24 +273,33 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
         }[option]
 
-    def _kept(self, waiting: Pod, short: Short, there: There, seen: PoolObservation, order: Sequence[Pod]) -> Spared:
+    def _kept(self, waiting: Pod, short: Short, there: There, lesser: Lesser, seen: PoolObservation) -> Spared:
         """Why those of them that may go do not suffice, by what keeps the others whose leaving would help."""
-        rank, going = self._rank(waiting), {pod.uid for pod in order}
+        rank = self._rank(waiting)
         if not (self._has(there.movable, rank) or self._has(there.asking, rank)):
             return self._nobody(there, rank)
-        reasons: dict[tuple[Spared, ...], list[Pod]] = {}
-        for pod in (*there.movable.pods, *there.asking.pods):
-            if pod.uid not in going and self._rank(pod) < rank and helps(pod, short):
-                spared = self._spares(pod, waiting, seen.at)
-                reasons.setdefault(spared + budget_of(pod, seen.budgets, order, spent=bool(spared)), []).append(pod)
+        order = lesser.going()
         who = "others" if order else "lesser pods"
-        if reasons:
-            told = " or ".join(sorted({first.why for first, *_ in reasons}))
-            return Spared(f"{who} {told}", mend_of(reasons, short, order))
+        if kept := lesser.kept(short, order):
+            told = " or ".join(sorted({first.why for first, *_ in kept}))
+            needed = partial(self._needed, waiting, short, lesser, seen)
+            return Spared(f"{who} {told}", mend_of(kept, lesser.lifts(short), needed))
         fixed = {why: [one for one in group.pods if self._rank(one) < rank] for why, group in there.fixed}
         if until_it_fits([*order, *chain.from_iterable(fixed.values())], short):
             return Spared(f"{who} {' or '.join(why for why, pods in fixed.items() if pods)}")
         return Spared("all lesser pods together would not do")
+
+    def _needed(
+        self, waiting: Pod, short: Short, lesser: Lesser, seen: PoolObservation, lifted: Lifted
+    ) -> set[str] | None:
+        """What would have to be otherwise for enough to go when this keeps nobody; None: they would not be enough."""
+        chosen = self._enough(lesser.going(lifted), short)
+        if not chosen:
+            return None
+        mends, many = {one.mend for one in lifted}, self._too_many(waiting, len(chosen), seen)
+        if many is None:
+            return mends
+        return mends | {many.mend} if many.mend else None
 
     def _cost(self, victims: Sequence[Pod], at: float) -> tuple[float, ...]:
         """As kube-scheduler compares nodes, with the restart class behind the priority."""
@@ -297,6 +325,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return "; ".join(said)
 
 
+_ASKS = "do-not-disrupt"
 _OWN = "of strategy preemption"
 _NOBODY_LESSER = Spared("no pod there matters less")
 _ASKING = Spared(f"have annotation {SPARE}", f"lesser pods have no annotation {SPARE}")

@@ -3,18 +3,20 @@
 Knows budgets; knows nothing of why a pod should go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from elasticd.api import Derived, DisruptionBudget, Pod, Spared
 
 
-def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...]) -> list[Pod]:
-    """Those of them, from the first on, that budgets let go."""
+def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...], lifted: Set[Spared] = frozenset()) -> list[Pod]:
+    """Those of them, from the first on, that budgets let go; those that say what is `lifted` let all go."""
     if not budgets:
         return order
     known, found, spent = _by_namespace("", budgets), list[Pod](), dict[str, int]()
     for pod in order:
         concerned = [one for one in known.get(pod.namespace, ()) if pod.uid in one.pods]
+        if lifted:
+            concerned = [one for one in concerned if _said(one) not in lifted]
         keys = [f"{one.namespace}/{one.name}" for one in concerned]
         if all(spent.get(key, 0) < one.allowed for key, one in zip(keys, concerned, strict=True)):
             found.append(pod)
@@ -33,10 +35,20 @@ def budget_of(
     if not concerned:
         return ()
     _, one = min(concerned, key=lambda found: (found[0], found[1].name))
-    if one.why:
-        return (Spared(one.why, one.mend),)
-    name = f"PodDisruptionBudget {one.namespace}/{one.name}"
-    return (Spared(f"are kept by {name}", f"{name} lets more of its pods go"),)
+    return (_said(one),)
+
+
+def said_of(pod: Pod, budgets: tuple[DisruptionBudget, ...]) -> tuple[Spared, ...]:
+    """All budgets that it is in, whether they let it go or not."""
+    return tuple([_said(one) for one in _by_namespace("", budgets).get(pod.namespace, ()) if pod.uid in one.pods])
+
+
+def _said(budget: DisruptionBudget) -> Spared:
+    """What a budget says of pods that it keeps."""
+    if budget.why:
+        return Spared(budget.why, budget.mend)
+    name = f"PodDisruptionBudget {budget.namespace}/{budget.name}"
+    return Spared(f"are kept by {name}", f"{name} lets more of its pods go")
 
 
 def _sorted(_: str, budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[DisruptionBudget]]:

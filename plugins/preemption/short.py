@@ -5,7 +5,7 @@ Knows amounts, ports and disks; knows nothing of who may have to go.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from elasticd.api import Nodes, Pod, Spared, Struct, needed
+from elasticd.api import Nodes, Pod, Struct, needed
 
 from .there import There
 
@@ -18,13 +18,15 @@ class Short(Struct, frozen=True, gc=False):
     clashing: frozenset[str]
 
 
-def short_of(pod: Pod, node: int, nodes: Nodes, there: There) -> Short | None:
-    """None: it lacks nothing here now, so that nobody's leaving would help."""
-    short = {
+def short_of(pod: Pod, node: int, nodes: Nodes, there: There, missing: Mapping[str, int]) -> Short | None:
+    """None: it lacks nothing here now, so that nobody's leaving would help. `missing`: what filters say that it lacks,
+    where they keep some of it."""
+    found = {
         name: lack
         for name, amount in needed(pod).items()
         if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
+    short = {**found, **missing}
     picky = pod.needs.ports or pod.needs.disks
     clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
     if not short and not clashing:
@@ -49,7 +51,8 @@ def _clash(pod: Pod, other: Pod) -> bool:
 
 def helps(pod: Pod, short: Short) -> bool:
     """Whether its leaving brings any of that."""
-    return pod.uid in short.clashing or any(_takes(pod, name) for name in short.amounts)
+    takes = needed(pod)
+    return pod.uid in short.clashing or any(takes.get(name) for name in short.amounts)
 
 
 def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
@@ -78,23 +81,3 @@ def spared_from(order: Sequence[Pod], short: Short) -> list[Pod]:
         else:
             over = {name: amount - takes.get(name, 0) for name, amount in over.items()}
     return chosen[::-1]
-
-
-def mend_of(reasons: Mapping[tuple[Spared, ...], Sequence[Pod]], short: Short, order: Sequence[Pod]) -> str:
-    """What would have to be otherwise for those who may go and those kept by one thing to do, whichever; or else by
-    all; empty where nothing can be."""
-    may = {kept: pods for kept, pods in reasons.items() if all(one.mend for one in kept)}
-    alone = {_both(kept) for kept in may if until_it_fits([*order, *_kept_by(kept, may)], short)}
-    if alone:
-        return ", or ".join(sorted(alone))
-    every = tuple({one: None for kept in may for one in kept})
-    return _both(every) if until_it_fits([*order, *_kept_by(every, may)], short) else ""
-
-
-def _both(kept: Iterable[Spared]) -> str:
-    return " and ".join(sorted({one.mend for one in kept}))
-
-
-def _kept_by(kept: Sequence[Spared], reasons: Mapping[tuple[Spared, ...], Sequence[Pod]]) -> list[Pod]:
-    """Those that none but these keep."""
-    return [pod for each, pods in reasons.items() if set(each) <= set(kept) for pod in pods]

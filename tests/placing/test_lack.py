@@ -57,6 +57,11 @@ def test_a_binding_that_no_node_matches_is_named() -> None:
     assert told(columns([BIG]), pod("p"), bound=bound) == f"{expected}, and have room for it"
 
 
+def test_what_of_several_bindings_does_not_count_need_not_be_matched() -> None:
+    bound = Selection(np.array([False]), "d in [ssd]; zone in [z] (left out)", match="d in [ssd]")
+    assert told(columns([BIG]), pod("p"), bound=bound, fits=True) == "a node would have to match d in [ssd]"
+
+
 def test_a_weak_binding_that_no_node_matches_is_not_what_is_in_the_way() -> None:
     bound = Selection(np.array([False]), "zone in [z]", "any")
     said = [refusal("nodes are uncordoned", True)]

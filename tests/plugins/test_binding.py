@@ -330,6 +330,18 @@ def test_of_weak_bindings_those_count_that_some_node_matches_with_those_before(
     assert (names(said, *DISKS), said.why) == (list(expected), why)
 
 
+def test_nodes_are_not_asked_to_match_what_does_not_count() -> None:
+    full = {**weakly(disk("ssd")), "resource_not_fit": "reschedule"}
+    strategy = rules(full, weakly(disk("none")), weakly(expression("kubernetes.io/hostname", "exists")))
+    said = selected(strategy, pod("p"), *DISKS)
+    assert said is not None
+    counting = "d in [ssd] (rules[0]); kubernetes.io/hostname exists (rules[2])"
+    assert said.match == counting
+    nodes = [node("n1", labels={"d": "ssd"}, unschedulable=True), node("n2")]
+    (decision,) = planned([Filters(), strategy], columns(nodes), [pod("p")])
+    assert decision.mend == f"nodes are uncordoned (1 node); or nodes match {counting} (1 node)"
+
+
 def test_what_does_not_count_says_nothing_of_a_lack_of_room() -> None:
     forced = {**weakly(disk("none")), "resource_not_fit": "force"}
     said = selected(rules(forced, weakly(disk("ssd"))), pod("p"), *DISKS)

@@ -14,6 +14,12 @@ from tests.pools import GIB, columns, node, pod
 TAINTS = [Taint("a", "NoSchedule"), Taint("a", "NoExecute", "x"), Taint("b", "NoSchedule", "y")]
 
 
+NODES: dict[str, dict[str, Any]] = {
+    "nodes are uncordoned": {"unschedulable": False},
+    "nodes get ready": {"ready": True},
+}
+
+
 def refused(asked: Pod, nodes: list[Node], on: list[Pod], strategy: Filters) -> dict[str, str]:
     """The mend of each node that is refused, "" where there is none."""
     found = strategy.filter_nodes(asked, columns(nodes, on))
@@ -22,13 +28,14 @@ def refused(asked: Pod, nodes: list[Node], on: list[Pod], strategy: Filters) -> 
 
 def mended(mend: str, asked: Pod, nodes: list[Node], strategy: Filters) -> tuple[Pod, list[Node], Filters]:
     """The world in which that has been done, and nothing else."""
-    if mend == "nodes are uncordoned":
-        return asked, [replace(one, unschedulable=False) for one in nodes], strategy
-    if mend == "nodes get ready":
-        return asked, [replace(one, ready=True) for one in nodes], strategy
+    if mend in NODES:
+        return asked, [replace(one, **NODES[mend]) for one in nodes], strategy
     if mend.startswith("nodes get the labels "):
         labels = dict(one.split("=") for one in mend.removeprefix("nodes get the labels ").split(", "))
         return asked, [replace(one, labels={**one.labels, **labels}) for one in nodes], strategy
+    if mend.startswith("nodes have the labels of its "):
+        assert ("nodeSelector and " in mend) == bool(asked.needs.selector)
+        return asked, [replace(one, labels=_asked_of(one, asked)) for one in nodes], strategy
     if mend.startswith("it tolerates {"):
         key, value = mend.removeprefix("it tolerates {").removesuffix("}").split(": ")
         needs = replace(asked.needs, tolerations=(Toleration(key=key, operator="Equal", value=value),))
@@ -42,12 +49,37 @@ def mended(mend: str, asked: Pod, nodes: list[Node], strategy: Filters) -> tuple
     return asked, nodes, replace(strategy, keep_free={**strategy.keep_free, resource: amount})
 
 
+def _asked_of(has: Node, asked: Pod) -> dict[str, str]:
+    """The labels that its selector and its node affinity ask for; what says a node's name stays."""
+    labels = {**has.labels, **asked.needs.selector}
+    for rule in (asked.needs.affinity or ())[0].labels:
+        labels.pop(rule.key, None)
+        if rule.operator not in ("NotIn", "DoesNotExist"):
+            labels[rule.key] = str(int(rule.values[0]) + 1) if rule.operator == "Gt" else (*rule.values, "x")[0]
+    return {**labels, HOST: has.name}
+
+
 def _kept(asked: Pod) -> dict[str, Any]:
-    return {"selector": asked.needs.selector, "ports": asked.needs.ports}
+    return {"selector": asked.needs.selector, "ports": asked.needs.ports, "affinity": asked.needs.affinity}
+
+
+HOST = "kubernetes.io/hostname"
+RULES = [
+    Expression("zone", "NotIn", ("a", "b")),
+    Expression("disk", "In", ("ssd", "nvme")),
+    Expression("disk", "Exists"),
+    Expression("gpu", "DoesNotExist"),
+    Expression("generation", "Gt", ("3",)),
+    Expression(HOST, "In", ("n0", "n1")),
+]
 
 
 @some.composite
 def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
+    labels = some.fixed_dictionaries(
+        {}, optional={"disk": some.just("hdd"), "gpu": some.just("a"), "generation": some.sampled_from("25")}
+    )
+
     def one(index: int) -> Node:
         return node(
             f"n{index}",
@@ -56,7 +88,7 @@ def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
             pods=draw(some.sampled_from([1, 9])),
             ready=draw(some.booleans()),
             unschedulable=draw(some.booleans()),
-            labels={"zone": draw(some.sampled_from("ab"))},
+            labels={**draw(labels), "zone": draw(some.sampled_from("ab"))},
             taints=tuple(draw(some.lists(some.sampled_from(TAINTS), max_size=2, unique=True))),
         )
 
@@ -67,8 +99,11 @@ def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
         for index in range(draw(some.integers(0, 4)))
     ]
     ports = draw(some.sampled_from([(), (Port(80),)]))
-    selector = draw(some.sampled_from([{}, {"zone": "a"}, {"kubernetes.io/hostname": "n0", "zone": "a"}]))
-    asked = pod("p", draw(cpu), draw(some.sampled_from([0.3, 2.0])) * GIB, ports=ports, selector=selector)
+    selector = draw(some.sampled_from([{}, {}, {"zone": "a"}, {"kubernetes.io/hostname": "n0", "zone": "a"}]))
+    rules = draw(some.lists(some.sampled_from(RULES), min_size=1, max_size=2, unique_by=lambda rule: rule.key))
+    affinity = draw(some.sampled_from([None, None, (Term(tuple(rules)),)]))
+    memory = draw(some.sampled_from([0.3, 2.0])) * GIB
+    asked = pod("p", draw(cpu), memory, ports=ports, selector=selector, affinity=affinity)
     kept = draw(some.sampled_from([{}, {"cpu": "700m"}, {"cpu": "50m", "memory": "1500Mi", "pods": "1"}]))
     return asked, nodes, on, Filters(keep_free=kept)
 

@@ -1,0 +1,65 @@
+"""What keeps lesser pods of a node, and what would have to be otherwise for enough of them to go.
+
+Knows pods and what keeps each; knows no option, and not how many may go.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from elasticd.api import DisruptionBudget, Pod, Spared, Struct
+
+from .budgets import budget_of, said_of, within
+from .short import Short, helps
+
+Options = tuple[str, ...]
+"""What keeps a pod, a word each: options, and that it asks to be left alone."""
+
+Causes = tuple[Spared, ...]
+"""What these say of it, and budgets; that first which is told."""
+
+Lifted = frozenset[Spared]
+"""What keeps nobody any more."""
+
+
+class Lesser(Struct, frozen=True, gc=False):
+    """Pods of a node that matter less than the one that waits, the least first, each with what keeps it but for
+    budgets."""
+
+    pods: Sequence[tuple[Pod, Causes]]
+    budgets: tuple[DisruptionBudget, ...]
+
+    def going(self, lifted: Lifted = frozenset()) -> list[Pod]:
+        """Who may go if this kept nobody."""
+        return within([pod for pod, causes in self.pods if lifted.issuperset(causes)], self.budgets, lifted)
+
+    def kept(self, short: Short, going: Sequence[Pod]) -> list[Causes]:
+        """What keeps each that stays while these go, and has some of what is lacking."""
+        uids = {pod.uid for pod in going}
+        staying = [one for one in self.pods if one[0].uid not in uids and helps(one[0], short)]
+        return [causes + budget_of(pod, self.budgets, going, spent=bool(causes)) for pod, causes in staying]
+
+    def lifts(self, short: Short) -> Lifted:
+        """All that keeps any of them, or would keep it next, and can be otherwise."""
+        helping = [(pod, causes) for pod, causes in self.pods if helps(pod, short)]
+        every = {causes + said_of(pod, self.budgets) for pod, causes in helping}
+        return frozenset(one for causes in every for one in causes if one.mend)
+
+
+def mend_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], set[str] | None]) -> str:
+    """What would have to be otherwise: all that keeps one of them, whichever that would do for; or else as few of all
+    as would do together; empty where nothing would.
+
+    `needed`: what would have to be, for enough to go when this keeps nobody; None: they would not be enough.
+    """
+    tried = [needed(causes) for causes in {*map(frozenset, kept)} if all(one.mend for one in causes)]
+    if alone := {_both(mends) for mends in tried if mends is not None}:
+        return ", or ".join(sorted(alone))
+    if needed(every) is None:
+        return ""
+    for one in sorted(every, key=lambda one: one.mend):
+        if needed(every - {one}) is not None:
+            every -= {one}
+    return _both(needed(every) or ())
+
+
+def _both(mends: Iterable[str]) -> str:
+    return " and ".join(sorted(mends))
