@@ -1,11 +1,9 @@
-"""What a poll and a decision cost: `make bench`.
+"""What a poll and a decision cost, on one core: `make bench`.
 
 Every figure is printed with the machine it was measured on; nothing here passes or fails.
 """
 
 import asyncio
-import os
-import platform
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -31,6 +29,7 @@ from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import observation, simulate
+from tests.measuring import alone, machine
 
 WORKLOADS, PODS, SECONDS = 1000, 10, 12
 
@@ -146,7 +145,8 @@ def single() -> None:
 
 def main() -> None:
     """Print all figures."""
-    print(f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} x {platform.machine()}")
+    print(machine())
+    alone()
     single()
     virtual()
     for state, utilization in (("right as they are", 50), ("held by a window", 80)):

@@ -8,7 +8,6 @@ Nothing here passes or fails.
 
 import asyncio
 import os
-import platform
 import signal
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from tests.kube.hollow import HollowNodes
 from tests.kube.processes import Program
 from tests.kube.reports import NodeSpec
 from tests.kube.running import running
+from tests.measuring import machine
 
 PODS, NODES, ROUNDS = 3000, 500, 3
 POLICY = """
@@ -145,7 +145,7 @@ def tell(plane: ControlPlane, namespace: str, who: str, nodes: int, used: float)
 def main(arguments: Sequence[str]) -> None:
     """Print the machine and both figures."""
     pods, nodes = (*map(int, arguments), *(PODS, NODES)[len(arguments) :])
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    print(machine())
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder), pods, nodes))
 

@@ -4,8 +4,6 @@ Every figure is printed with the machine it was measured on, in seconds of CPU; 
 are those of docs/bald-eagle.md.
 """
 
-import os
-import platform
 from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any
@@ -15,6 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Candidate, Node, Pod
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
+from tests.measuring import alone, machine
 from tests.paper_pool import FOUR, balanced_allocation, imbalance, least_requested, one_by_one, paper_pool, used_parts
 from tests.plugins.benchmarks import BENCHMARKS, FLOCK, iterations
 from tests.pools import GIB, columns, node, planned, pod
@@ -135,7 +134,8 @@ def functions() -> None:
 
 def main() -> None:
     """Print all figures."""
-    print(f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} x {platform.machine()}")
+    print(machine())
+    alone()
     times()
     for table in (spread, tight, functions):
         print()

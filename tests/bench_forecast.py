@@ -5,8 +5,6 @@ seconds or more. Knows nothing of the daemon.
 """
 
 import asyncio
-import os
-import platform
 import sys
 import time
 import timeit
@@ -28,6 +26,7 @@ from elasticd.sources.forecast.fitter import Apart, apart
 from elasticd.testing import NOW, observation
 from elasticd_plugins.forecast import Ahead
 from tests.forecasting.waves import DAY, noise, track, wave
+from tests.measuring import machine
 
 GOAL = 2.0
 """Seconds for one fit, the start of its process not counted."""
@@ -101,7 +100,7 @@ def decisions() -> None:
 
 def main() -> int:
     """Measure, print, and say whether the goal is met."""
-    print(f"CPython {platform.python_version()}, {os.cpu_count()} x {platform.machine()}")
+    print(machine())
     longest = asyncio.run(fits())
     decisions()
     print(f"goal: a fit in less than {GOAL:g} s: {'met' if longest < GOAL else 'MISSED'}")

@@ -7,8 +7,6 @@ its audit log; so the sensor's own second is part of it. Nothing here passes or 
 """
 
 import asyncio
-import os
-import platform
 import random
 import sys
 import tempfile
@@ -27,6 +25,7 @@ from tests.kube.prometheus_server import PrometheusServer
 from tests.kube.reports import named_nodes
 from tests.kube.running import running
 from tests.kube.test_daemon import workload
+from tests.measuring import machine
 from tests.tasks import end
 
 WORKLOADS, CHANGES, NAMESPACE = 10, 250, "latency"
@@ -199,7 +198,7 @@ async def run(changes: int) -> None:
 
 def main(changes: int = CHANGES) -> None:
     """Print all figures."""
-    print(f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} x {platform.machine()}")
+    print(machine())
     asyncio.run(run(changes))
 
 

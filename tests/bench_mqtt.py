@@ -10,7 +10,6 @@ import asyncio
 import gc
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import site
 from tests.cluster.kubernetes.fake import until
 from tests.kube.broker import OPEN, Broker
+from tests.measuring import machine
 
 RATE = 10_000
 TICK = 0.01
@@ -210,7 +210,7 @@ def _floods(seconds: float) -> list[Load]:
 def main(seconds: float = 60.0) -> list[Run]:
     """Measure and print everything; the first is the steady load."""
     calm_collector()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print(machine())
     short = min(10.0, seconds)
     loads = [
         Load("10,000 messages a second", RATE, seconds),

@@ -4,8 +4,6 @@ The strategies are those that a user would take: filters, two scores, preemption
 machine it was measured on, in seconds of CPU; nothing here passes or fails.
 """
 
-import os
-import platform
 from collections.abc import Sequence
 from math import inf
 from time import process_time
@@ -18,6 +16,7 @@ from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks, Installed, discover
 from elasticd.policy import PoolPolicy, PoolSelect, Strategy
+from tests.measuring import alone, machine
 from tests.pools import GIB, MIB, NOW, node, pod
 
 NODES, PODS_A_NODE, PENDING, PREEMPTORS = 5000, 30, 2000, 50
@@ -72,7 +71,8 @@ def one_question(known: dict[str, Installed], name: str, view: Columns) -> float
 
 def main() -> None:
     """Print the machine and the figures."""
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    print(machine())
+    alone()
     known = discover().strategies
     nodes, pods = cluster()
     ledger = Ledger()
