@@ -19,6 +19,7 @@ from tests.kube.processes import Program, free_port
 from tests.kube.rights import shipped_rights
 from tests.kube.running import Running, running
 
+ROOT = Path(__file__).parents[2]
 PLURALS = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 POLICY = """
 mode = "{mode}"
@@ -137,6 +138,18 @@ async def test_explain_shows_everything_a_decision_was_made_of(
     ):
         assert re.search(item, said), f"{item} must be in:\n{said}"
     assert daemon.elasticd("explain", f"{namespace}/Deployment/web"), "it works on a stopped daemon too"
+    assert alike(said) == alike(documented()), "the README shows what is printed"
+
+
+def documented() -> str:
+    """What the README says that is."""
+    _, _, block = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n$ elasticd explain test-")
+    return block.partition("\n")[2].partition("\n```")[0]
+
+
+def alike(printed: str) -> list[str]:
+    """Its lines without what may differ from run to run: the namespace's name, and numbers."""
+    return [re.sub(r"test-\w+|\d[\d.]*", "*", " ".join(line.split())) for line in printed.strip().splitlines()]
 
 
 async def test_without_metrics_nothing_shrinks_and_the_workload_says_why(
