@@ -26,6 +26,7 @@ from elasticd.model import Ref
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
+from elasticd.words import counted
 
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
@@ -235,15 +236,36 @@ def read(folder: Path) -> Iterator[Record]:
     """All records on disk, oldest first. Lines that are not records are passed over."""
     for path in _segments(folder):
         restorer = Restorer()
-        with path.open("rb") as file:
+        with path.open("rb") as file, _told(path) as lost:
             for line in file:
                 record = _decoded(line)
                 if isinstance(record, Decision):
                     restorer.saw(record)
                 elif isinstance(record, Again):
-                    record = restorer.restore(record)
+                    record = _noted(restorer.restore(record), record, lost)
                 if record is not None:
                     yield record
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[list[Again]]:
+    """Say in the end which decisions of a segment could not be read back, however early its reader stops."""
+    lost: list[Again] = []
+    try:
+        yield lost
+    finally:
+        if lost:
+            newest = max(lost, key=lambda one: one.at)
+            what = f"{counted(len(lost), 'decision')} cannot be read back: a line that is named there is missing"
+            told = f"policy {newest.policy}'s about {newest.workload} at {newest.at:.3f}"
+            log.warning("%s: %s; the newest is %s", path, what, told)
+
+
+def _noted(found: Decision | None, again: Again, lost: list[Again]) -> Decision | None:
+    """The same; that there is none is noted."""
+    if found is None:
+        lost.append(again)
+    return found
 
 
 def _decoded(line: bytes) -> Record | Again | None:
@@ -279,12 +301,13 @@ def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
         for path in reversed(_segments(folder)):
             lines = _bytes(path).splitlines()
             firsts = _Firsts(lines)
-            for line in reversed(lines):
-                record = _decoded(line) if containing in line else None
-                if isinstance(record, Again):
-                    record = firsts.restore(record)
-                if record is not None:
-                    yield record
+            with _told(path) as lost:
+                for line in reversed(lines):
+                    record = _decoded(line) if containing in line else None
+                    if isinstance(record, Again):
+                        record = _noted(firsts.restore(record), record, lost)
+                    if record is not None:
+                        yield record
     except OSError as error:
         raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
 
@@ -294,22 +317,25 @@ class _Firsts:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
-        self._found: dict[bytes, Decision | None] = {}
+        self._found: dict[tuple[str, Key, int], Decision | None] = {}
 
     @cached_property
-    def _by_id(self) -> dict[bytes, bytes]:
+    def _by_id(self) -> dict[bytes, list[bytes]]:
         """Their lines, by their ids as they are written."""
         begin, end = b'{"type":"decision","id":', b',"at":'
-        full = [line for line in self._lines if line.startswith(begin)]
-        return {line[len(begin) :].partition(end)[0]: line for line in full}
+        found: dict[bytes, list[bytes]] = {}
+        for line in self._lines:
+            if line.startswith(begin):
+                found.setdefault(line[len(begin) :].partition(end)[0], []).append(line)
+        return found
 
     def restore(self, again: Again) -> Decision | None:
         """The decision as it was; None where what it is like was lost."""
-        of = _encoder.encode(again.of)
-        if of not in self._found:
-            first = _decoded(self._by_id.get(of, b""))
-            self._found[of] = first if isinstance(first, Decision) else None
-        first = self._found[of]
+        key = again.of, (again.policy, again.workload), again.current
+        if key not in self._found:
+            full = map(_decoded, reversed(self._by_id.get(_encoder.encode(again.of), ())))
+            self._found[key] = next((one for one in full if isinstance(one, Decision) and again.agrees(one)), None)
+        first = self._found[key]
         return None if first is None else again.restored(first)
 
 
