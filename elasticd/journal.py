@@ -6,6 +6,7 @@ without the others: a decision that only tells what is new since another stands 
 """
 
 import contextlib
+import errno
 import fcntl
 import io
 import logging
@@ -46,6 +47,8 @@ class Journal:
 
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
     whether the last of them could; if not, `fault` is why, and `lacks` the time from which on records are missing.
+    `swells` is why it outgrows its measure, though nothing is missing: no new segment can be begun, or no old one
+    dropped. The one that is written to may then grow to the measure of all, and what comes later is not written.
     """
 
     def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
@@ -61,6 +64,7 @@ class Journal:
         """Whether the file may end within a line, so that the next must begin with a new one."""
         self.failures = 0
         self.writable, self.fault, self.lacks = True, "", 0.0
+        self.swells = ""
         self._oldest = 0.0
         """The time of the first of the lines that are to be written."""
         if folder is not None:
@@ -156,17 +160,45 @@ class Journal:
         lines, self._lines = self._lines, []
         left = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
         try:
+            if self.swells and self._file.tell() >= self._segment_bytes * self._segments:
+                raise OSError(errno.EFBIG, f"{self.swells}, and the last one is as large as all may be")
             while left:
                 left = left[self._file.write(left) or 0 :]
-            self._torn = False
-            if self._file.tell() >= self._segment_bytes:
-                self._rotate()
-            self._note("")
+            self._torn, fault = False, ""
         except OSError as error:
             self._torn = self._torn or bool(left)
             self._shortener.begin()
             self.failures += min(len(lines), bytes(left).count(b"\n"))
-            self._note(error.strerror or type(error).__name__)
+            fault = error.strerror or type(error).__name__
+        gone = self._turn() if self.swells or not fault else ""
+        self._note(fault or gone)
+
+    def _turn(self) -> str:
+        """Begin a new segment if this one is full. Where that fails it is written on, as long as it is there; why not,
+        if it was removed: then what was written is gone."""
+        if self._file is None or self._file.tell() < self._segment_bytes:
+            return ""
+        try:
+            self._rotate()
+        except OSError as error:
+            fault = error.strerror or type(error).__name__
+            if not os.fstat(self._file.fileno()).st_nlink:
+                return fault
+            begun = self._file.tell() < self._segment_bytes
+            self._swell(f"{'no old segment can be dropped' if begun else 'no new segment can be begun'}: {fault}")
+        else:
+            self._swell("")
+        return ""
+
+    def _swell(self, why: str) -> None:
+        """Say in the log when it begins to outgrow its measure, and when it no longer does."""
+        before, self.swells = self.swells, why
+        if why and not before:
+            log.warning(
+                "the journal outgrows its measure: %s: all is written, and segments grow in size or number", why
+            )
+        elif before and not why:
+            log.info("the journal keeps its measure again")
 
     def _note(self, fault: str) -> None:
         """Say in the log when it can no longer be written, and when it can again: whoever wrote the line, at once."""
@@ -182,11 +214,16 @@ class Journal:
             )
 
     def _rotate(self) -> None:
-        """Begin a new segment and drop the oldest. Where that fails, the old one grows on."""
+        """Begin a new segment and drop the oldest. Where none can be dropped there are twice as many at most."""
         if self.folder is None:
             return
+        if len(_segments(self.folder)) >= 2 * self._segments:
+            self._drop(self.folder)
         self._continue(_segment(self.folder, _number(_newest(self.folder)) + 1))
-        for path in _segments(self.folder)[: -self._segments]:
+        self._drop(self.folder)
+
+    def _drop(self, folder: Path) -> None:
+        for path in _segments(folder)[: -self._segments]:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -237,7 +237,7 @@ def test_a_new_segment_that_cannot_be_opened_costs_nothing(tmp_path: Path, monke
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    journal = Journal(tmp_path, segment_bytes=10)
+    journal = Journal(tmp_path, segment_bytes=1000)
     records = [kept(float(at), at / 7) for at in range(8)]
     monkeypatch.setattr("elasticd.journal.io.FileIO", refuse)
     for record in records[:4]:
