@@ -1,6 +1,9 @@
 """What people are shown of a running pool: from the same look, the same placer and the same mover that act."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,10 +17,11 @@ from elasticd.calendars import Hours
 from elasticd.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
+from elasticd.judge import ThreadLine
 from elasticd.model import Failure, Node, Pod
 from elasticd.moves import MovesPlan, Underway
 from elasticd.needs import Taint
-from elasticd.placements import DisruptionBudget
+from elasticd.placements import DisruptionBudget, Line
 from elasticd.placing.line import Queue
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
@@ -295,8 +299,9 @@ async def test_where_nobody_is_made_to_go_a_pod_that_nothing_else_keeps_says_so(
         it.board.leading = how != "follows"
         it.placer.pools[0].blocked = "stuck in tired.py:7" if how == "blocked" else ""
         p, young = (await it.node("a")).always
-        assert (p.stays, p.why) == (p.spared, p.spared_why) == told
-        assert (young.stays, young.spared) == ("Young", "Young")
+        line = (p.spared, p.spared_why), young.spared
+        assert (p.stays, p.why, young.stays) == (*told, "Young")
+        assert line == ((("", ""), "") if how == "blocked" else (told, "Young")), "its plugins are not called again"
 
 
 async def test_where_pods_give_way_and_are_not_moved_its_rules_are_shown_and_not_those_of_moves() -> None:
@@ -335,10 +340,68 @@ async def test_where_the_rules_of_who_gives_way_cannot_be_asked_it_is_said() -> 
     async with bench(TWO, [running("p", "a")], Fits(), Preemption()) as it:
         it.reports._line_up = stuck
         found = await it.node("a")
-        assert [(one.hook, one.message) for one in found.failures] == [
-            ("explain_victims", "stuck in slow.py:7 explain_victims")
-        ]
+        why = "does not answer: stuck in slow.py:7 explain_victims; it is not called again until reload"
+        assert [(one.hook, one.message) for one in found.failures] == [("explain_victims", why)]
         assert (found.yields, [(one.turn, one.spared) for one in found.always]) == (True, [(0, "")])
+
+
+class Hangs(Strategy, tag="hangs", frozen=True):
+    """Says who gives way when the gate is opened."""
+
+    @hookimpl
+    def select_victims(self) -> None:
+        return None
+
+    @hookimpl
+    def explain_victims(self) -> Line:
+        CAME.append(threading.current_thread())
+        GATE.wait()
+        return Line(())
+
+
+CAME: list[threading.Thread] = []
+GATE = threading.Event()
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    CAME.clear()
+    GATE.clear()
+    yield GATE
+    GATE.set()
+
+
+async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_about(gate: threading.Event) -> None:
+    async with bench(TWO, [running("p", "a"), running("r", "b")], Fits(), Hangs()) as it:
+        it.reports._line_up = ThreadLine(0.05)
+        together = await asyncio.gather(it.node("a"), it.node("b"), it.node("a"))
+        found = [*together, await it.node("a"), await it.node("b")]
+        assert len(CAME) == 1
+        told = [failure.message for one in found for failure in one.failures]
+        pattern = (
+            r"does not answer: stuck in test_pool_report\.py:\d+ explain_victims; it is not called again until reload"
+        )
+        assert [bool(re.fullmatch(pattern, one)) for one in told] == [True] * 5
+        assert it.placer.pools[0].blocked == "", "nothing is decided by that: pods are placed and moved as before"
+        it.placer.adopt([pool.policy for pool in it.placer.pools])
+        gate.set()
+        assert (await it.node("a")).failures == (), "after a reload it is asked again"
+
+
+async def test_a_pool_of_which_a_plugin_got_stuck_is_asked_nothing(gate: threading.Event) -> None:
+    async with bench(TWO, [running("p", "a")], Fits(), Hangs()) as it:
+        it.reports._line_up = ThreadLine(0.05)
+        it.placer.pools[0].blocked = "stuck in tired.py:7 filter_nodes; it is not called again until reload"
+        (failure,) = (await it.node("a")).failures
+        assert failure.message == f"is not asked: {it.placer.pools[0].blocked}"
+        assert CAME == []
+
+
+async def test_of_a_pool_in_which_nobody_gives_way_none_is_asked_who_does() -> None:
+    async with bench(TWO, [running("p", "a")]) as it:
+        it.placer.pools[0].blocked = "stuck in tired.py:7"
+        found = await it.node("a")
+        assert (found.yields, found.failures) == (False, ())
 
 
 async def test_what_is_on_its_way_to_a_node_gives_way_to_nobody() -> None:
