@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Underway
+from elasticd.moves import TAKEN_BACK, MoveDecision, MovesPlan, NodeLevel, Underway
 from elasticd.placements import PodOutcome
 from elasticd.reports import Moving, NextMove
 from elasticd.words import counted
@@ -31,7 +31,8 @@ def moving(at: float, due: float, look: Seen, reasons: Reasons) -> Moving:
     """The latest look, in the order of its plan but those that go first."""
     plan = look.plan
     told = {one.uid for one in plan.decisions}
-    begun = (one for uid, one in look.going.items() if uid in look.underway and uid not in told)
+    underway = {uid for uid, one in look.underway.items() if not one.stays}
+    begun = (one for uid, one in look.going.items() if uid in underway and uid not in told)
     about_pods = (one for one in (*plan.decisions, *begun) if not one.failures)
     found = [NextMove(one, look.outcomes.get(one.uid), look.underway.get(one.uid)) for one in about_pods]
     found.sort(key=lambda one: (not one.goes, one.begun))
@@ -125,6 +126,9 @@ def held(move: NextMove) -> tuple[str, str]:
     decision, outcome = move.decision, move.outcome
     if move.begun:
         return "", ""
+    if move.taken_back:
+        told = "another was made first, in vain"
+        return TAKEN_BACK, f"{told}: {move.underway.step}" if move.underway else f"{told}; it is as it was before"
     if decision.verdict == "refuse":
         return decision.refusal, decision.message
     if outcome is not None and outcome.result != "done":

@@ -185,7 +185,7 @@ def _kept(turn: Turn, why: Why | None) -> Turn:
 def _leaving(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | None:
     """Whether a pod is on its way from a node, or to it, in a word and a sentence."""
     going = underway.get(pod.uid)
-    if going is not None and going.node == pod.node:
+    if going is not None and going.node == pod.node and not going.stays:
         if going.how == "surge":
             return "Replaced", f"another is made first, and awaited: {going.step}"
         return LEAVING, f"it was evicted{', and is made anew' if going.how == 'anew' else ''}: {going.step}"

@@ -428,6 +428,24 @@ async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_th
         assert [(one.name, one.stays, one.why) for one in view.leaving] == [("p", "Replaced", told)]
 
 
+async def test_of_a_pod_whose_move_is_taken_back_it_is_said_that_it_stays() -> None:
+    async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], moves={"per_look": 1}) as it:
+        going = Underway(pod("p").ref, "uid-p", "surge", "wait", NOW, "a")
+        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        it.mover._journal.append(decided("p"))
+        it.board.refuse = lambda _: Answer("refused", 0, "its own move is being taken back", "UnderWay")
+        await it.look()
+        going = replace(going, step="back: one fewer", stays=True)
+        view = await it.node("a")
+        assert ([one.name for one in view.leaving], [one.name for one in view.always]) == ([], ["p", "q"])
+        it.mover.hurry()
+        await it.look()
+        assert it.board.tried(Evict)[-1] == (NOW, "p"), "as nothing leaves, one may go, and it is the first"
+        found = (await it.pool()).moving
+        assert found is not None
+        assert found.summary == "nothing moves: 2 pods should, and stay: 1 Enough, 1 TakenBack"
+
+
 async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided() -> None:
     nodes = (node("a"), node("b"))
     async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
