@@ -175,7 +175,7 @@ class Memory:
         """The pods that were told to go and take their time to end."""
         found = ((_there(going, on_nodes), going) for going in self._going.values())
         return [
-            Underway(pod.ref, pod.uid, "evicted", "leaving", going.at, pod.node)
+            Underway(pod.ref, pod.uid, "evicted", "leaving", going.at, pod.node, why=going.decision.reason)
             for pod, going in found
             if pod is not None and pod.deleted
         ]

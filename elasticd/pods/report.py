@@ -188,7 +188,8 @@ def _leaving(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | Non
     if going is not None and going.node == pod.node and not going.stays:
         if going.how == "surge":
             return "Replaced", f"another is made first, and awaited: {going.step}"
-        return LEAVING, f"it was evicted{', and is made anew' if going.how == 'anew' else ''}: {going.step}"
+        why = f" ({going.why})" if going.why else ""
+        return LEAVING, f"it was evicted{why}{', and is made anew' if going.how == 'anew' else ''}: {going.step}"
     if pod.node != node:
         return "Coming", "it is to run here, and does not yet"
     return (LEAVING, "it is being deleted") if pod.deleted else None

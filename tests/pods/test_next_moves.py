@@ -244,6 +244,36 @@ def test_what_is_taken_back_and_of_which_the_look_says_nothing_is_not_told_of_as
     assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
 
 
+GAVE_WAY = going("p", "anew", why="gives way for shop/high")
+
+
+@pytest.mark.parametrize("verdict", ["Budget", "", "Leaving"], ids=["held back", "not let through", "seen to leave"])
+@pytest.mark.parametrize("planned", [True, False], ids=["by the look", "of long ago"])
+def test_who_left_for_another_pod_did_not_leave_by_the_move_that_held_it_back(verdict: str, planned: bool) -> None:
+    decision, refused = decided("p", verdict), came("p", "refused", "Disturbed")
+    found = of(plan(*[decision] * planned), refused, underway=[GAVE_WAY], going=[decision])
+    assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
+
+
+@pytest.mark.parametrize(
+    ("decision", "underway", "told"),
+    [
+        pytest.param(decided("p"), going("p", "anew", why="Overloaded"), True, id="by this move"),
+        pytest.param(decided("p", "Leaving"), going("p", "anew", why="Drains"), True, id="it was seen to leave"),
+        pytest.param(decided("p"), going("p", "anew", why=""), True, id="of a daemon that did not write why"),
+        pytest.param(decided("p"), going("p", "anew", why="Drains"), False, id="by another move"),
+        pytest.param(decided("p", "Budget"), going("p", "anew"), False, id="it was held back"),
+        pytest.param(decided("p", mode="observe"), going("p", "anew"), False, id="it was only observed"),
+    ],
+)
+@pytest.mark.parametrize("planned", [True, False], ids=["by the look", "of long ago"])
+def test_a_pod_on_its_way_is_told_of_by_the_move_by_which_it_left(
+    decision: MoveDecision, underway: Underway, told: bool, planned: bool
+) -> None:
+    found = of(plan(*[decision] * planned), underway=[underway], going=[decision])
+    assert [(one.decision, one.begun) for one in found.moves] == [(decision, True)] * told
+
+
 HIGH = level("c", "high", "cpu 75%, the pool 38%, too loaded above 52%: in 2 of 3 looks")
 
 

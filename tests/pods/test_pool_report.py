@@ -461,6 +461,26 @@ async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided()
         ]
 
 
+async def test_a_bare_pod_that_gave_way_after_a_move_that_was_held_back_is_not_shown_as_that_move() -> None:
+    nodes, bare = (node("a", labels=LEAVE), node("b")), {"owner": ("", "", "")}
+    async with bench(nodes, [running("p", "a", **bare), running("r", "b")], moves={"bare": False}) as it:
+        await it.look()
+        assert await it.summary() == "nothing moves: 1 pod should, and stays: Bare"
+        assert [one.refusal for one in it.mover._journal.moves("pool")] == ["Bare"]
+        it.board.remove("p")
+        anew = Underway(pod("p").ref, "uid-p", "anew", "gone", NOW, why="gives way for shop/high")
+        it.board.restoring = lambda: [anew]  # type: ignore[method-assign]
+        found = (await it.pool()).moving
+        assert found is not None
+        assert (found.moves, found.summary[:14]) == ((), "nothing moves:"), "before the next look"
+        it.mover.hurry()
+        await it.look()
+        found = (await it.pool()).moving
+        assert found is not None
+        assert found.moves == (), "and after it"
+        assert it.mover.in_flight(await it.placer.look(NOW)) == [anew]
+
+
 async def test_a_node_that_no_pool_has_is_not_there() -> None:
     async with bench(TWO, []) as it:
         assert await it.reports.nodes("none") == []
