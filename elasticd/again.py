@@ -22,6 +22,12 @@ class Again(Struct, frozen=True, gc=False, tag="decision-again", omit_defaults=T
     series: tuple[Series, ...]
     recommendations: tuple[Recommendation, ...] | None = None
 
+    def agrees(self, first: Decision) -> bool:
+        """Whether that may be the one: all that stands in both is equal, so that nobody's decision is taken for
+        another's."""
+        mine = self.of, self.policy, self.workload, self.current
+        return mine == (first.id, first.policy, first.workload, first.current)
+
     def restored(self, first: Decision) -> Decision:
         """The decision as it was, from the one that it is like."""
         said = first.recommendations if self.recommendations is None else self.recommendations
@@ -62,7 +68,7 @@ class Restorer:
     def restore(self, again: Again) -> Decision | None:
         """The decision as it was; None where what it is like was lost."""
         first = self._firsts.get((again.policy, again.workload))
-        return None if first is None or first.id != again.of else again.restored(first)
+        return again.restored(first) if first is not None and again.agrees(first) else None
 
 
 def _bare(decision: Decision) -> Decision:

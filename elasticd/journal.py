@@ -6,6 +6,7 @@ without the others: a decision that only tells what is new since another stands 
 """
 
 import contextlib
+import errno
 import fcntl
 import io
 import logging
@@ -26,6 +27,7 @@ from elasticd.model import Ref
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
+from elasticd.words import counted
 
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 Key = tuple[str, Ref]
@@ -45,6 +47,8 @@ class Journal:
 
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
     whether the last of them could; if not, `fault` is why, and `lacks` the time from which on records are missing.
+    `swells` is why it outgrows its measure, though nothing is missing: no new segment can be begun, or no old one
+    dropped. The one that is written to may then grow to the measure of all, and what comes later is not written.
     """
 
     def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
@@ -60,6 +64,7 @@ class Journal:
         """Whether the file may end within a line, so that the next must begin with a new one."""
         self.failures = 0
         self.writable, self.fault, self.lacks = True, "", 0.0
+        self.swells = ""
         self._oldest = 0.0
         """The time of the first of the lines that are to be written."""
         if folder is not None:
@@ -155,17 +160,45 @@ class Journal:
         lines, self._lines = self._lines, []
         left = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
         try:
+            if self.swells and self._file.tell() >= self._segment_bytes * self._segments:
+                raise OSError(errno.EFBIG, f"{self.swells}, and the last one is as large as all may be")
             while left:
                 left = left[self._file.write(left) or 0 :]
-            self._torn = False
-            if self._file.tell() >= self._segment_bytes:
-                self._rotate()
-            self._note("")
+            self._torn, fault = False, ""
         except OSError as error:
             self._torn = self._torn or bool(left)
             self._shortener.begin()
             self.failures += min(len(lines), bytes(left).count(b"\n"))
-            self._note(error.strerror or type(error).__name__)
+            fault = error.strerror or type(error).__name__
+        gone = self._turn() if self.swells or not fault else ""
+        self._note(fault or gone)
+
+    def _turn(self) -> str:
+        """Begin a new segment if this one is full. Where that fails it is written on, as long as it is there; why not,
+        if it was removed: then what was written is gone."""
+        if self._file is None or self._file.tell() < self._segment_bytes:
+            return ""
+        try:
+            self._rotate()
+        except OSError as error:
+            fault = error.strerror or type(error).__name__
+            if not os.fstat(self._file.fileno()).st_nlink:
+                return fault
+            begun = self._file.tell() < self._segment_bytes
+            self._swell(f"{'no old segment can be dropped' if begun else 'no new segment can be begun'}: {fault}")
+        else:
+            self._swell("")
+        return ""
+
+    def _swell(self, why: str) -> None:
+        """Say in the log when it begins to outgrow its measure, and when it no longer does."""
+        before, self.swells = self.swells, why
+        if why and not before:
+            log.warning(
+                "the journal outgrows its measure: %s: all is written, and segments grow in size or number", why
+            )
+        elif before and not why:
+            log.info("the journal keeps its measure again")
 
     def _note(self, fault: str) -> None:
         """Say in the log when it can no longer be written, and when it can again: whoever wrote the line, at once."""
@@ -181,11 +214,16 @@ class Journal:
             )
 
     def _rotate(self) -> None:
-        """Begin a new segment and drop the oldest. Where that fails, the old one grows on."""
+        """Begin a new segment and drop the oldest. Where none can be dropped there are twice as many at most."""
         if self.folder is None:
             return
+        if len(_segments(self.folder)) >= 2 * self._segments:
+            self._drop(self.folder)
         self._continue(_segment(self.folder, _number(_newest(self.folder)) + 1))
-        for path in _segments(self.folder)[: -self._segments]:
+        self._drop(self.folder)
+
+    def _drop(self, folder: Path) -> None:
+        for path in _segments(folder)[: -self._segments]:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -235,15 +273,36 @@ def read(folder: Path) -> Iterator[Record]:
     """All records on disk, oldest first. Lines that are not records are passed over."""
     for path in _segments(folder):
         restorer = Restorer()
-        with path.open("rb") as file:
+        with path.open("rb") as file, _told(path) as lost:
             for line in file:
                 record = _decoded(line)
                 if isinstance(record, Decision):
                     restorer.saw(record)
                 elif isinstance(record, Again):
-                    record = restorer.restore(record)
+                    record = _noted(restorer.restore(record), record, lost)
                 if record is not None:
                     yield record
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[list[Again]]:
+    """Say in the end which decisions of a segment could not be read back, however early its reader stops."""
+    lost: list[Again] = []
+    try:
+        yield lost
+    finally:
+        if lost:
+            newest = max(lost, key=lambda one: one.at)
+            what = f"{counted(len(lost), 'decision')} cannot be read back: a line that is named there is missing"
+            told = f"policy {newest.policy}'s about {newest.workload} at {newest.at:.3f}"
+            log.warning("%s: %s; the newest is %s", path, what, told)
+
+
+def _noted(found: Decision | None, again: Again, lost: list[Again]) -> Decision | None:
+    """The same; that there is none is noted."""
+    if found is None:
+        lost.append(again)
+    return found
 
 
 def _decoded(line: bytes) -> Record | Again | None:
@@ -279,12 +338,13 @@ def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
         for path in reversed(_segments(folder)):
             lines = _bytes(path).splitlines()
             firsts = _Firsts(lines)
-            for line in reversed(lines):
-                record = _decoded(line) if containing in line else None
-                if isinstance(record, Again):
-                    record = firsts.restore(record)
-                if record is not None:
-                    yield record
+            with _told(path) as lost:
+                for line in reversed(lines):
+                    record = _decoded(line) if containing in line else None
+                    if isinstance(record, Again):
+                        record = _noted(firsts.restore(record), record, lost)
+                    if record is not None:
+                        yield record
     except OSError as error:
         raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
 
@@ -294,22 +354,25 @@ class _Firsts:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
-        self._found: dict[bytes, Decision | None] = {}
+        self._found: dict[tuple[str, Key, int], Decision | None] = {}
 
     @cached_property
-    def _by_id(self) -> dict[bytes, bytes]:
+    def _by_id(self) -> dict[bytes, list[bytes]]:
         """Their lines, by their ids as they are written."""
         begin, end = b'{"type":"decision","id":', b',"at":'
-        full = [line for line in self._lines if line.startswith(begin)]
-        return {line[len(begin) :].partition(end)[0]: line for line in full}
+        found: dict[bytes, list[bytes]] = {}
+        for line in self._lines:
+            if line.startswith(begin):
+                found.setdefault(line[len(begin) :].partition(end)[0], []).append(line)
+        return found
 
     def restore(self, again: Again) -> Decision | None:
         """The decision as it was; None where what it is like was lost."""
-        of = _encoder.encode(again.of)
-        if of not in self._found:
-            first = _decoded(self._by_id.get(of, b""))
-            self._found[of] = first if isinstance(first, Decision) else None
-        first = self._found[of]
+        key = again.of, (again.policy, again.workload), again.current
+        if key not in self._found:
+            full = map(_decoded, reversed(self._by_id.get(_encoder.encode(again.of), ())))
+            self._found[key] = next((one for one in full if isinstance(one, Decision) and again.agrees(one)), None)
+        first = self._found[key]
         return None if first is None else again.restored(first)
 
 

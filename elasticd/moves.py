@@ -18,6 +18,9 @@ NOT_WANTED, GONE = "NotWanted", "Gone"
 LEAVING = "Leaving"
 """Why a pod is not told to go: it is going."""
 
+TAKEN_BACK = "TakenBack"
+"""Why a pod stays of which a move was begun: nothing came of it."""
+
 How = Literal["reschedule", "kill"]
 
 Stand = Literal["gives", "high", "takes", "level", "unknown"]
@@ -100,7 +103,8 @@ class PoolPast(Struct, frozen=True, eq=False):
 class Underway(Struct, frozen=True, gc=False):
     """A move in flight, as it is found in the cluster: of a pod made anew under its name, by making another first
     (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,
-    `fault` what keeps it there."""
+    `fault` what keeps it there. `stays`: the pod does not leave its node after all, what was begun is taken back. `why`
+    is the reason of its eviction, as far as it is known."""
 
     pod: Ref
     uid: str
@@ -109,6 +113,8 @@ class Underway(Struct, frozen=True, gc=False):
     since: float
     node: str = ""
     fault: str = ""
+    stays: bool = False
+    why: str = ""
 
 
 def whose(pod: Pod) -> str:

@@ -7,7 +7,7 @@ left out. Knows nothing of how they are made or shown.
 from msgspec import Struct
 
 from elasticd.model import Failure
-from elasticd.moves import LEAVING, MoveDecision, NodeLevel, Underway
+from elasticd.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
 from elasticd.placements import PodOutcome
 
 
@@ -37,27 +37,34 @@ class NodeReport(Struct, frozen=True, gc=False):
 
 class NextMove(Struct, frozen=True):
     """What was decided in the latest look about a pod that should move, and what came of it, if it was tried.
-    `underway`: it has begun to go, and how far that is."""
+    `underway`: it has begun to go, and how far that is, or how far that has been taken back."""
 
     decision: MoveDecision
     outcome: PodOutcome | None = None
     underway: Underway | None = None
 
     @property
+    def taken_back(self) -> bool:
+        """Whether it was begun in vain."""
+        if self.underway is not None:
+            return self.underway.stays
+        return self.outcome is not None and self.outcome.reason == TAKEN_BACK
+
+    @property
     def begun(self) -> bool:
         """Whether it is going already."""
-        return self.underway is not None or self.decision.refusal == LEAVING
+        return not self.taken_back and (self.underway is not None or self.decision.refusal == LEAVING)
 
     @property
     def awaited(self) -> bool:
         """Whether it goes when another is there in its place."""
-        return self.underway is not None and self.underway.how == "surge"
+        return self.begun and self.underway is not None and self.underway.how == "surge"
 
     @property
     def goes(self) -> bool:
         """Whether nothing keeps it."""
         done = self.outcome is None or self.outcome.result == "done"
-        return self.begun or (self.decision.verdict == "move" and done)
+        return self.begun or (self.decision.verdict == "move" and done and not self.taken_back)
 
 
 class Moving(Struct, frozen=True):

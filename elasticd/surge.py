@@ -94,7 +94,7 @@ def begin(
     """The note with which a move begins; or why there is none: one word, and a sentence. `within`: seconds that another
     pod may take to be ready."""
     refusals = (
-        (SURGE in workload.annotations, "UnderWay", f"another pod of {workload.ref} is being moved"),
+        (SURGE in workload.annotations, "UnderWay", _under_way(workload, pod)),
         (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),
         (workload.recreate, "Recreate", f"{workload.ref} has the strategy Recreate: no pod beside another"),
         (bool(workload.rollout), "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"),
@@ -108,6 +108,20 @@ def begin(
     cost = pod.annotations.get(COST)
     note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, now + within, cost, decision)
     return _note(workload, note)
+
+
+def _under_way(workload: Workload, pod: Pod) -> str:
+    note = noted(workload.annotations)
+    if note is None or note.phase != "back":
+        return f"another pod of {workload.ref} is being moved"
+    return f"{'its own move' if note.uid == pod.uid else f'the move of {note.pod}'} is being taken back"
+
+
+def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
+    """Whether the pod of a move that was begun stays all the same, as things stand: what was done is taken back, or
+    somebody else has set the count. `pods` are all of the workload."""
+    note = noted(workload.annotations)
+    return note is not None and _Seen(workload, pods, note, note.at).stays
 
 
 def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, heeds: bool) -> Step:
@@ -133,6 +147,15 @@ class _Seen:
         self._old = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
         self._others = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
         self._ready = [pod for pod in self._others if pod.ready]
+
+    @property
+    def stays(self) -> bool:
+        """Whether the pod is there, and nothing that is next would make it go."""
+        note, count = self._note, self._workload.replicas
+        if self._old is None:
+            return False
+        overtaken = note.phase in ("wait", "out") or (note.phase == "down" and len(self._others) < note.count)
+        return note.phase == "back" or count not in (note.count, note.count + 1) or (overtaken and not self._more)
 
     def up(self) -> Step:
         """One replica more."""

@@ -179,6 +179,43 @@ def test_what_is_like_a_line_that_was_lost_is_passed_over_and_nothing_is_made_up
     assert list(read_back(tmp_path)) == records[1::-1]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"policy": "b"}, id="another policy's"),
+        pytest.param({"workload": API}, id="about another workload"),
+        pytest.param({"current": 3}, id="of another count"),
+    ],
+)
+def test_nobodys_decision_is_taken_for_anothers_that_has_its_id(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
+) -> None:
+    """Its own was lost: what it was is not known, and that is said."""
+    records = [kept(1.0, 0.5), kept(2.0, 0.6), kept(3.0, 0.7)]
+    lines = write(tmp_path, *records)
+    other = replace(kept(1.0, 0.9), **changes)
+    path = tmp_path / "journal-00000001.jsonl"
+    path.write_bytes(b"\n".join([msgspec.json.encode(other), *lines[1:]]) + b"\n")
+    told = (
+        f"{path}: 2 decisions cannot be read back: a line that is named there is missing; the newest is "
+        "policy shop's about shop/Deployment/web at 3.000"
+    )
+    for reader in (read, read_back):
+        caplog.clear()
+        assert list(reader(tmp_path)) == [other]
+        assert [one.getMessage() for one in caplog.records] == [told]
+    caplog.clear()
+    assert next(read_back(tmp_path)) == other
+    assert [one.getMessage() for one in caplog.records] == [told], "also to who wants no more than the newest"
+
+
+def test_of_two_decisions_of_one_id_each_is_told_by_its_own(tmp_path: Path) -> None:
+    records = [one for at in (1.0, 2.0) for one in (kept(at, at), kept(at, 2 * at, workload=API))]
+    assert types(write(tmp_path, *records)) == ["decision"] * 2 + ["decision-again"] * 2
+    assert list(read(tmp_path)) == records
+    assert list(read_back(tmp_path)) == records[::-1]
+
+
 @pytest.mark.parametrize("room", [0, 1, 300, 1500])
 def test_after_a_full_disk_everyone_is_told_in_full(tmp_path: Path, room: int) -> None:
     journal = Journal(tmp_path)
@@ -200,7 +237,7 @@ def test_a_new_segment_that_cannot_be_opened_costs_nothing(tmp_path: Path, monke
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    journal = Journal(tmp_path, segment_bytes=10)
+    journal = Journal(tmp_path, segment_bytes=1000)
     records = [kept(float(at), at / 7) for at in range(8)]
     monkeypatch.setattr("elasticd.journal.io.FileIO", refuse)
     for record in records[:4]:

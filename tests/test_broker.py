@@ -255,6 +255,20 @@ async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> N
     assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
 
 
+async def test_a_move_that_is_taken_back_makes_no_pod_go_and_counts_no_more() -> None:
+    door = Door(per_node=1)
+    await door.broker.act(surge())
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
+    door.behind.answer = Answer("failed", 500)
+    await door.broker.act(surge("back"))
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "it is not known that it is taken back"
+    door.behind.answer = Answer("done")
+    await door.broker.act(surge("back", name="other"))
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "another one is"
+    await door.broker.act(surge("back"))
+    assert (await door.broker.act(surge(name="p1"))).result == "done"
+
+
 async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
     door = Door(blackout=(BUSINESS,))
     assert (await door.broker.act(surge())).reason == "Blackout"

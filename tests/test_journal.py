@@ -2,6 +2,8 @@
 
 import errno
 import io
+import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -318,24 +320,94 @@ def test_it_is_known_from_when_on_records_are_missing_and_why(tmp_path: Path) ->
     journal.close()
 
 
-def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use(
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [f"{one.levelname} {one.getMessage()}" for one in caplog.records]
+
+
+SWELLS = "no new segment can be begun: No space left on device"
+OUTGROWS = f"WARNING the journal outgrows its measure: {SWELLS}: all is written, and segments grow in size or number"
+AGAIN = "INFO the journal keeps its measure again"
+
+
+def test_a_segment_that_cannot_be_opened_leaves_the_old_one_in_use_and_nothing_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    journal = Journal(tmp_path, segment_bytes=10)
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path, segment_bytes=1000)
     with monkeypatch.context() as patch:
         patch.setattr(io, "FileIO", refuse)
-        fill(journal, 3)
-        refused = journal.writable
+        for number in range(3):
+            fill(journal, 1, start=number)
+            assert (journal.writable, journal.fault, journal.lacks) == (True, "", 0.0)
+        assert journal.swells == SWELLS
     fill(journal, 2, start=3)
-    assert (refused, journal.writable) == (False, True)
+    assert (journal.writable, journal.swells) == (True, "")
     journal.close()
+    assert len(segments(tmp_path)) > 1
     assert len(list(read(tmp_path))) == 10
     assert journal.failures == 0
-    assert [one.levelname for one in caplog.records] == ["ERROR"]
+    assert said(caplog) == [OUTGROWS, AGAIN]
+
+
+def test_one_segment_grows_to_the_measure_of_all_and_what_comes_then_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path, segment_bytes=2000, segments=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 40)
+        assert 8000 <= (tmp_path / segments(tmp_path)[0]).stat().st_size < 8000 + 2500
+        full = f"{SWELLS}, and the last one is as large as all may be"
+        assert (journal.writable, journal.fault, journal.swells) == (False, full, SWELLS)
+        kept = list(read(tmp_path))
+        assert journal.failures == 80 - len(kept) > 0
+        assert journal.lacks == kept[-1].at + 29.0
+    fill(journal, 1, start=40)
+    lost = journal.failures
+    fill(journal, 2, start=41)
+    assert (journal.writable, journal.swells, journal.failures) == (True, "", lost)
+    journal.close()
+    assert [one.at for one in read(tmp_path)][-4:] == [1230, 1231, 1260, 1261]
+    assert [line.partition(":")[0] for line in said(caplog)] == [
+        "WARNING the journal outgrows its measure",
+        "ERROR the journal cannot be written",
+        AGAIN,
+        "INFO the journal can be written again",
+    ]
+
+
+def test_old_segments_that_cannot_be_dropped_are_told_and_are_twice_as_many_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path, segment_bytes=2000, segments=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        numbers = itertools.count()
+        while len(segments(tmp_path)) < 4:
+            fill(journal, 1, start=next(numbers))
+        told = "no old segment can be dropped: No space left on device"
+        assert (journal.writable, journal.swells) == (True, told)
+        fill(journal, 60, start=100)
+        assert len(segments(tmp_path)) == 6
+    fill(journal, 2, start=200)
+    assert (len(segments(tmp_path)), journal.swells) == (3, "")
+    journal.close()
+
+
+def test_what_is_written_into_a_file_that_was_removed_is_missing(tmp_path: Path) -> None:
+    """A folder that somebody deletes: the new segment cannot be begun, and the old one is nowhere."""
+    journal = Journal(tmp_path / "state", segment_bytes=10)
+    fill(journal, 1)
+    shutil.rmtree(tmp_path / "state")
+    fill(journal, 1, start=1)
+    assert (journal.writable, journal.fault, journal.lacks) == (False, "No such file or directory", 30.0)
+    journal.close()
 
 
 @pytest.mark.parametrize(

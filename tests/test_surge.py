@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from elasticd.actions import Evict, Mark, Scale
 from elasticd.model import COST, Pod, Workload
 from elasticd.needs import Disk
-from elasticd.surge import LEAST, SURGE, Note, Step, begin, next_step, noted
+from elasticd.surge import LEAST, SURGE, Note, Step, begin, next_step, noted, stays
 from tests.pools import NOW
 from tests.surges import NEW, OLD, REF, SIBLING, WEB, World, one
 
@@ -149,6 +149,47 @@ def test_it_begins_with_a_note_that_says_all_that_another_daemon_must_know() -> 
     assert noted(found.annotations) == Note("old", "old", "a", 2, "up", NOW, NOW + 60, "3", "pool:x")
 
 
+GOING = replace(OLD, deleted=True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "count", "pods", "expected"),
+    [
+        pytest.param("up", 2, [OLD, SIBLING], False, id="one more is to be asked for"),
+        pytest.param("up", 3, [OLD, SIBLING], False, id="one more is asked for"),
+        pytest.param("up", 5, [OLD, SIBLING], True, id="somebody set the count at once"),
+        pytest.param("wait", 3, [OLD, SIBLING, UNREADY], False, id="another is waited for"),
+        pytest.param("wait", 2, [OLD, SIBLING, UNREADY], True, id="somebody took that away"),
+        pytest.param("wait", 7, [OLD, SIBLING, UNREADY], True, id="somebody set the count"),
+        pytest.param("down", 3, [MARKED, SIBLING, NEW], False, id="one fewer is to be asked for"),
+        pytest.param("down", 2, [MARKED, SIBLING, NEW], False, id="it has yet to go"),
+        pytest.param("down", 2, [MARKED, SIBLING], True, id="another went in its place"),
+        pytest.param("out", 3, [OLD, SIBLING, NEW], False, id="it is to be evicted"),
+        pytest.param("out", 2, [OLD, SIBLING, NEW], True, id="somebody took the other away before"),
+        pytest.param("out", 2, [GOING, SIBLING, NEW], False, id="it was evicted"),
+        pytest.param("back", 3, [MARKED, SIBLING, NEW], True, id="it is taken back"),
+        pytest.param("back", 2, [OLD, SIBLING], True, id="it was taken back"),
+        pytest.param("back", 3, [GOING, SIBLING, NEW], False, id="it goes by itself meanwhile"),
+        pytest.param("back", 3, [SIBLING, NEW], False, id="it went by itself"),
+    ],
+)
+def test_whether_the_pod_leaves_is_known_at_every_step(phase: str, count: int, pods: list[Pod], expected: bool) -> None:
+    assert stays(web(phase, count), pods) is expected
+    assert not stays(replace(WEB, replicas=count), pods), "of no move it is not asked"
+
+
+@pytest.mark.parametrize(
+    ("phase", "whose", "told"),
+    [
+        pytest.param("wait", OLD, "another pod of shop/Deployment/web is being moved", id="another is waited for"),
+        pytest.param("back", SIBLING, "the move of old is being taken back", id="that of another is taken back"),
+        pytest.param("back", OLD, "its own move is being taken back", id="it is taken back"),
+    ],
+)
+def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: str) -> None:
+    assert begin(web(phase, 3), whose, "", NOW, 60, "d") == ("UnderWay", told)
+
+
 @given(
     heeds=some.booleans(),
     count=some.integers(1, 5),
@@ -169,6 +210,7 @@ def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
         if SURGE not in world.workload.annotations:
             break
         step = next_step(world.workload, world.pods, world.now, heeds=heeds)
+        assert not (stays(world.workload, world.pods) and ready and not beside), "who stays is not moved after all"
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
             world.do(step.action)
         if turn % (lag + 1) == lag:

@@ -13,7 +13,7 @@ from elasticd.actions import Evict
 from elasticd.columns import Columns
 from elasticd.model import Node, Pod
 from elasticd.movable import one_failed
-from elasticd.moves import Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway
+from elasticd.moves import TAKEN_BACK, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
 from elasticd.placements import PodOutcome
 from elasticd.policy import PoolPolicy
 
@@ -142,6 +142,20 @@ class Memory:
                 self._going[decision.uid] = _Going(pod, decision, outcome.at)
         return outcome.result == "done" or before is None or _why(before) != _why(outcome)
 
+    def stayed(self, uid: str) -> None:
+        """A pod that was told to go does not: what was begun is taken back."""
+        going, outcome = self._going.pop(uid, None), self._outcomes.get(uid)
+        if going is not None:
+            move = Moved(going.at, whose(going.pod), going.decision.node)
+            self._moved = deque(one for one in self._moved if one != move)
+        if outcome is not None and outcome.result == "done":
+            told = "another was made first, in vain"
+            self._outcomes[uid] = replace(outcome, result="refused", reason=TAKEN_BACK, message=told)
+
+    def begun(self, now: float) -> list[tuple[str, str]]:
+        """The pods that were told to go of late, and their nodes: it may not be seen yet."""
+        return [(uid, one.decision.node) for uid, one in self._going.items() if now < one.at + PROMISED]
+
     def promise(self, columns: Columns, now: float) -> None:
         """Keep the rooms that pods were thought to take which were told to go of late, until something took them:
         nobody else may be sent there meanwhile."""
@@ -161,7 +175,7 @@ class Memory:
         """The pods that were told to go and take their time to end."""
         found = ((_there(going, on_nodes), going) for going in self._going.values())
         return [
-            Underway(pod.ref, pod.uid, "evicted", "leaving", going.at, pod.node)
+            Underway(pod.ref, pod.uid, "evicted", "leaving", going.at, pod.node, why=going.decision.reason)
             for pod, going in found
             if pod is not None and pod.deleted
         ]

@@ -28,6 +28,7 @@ from elasticd.pods.placer import Placer
 from elasticd.pods.pool import OURSELVES, Pool
 from elasticd.pods.surging import Surging
 from elasticd.policy import MovesTable, PoolPolicy
+from elasticd.surge import BEGUN
 
 SETTLE = 1.0
 """Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""
@@ -65,6 +66,12 @@ class Mover:
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
         placer.answered.append(self._answered)
+        self.surging.stayed.append(self._stayed)
+
+    def _stayed(self, uid: str) -> None:
+        """What was begun with a pod was in vain."""
+        for memory in self._memories.values():
+            memory.stayed(uid)
 
     def _answered(self) -> None:
         """A source that was waited for has answered: its pools are looked at now, while that is new."""
@@ -150,10 +157,11 @@ class Mover:
             use = {name: np.array(case.columns.measured(name)) for name in pool.wants.nodes}
             memory.look(Look(now, case.columns.names, use), looks_back)
         memory.forget(snapshot.on_nodes(), now)
+        leaving = self._leaving(memory, snapshot, now)
         memory.promise(case.columns, now)
-        for one in self.surging.in_flight(snapshot):  # it leaves, however long another is waited for
-            if (index := case.columns.index(one.node)) is not None:
-                case.columns.leave(index, one.uid)
+        for uid, node in leaving:
+            if (index := case.columns.index(node)) is not None:
+                case.columns.leave(index, uid)
         begun = self._clock.now()
         (found,) = await self._planner([_with(case, memory.past(now))])
         if pool not in self._placer.pools:
@@ -168,6 +176,15 @@ class Mover:
         self._end(over(self._journal.moves(pool.policy.name), found.decisions, case.columns, snapshot.on_nodes(), now))
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
+
+    def _leaving(self, memory: Memory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
+        """The pods that leave their nodes, however long another is waited for; not those of which that is taken
+        back."""
+        found = self.surging.in_flight(snapshot)
+        for one in found:
+            if one.stays:
+                memory.stayed(one.uid)
+        return [*((one.uid, one.node) for one in found if not one.stays), *memory.begun(now)]
 
     def _end(self, decisions: Iterable[MoveDecision]) -> None:
         """Write down who is wanted moved no longer. That one has left is told already."""
@@ -208,7 +225,9 @@ class Mover:
             outcome = await carry_out(self._clock, decision, action, begin)
         finally:
             del self._acting[decision.uid]
-        if outcome.result == "done":
+        if outcome.result == "done" and outcome.message == BEGUN:
+            self._placer.views.replaced(action, outcome.at)
+        elif outcome.result == "done":
             self._placer.views.evicted(action, outcome)
         if not memory.did(decision, action, pod, outcome):
             return

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Underway
+from elasticd.actions import GIVES_WAY
+from elasticd.moves import LEAVING, TAKEN_BACK, MoveDecision, MovesPlan, NodeLevel, Underway
 from elasticd.placements import PodOutcome
 from elasticd.reports import Moving, NextMove
 from elasticd.words import counted
@@ -30,12 +31,24 @@ Reasons = Callable[[str], Mapping[str, int]]
 def moving(at: float, due: float, look: Seen, reasons: Reasons) -> Moving:
     """The latest look, in the order of its plan but those that go first."""
     plan = look.plan
-    told = {one.uid for one in plan.decisions}
-    begun = (one for uid, one in look.going.items() if uid in look.underway and uid not in told)
-    about_pods = (one for one in (*plan.decisions, *begun) if not one.failures)
+    planned = [one for one in plan.decisions if not one.failures and _holds(one, look.underway.get(one.uid))]
+    told, leave = {one.uid for one in planned}, {uid: one for uid, one in look.underway.items() if not one.stays}
+    begun = [one for uid, one in look.going.items() if uid in leave and uid not in told and _holds(one, leave[uid])]
+    about_pods = (*planned, *begun)
     found = [NextMove(one, look.outcomes.get(one.uid), look.underway.get(one.uid)) for one in about_pods]
     found.sort(key=lambda one: (not one.goes, one.begun))
     return Moving(at, due, _summary(plan, found, reasons), tuple(found), plan.failures)
+
+
+def _holds(decision: MoveDecision, underway: Underway | None) -> bool:
+    """Whether what was decided of a pod still is what becomes of it: not of one that left by another decision, as for a
+    pod for which it gave way, whatever held it back before."""
+    if underway is None or underway.stays:
+        return True
+    if underway.why.startswith(GIVES_WAY):
+        return False
+    moves = decision.verdict == "move" and decision.mode == "act" and underway.why in ("", decision.reason)
+    return moves or decision.refusal == LEAVING
 
 
 def _summary(plan: MovesPlan, moves: Sequence[NextMove], reasons: Reasons) -> str:
@@ -125,6 +138,9 @@ def held(move: NextMove) -> tuple[str, str]:
     decision, outcome = move.decision, move.outcome
     if move.begun:
         return "", ""
+    if move.taken_back:
+        told = "another was made first, in vain"
+        return TAKEN_BACK, f"{told}: {move.underway.step}" if move.underway else f"{told}; it is as it was before"
     if decision.verdict == "refuse":
         return decision.refusal, decision.message
     if outcome is not None and outcome.result != "done":

@@ -47,6 +47,9 @@ class Pool:
         asked."""
         self.blocked = ""
         """Where one of its plugins got stuck."""
+        self.mute = ""
+        """That one does not answer which is asked for a person alone: nothing is decided by that, and so all else goes
+        on."""
 
     def columns(self, snapshot: Snapshot, known: Known) -> Columns:
         """Its nodes as they are, and how much is known of what they use."""

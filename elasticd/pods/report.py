@@ -45,7 +45,7 @@ class PoolReports:
         self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, line_up: LineUp = line_up_at_once
     ) -> None:
         self._cluster, self._placer, self._mover, self._clock = cluster, placer, mover, clock
-        self._line_up = line_up
+        self._line_up, self._asking = line_up, asyncio.Lock()
 
     async def nodes(self, node: str = "") -> Sequence[PoolReport | NodeView]:
         """Every pool; with a node's name, that node in each pool that has it."""
@@ -88,9 +88,7 @@ class PoolReports:
         levels = self._mover.latest(pool.policy.name).plan.levels
         (shown,) = (one for one in report(pool.policy.name, case.columns, levels) if one.node == name)
         node, pods = case.columns.nodes[index], case.columns.pods(index)
-        (queue,) = await self._line_up([LineCase(case, index)])
-        if isinstance(queue, str):
-            queue = Queue(Line(()), (Failure(OURSELVES, "explain_victims", queue),))
+        queue = await self._queue(pool, LineCase(case, index))
         standing = await self._standing(pool, case, snapshot, index, queue)
         heaps = Heaps(pods, case.observation.use, standing)
         waiting = (pod for pod in snapshot.pending() if pool.policy.pool.has(pod))
@@ -109,6 +107,20 @@ class PoolReports:
             queue.line.rule if queue.line else "",
             queue.failures,
         )
+
+    async def _queue(self, pool: Pool, case: LineCase) -> Queue:
+        """Who gives way on a node. One at a time is asked: where a plugin does not come back, whoever waits here is
+        told so too, and no other thread is lost to it."""
+        if not pool.hooks.heeds("select_victims"):
+            return Queue()
+        async with self._asking:
+            why = f"is not asked: {pool.blocked}" if pool.blocked else pool.mute
+            if not why:
+                (found,) = await self._line_up([case])
+                if not isinstance(found, str):
+                    return found
+                why = pool.mute = f"does not answer: {found}; it is not called again until reload"
+        return Queue(Line(()), (Failure(OURSELVES, "explain_victims", why),))
 
     async def _standing(self, pool: Pool, case: PoolCase, snapshot: Snapshot, index: int, queue: Queue) -> Standing:
         """Which pods of a node are on their way, who gives way, and what keeps the others from being moved."""
@@ -173,10 +185,11 @@ def _kept(turn: Turn, why: Why | None) -> Turn:
 def _leaving(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | None:
     """Whether a pod is on its way from a node, or to it, in a word and a sentence."""
     going = underway.get(pod.uid)
-    if going is not None and going.node == pod.node:
+    if going is not None and going.node == pod.node and not going.stays:
         if going.how == "surge":
             return "Replaced", f"another is made first, and awaited: {going.step}"
-        return LEAVING, f"it was evicted{', and is made anew' if going.how == 'anew' else ''}: {going.step}"
+        why = f" ({going.why})" if going.why else ""
+        return LEAVING, f"it was evicted{why}{', and is made anew' if going.how == 'anew' else ''}: {going.step}"
     if pod.node != node:
         return "Coming", "it is to run here, and does not yet"
     return (LEAVING, "it is being deleted") if pod.deleted else None

@@ -37,9 +37,9 @@ class Said:
         self._undone.pop(decision.uid, None)
         if last is None or _matter(last) != _matter(decision):
             return True
+        passed = decision.at - last.at
         changed = (last.message, last.mend) != (decision.message, decision.mend)
-        since = AGAIN if _words(last) != _words(decision) else REPEAT
-        news = changed and decision.at - last.at >= since
+        news = changed and passed >= AGAIN and (passed >= REPEAT or _words(last) != _words(decision))
         if not news:
             self._last[decision.uid] = last
         return news
@@ -73,9 +73,13 @@ def _matter(decision: PodDecision) -> tuple[object, ...]:
     return (decision.policy, decision.mode, decision.verdict, decision.reason, decision.node, *going)
 
 
-def _words(decision: PodDecision) -> str:
-    """What it says, whatever it counts."""
-    return _COUNTS.sub("", decision.message)
+def _words(decision: PodDecision) -> list[str]:
+    """What it says, whatever it counts, and in whatever order: where the most frequent is told first, other counts
+    bring another order of the same clauses."""
+    return sorted(_CLAUSES.split(_COUNTS.sub(r"\1", decision.message)))
 
 
-_COUNTS = re.compile(r"\d+")
+_COUNTS = re.compile(r"\d+(?: (\w+?)s?\b)?")
+"""A number, and what it counts, without the s of more than one."""
+
+_CLAUSES = re.compile(r"[,;:.]+(?:\s+|$)")

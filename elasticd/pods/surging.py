@@ -17,7 +17,7 @@ from elasticd.journal import Journal
 from elasticd.model import Pod, Ref, Workload
 from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
-from elasticd.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, surged
+from elasticd.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 from elasticd.words import raised
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
@@ -62,6 +62,8 @@ class Surging:
         self._pauses: dict[str, tuple[float, float]] = {}
         self._undone: dict[str, tuple[object, ...]] = {}
         """Why the last step of each was not done."""
+        self.stayed: list[Callable[[str], None]] = []
+        """Who is told of a pod, its UID, of which a move was begun in vain."""
 
     async def begin(self, evict: Evict, within: float, decision: str) -> Answer | None:
         """Begin to move a pod; None: it is of no ReplicaSet, and no other need be made first."""
@@ -115,7 +117,8 @@ class Surging:
                 ref = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
                 step, since = self._steps.get(workload.uid, (None, note.at))
                 told = f"{note.phase}: {step.message}" if step else note.phase
-                found.append(Underway(ref, note.uid, "surge", told, since, node=note.node))
+                back = stays(workload, snapshot.pods(workload)) if snapshot else False
+                found.append(Underway(ref, note.uid, "surge", told, since, node=note.node, stays=back))
         return found
 
     async def run(self) -> None:
@@ -146,10 +149,10 @@ class Surging:
             self._steps[workload.uid] = step, now
         word, at = self._last.get(workload.uid, ("", 0.0))
         if step.action is not None and not (word == step.word and now - at < REST):
-            task = asyncio.create_task(self._act(workload, step), name=f"surge {workload.ref}")
+            task = asyncio.create_task(self._act(workload, pods, step), name=f"surge {workload.ref}")
             self._acting[workload.uid] = task
 
-    async def _act(self, workload: Workload, step: Step) -> None:
+    async def _act(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         if step.action is None:
             return
         begun = self._clock.now()
@@ -163,7 +166,7 @@ class Surging:
             del self._acting[workload.uid]
         self._last[workload.uid] = step.word, self._clock.now()
         if step.last and answer.result == "done":
-            self._ended(workload, step)
+            self._ended(workload, pods, step)
         before = self._undone.pop(workload.uid, None)
         if answer.result != "done":
             self._undone[workload.uid] = (step.word, answer.result, answer.code, answer.reason)
@@ -171,12 +174,16 @@ class Surging:
         if note is not None and (before is None or before != self._undone.get(workload.uid)):
             self._tell(_outcome(workload, note, step, answer, (begun, self._clock.now())))
 
-    def _ended(self, workload: Workload, step: Step) -> None:
+    def _ended(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         """Whether it was worth it: what did not go is not tried again at once."""
         _, pause = self._pauses.pop(workload.uid, (0.0, FIRST_PAUSE / 2))
         if not step.done:
             pause = min(2 * pause, LONGEST_PAUSE)
             self._pauses[workload.uid] = self._clock.now() + pause, pause
+            note = noted(workload.annotations)
+            if note is not None and any(pod.uid == note.uid and not pod.deleted for pod in pods):
+                for tell in self.stayed:
+                    tell(note.uid)
 
     def _tell(self, outcome: PodOutcome) -> None:
         self._journal.append(outcome)

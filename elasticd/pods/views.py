@@ -146,9 +146,14 @@ class Views:
             return False
         self._leaving[action.uid] = action.node, outcome.at
         self._bound.pop(action.uid, None)
-        if action.owner and not outcome.reason:
-            self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(outcome.at)
+        if not outcome.reason:
+            self.replaced(action, outcome.at)
         return not outcome.reason
+
+    def replaced(self, action: Evict, at: float) -> None:
+        """Another is made first for a pod, which stays until that is ready."""
+        if action.owner:
+            self._evicted.setdefault(action.owner, deque(maxlen=KEPT)).append(at)
 
     def doubtful(self, pod: Pod) -> str:
         """The node to which a pending pod may have been bound, though it was not heard whether; empty: none."""

@@ -32,7 +32,7 @@ class Story(Struct, frozen=True):
     wanted: float | None = None
     """Since when the same has been decided: a move that is held back is decided again when the pod goes at last."""
     gone: float | None = None
-    """When it was seen to have left the node that it was to leave."""
+    """When it was seen to have left the node that it was to leave; None too where it gave way meanwhile."""
     gave_way: PodOutcome | None = None
     others: frozenset[str] = frozenset()
     """Other policies that have decided something about it, where it was asked for one's alone."""
@@ -118,6 +118,10 @@ class _Told:
         if self._gave_way is None and outcome.result == "done" and outcome.action == "evict":
             self._gave_way = outcome
 
+    def _left_by_giving_way(self, since: float) -> bool:
+        """Whether it was evicted for another pod since then, and seen to be gone only after that."""
+        return self._gave_way is not None and self._gone is not None and since <= self._gave_way.at <= self._gone
+
     def story(self) -> Story:
         """All of it."""
         placing, moving = self._placing, self._moving
@@ -128,7 +132,7 @@ class _Told:
             moving,
             tuple([one for one in outcomes if moving and _concerns(one, moving) and one.at >= (self._wanted or 0.0)]),
             self._wanted,
-            self._gone if moving else None,
+            None if moving is None or self._left_by_giving_way(moving.at) else self._gone,
             self._gave_way,
             frozenset(self._others),
         )

@@ -70,6 +70,7 @@ def moves(found: Iterable[Underway], now: float) -> Table:
     table = make_table("pod", "from", "how", "step", "for", "trouble")
     for one in sorted(found, key=lambda one: one.pod):
         how = {"anew": "made anew", "surge": "another first", "evicted": "evicted"}[one.how]
+        how = f"{how}: {one.why}" if one.why else how
         waited = seconds(max(0.0, now - one.since))
         add_row(table, f"{one.pod.namespace}/{one.pod.name}", one.node, how, one.step, waited, one.fault)
     return table

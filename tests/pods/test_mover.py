@@ -18,7 +18,7 @@ from elasticd.journal import Journal
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model import Node, Pod, Readings, Ref
-from elasticd.moves import MoveDecision, MovesPlan
+from elasticd.moves import MoveDecision, MovesPlan, Underway
 from elasticd.placements import PodOutcome
 from elasticd.placing.ask import PoolCase
 from elasticd.pods.mover import Mover
@@ -26,6 +26,7 @@ from elasticd.pods.placer import Placer
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
+from elasticd.surge import BEGUN
 from tests.board import Board
 from tests.pools import NOW, node, pod
 
@@ -246,6 +247,80 @@ async def test_another_is_made_first_where_that_is_wanted(
         assert set(asked) == {("p", 7.0)}
         assert len(it.board.tried(Evict)) == evicted
         assert it.heard.outcomes[0].result == ("done" if answer is None else answer.result)
+
+
+class Begins:
+    """Another is made first for whoever is to go."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.then: list[Underway] = []
+
+    async def begin(self, evict: Evict, within: float, decision: str) -> Answer:
+        self.asked.append(SHOWN[-1][0])
+        return Answer("done", 200, BEGUN)
+
+    def in_flight(self, _: object) -> list[Underway]:
+        return self.then
+
+
+@asynccontextmanager
+async def surging(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Bench, Begins]]:
+    begins = Begins()
+    nodes, pods = [node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]
+    async with bench(nodes, pods, surge=True, every=5.0) as it:
+        monkeypatch.setattr(it.mover.surging, "begin", begins.begin)
+        monkeypatch.setattr(it.mover.surging, "in_flight", begins.in_flight)
+        await it.until(2)
+        yield it, begins
+
+
+async def states(it: Bench) -> list[tuple[str, bool]]:
+    """The pods of node a, as those see it who place others, and whether they are leaving."""
+    placer = it.mover._placer
+    now = it.clock.now()
+    columns = (await placer.shown(placer.pools[0], await placer.look(now), now)).columns
+    index = columns.index("a")
+    assert index is not None
+    return [(one.name, one.deleted) for one in columns.pods(index)]
+
+
+async def test_while_another_is_made_first_a_pod_is_there_for_who_places_others_and_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it takes is nobody else's until it really goes: perhaps that is not soon, or never."""
+    async with surging(monkeypatch) as (it, begins):
+        assert await states(it) == [("p", False)]
+        assert it.mover._placer.views.moved([replace(running("new", "b"), node="", created=NOW + 3)]) == {
+            "uid-new": it.heard.outcomes[0].at
+        }, "what is made first waits in its place"
+        await it.until(20)
+        assert len(begins.asked) == 1, "though it is not seen in the cluster yet"
+    assert SHOWN[-1][1].moved[0].node == "a"
+
+
+async def test_a_pod_whose_move_is_taken_back_counts_as_there_and_as_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with surging(monkeypatch) as (it, begins):
+        begins.then = [Underway(pod("p").ref, "uid-p", "surge", "back", NOW, "a", stays=True)]
+        await it.until(8)
+        assert len(begins.asked) == 2, "whether it may be moved again is for who would begin it to say"
+        assert SHOWN[-1][1].moved == ()
+        assert await states(it) == [("p", False)]
+
+
+async def test_a_move_in_vain_is_not_remembered_as_one_and_is_told_as_what_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with surging(monkeypatch) as (it, _):
+        for tell in it.mover.surging.stayed:
+            tell("uid-p")
+            tell("uid-of-nobody")
+        latest = it.mover.latest("pool")
+        outcome = latest.outcomes["uid-p"]
+        assert (outcome.result, outcome.reason) == ("refused", "TakenBack")
+        await it.until(8)
+    past = SHOWN[-1][1]
+    assert (past.moved, past.refused) == ((), frozenset({"uid-p"}))
 
 
 async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:

@@ -54,10 +54,10 @@ def of(
     return moving(NOW, NOW + 30, look, lambda _: reasons or {})
 
 
-def going(name: str, how: Literal["anew", "surge", "evicted"] = "surge") -> Underway:
+def going(name: str, how: Literal["anew", "surge", "evicted"] = "surge", **more: Any) -> Underway:
     """One that is on its way."""
     step = {"surge": f"wait: 1 of 2 are ready without {name}", "evicted": "leaving", "anew": "gone"}[how]
-    return Underway(Ref("shop", "Pod", name, "v1"), f"uid-{name}", how, step, NOW, "a")
+    return Underway(Ref("shop", "Pod", name, "v1"), f"uid-{name}", how, step, NOW, "a", **more)
 
 
 def plan(*decisions: MoveDecision, levels: tuple[NodeLevel, ...] = (), failed: str = "") -> MovesPlan:
@@ -213,6 +213,65 @@ def test_who_is_on_the_way_is_told_of_though_the_look_says_nothing_of_it() -> No
 
 def test_one_that_was_refused_once_and_is_on_the_way_now_is_not_held_back() -> None:
     assert of(plan(decided("p")), came("p", "refused", "UnderWay"), underway=[going("p")]).moves[0].goes
+
+
+BACK = going("p", stays=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "outcomes", "underway"),
+    [
+        pytest.param(plan(decided("p")), [came("p", "done")], [BACK], id="since the look in which it began"),
+        pytest.param(plan(GOING), [came("p", "done")], [BACK], id="since a later look"),
+        pytest.param(plan(decided("p")), [came("p", "refused", "UnderWay")], [BACK], id="at a look meanwhile"),
+        pytest.param(plan(decided("p")), [came("p", "refused", "TakenBack")], [], id="it is over"),
+        pytest.param(plan(GOING), [came("p", "refused", "TakenBack")], [], id="it is over, and began long before"),
+    ],
+)
+def test_what_is_taken_back_is_not_on_the_way_and_stays(
+    made: MovesPlan, outcomes: list[PodOutcome], underway: list[Underway]
+) -> None:
+    found = of(made, *outcomes, underway=underway)
+    assert found.summary == "nothing moves: 1 pod should, and stays: TakenBack"
+    (one,) = found.moves
+    assert (one.begun, one.goes, one.awaited) == (False, False, False)
+    how = underway[0].step if underway else "it is as it was before"
+    assert held(one) == ("TakenBack", f"another was made first, in vain{': ' if underway else '; '}{how}")
+
+
+def test_what_is_taken_back_and_of_which_the_look_says_nothing_is_not_told_of_as_going() -> None:
+    found = of(plan(), underway=[BACK], going=[decided("p")])
+    assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
+
+
+GAVE_WAY = going("p", "anew", why="gives way for shop/high")
+
+
+@pytest.mark.parametrize("verdict", ["Budget", "", "Leaving"], ids=["held back", "not let through", "seen to leave"])
+@pytest.mark.parametrize("planned", [True, False], ids=["by the look", "of long ago"])
+def test_who_left_for_another_pod_did_not_leave_by_the_move_that_held_it_back(verdict: str, planned: bool) -> None:
+    decision, refused = decided("p", verdict), came("p", "refused", "Disturbed")
+    found = of(plan(*[decision] * planned), refused, underway=[GAVE_WAY], going=[decision])
+    assert (found.summary, found.moves) == ("nothing moves: no pod should", ())
+
+
+@pytest.mark.parametrize(
+    ("decision", "underway", "told"),
+    [
+        pytest.param(decided("p"), going("p", "anew", why="Overloaded"), True, id="by this move"),
+        pytest.param(decided("p", "Leaving"), going("p", "anew", why="Drains"), True, id="it was seen to leave"),
+        pytest.param(decided("p"), going("p", "anew", why=""), True, id="of a daemon that did not write why"),
+        pytest.param(decided("p"), going("p", "anew", why="Drains"), False, id="by another move"),
+        pytest.param(decided("p", "Budget"), going("p", "anew"), False, id="it was held back"),
+        pytest.param(decided("p", mode="observe"), going("p", "anew"), False, id="it was only observed"),
+    ],
+)
+@pytest.mark.parametrize("planned", [True, False], ids=["by the look", "of long ago"])
+def test_a_pod_on_its_way_is_told_of_by_the_move_by_which_it_left(
+    decision: MoveDecision, underway: Underway, told: bool, planned: bool
+) -> None:
+    found = of(plan(*[decision] * planned), underway=[underway], going=[decision])
+    assert [(one.decision, one.begun) for one in found.moves] == [(decision, True)] * told
 
 
 HIGH = level("c", "high", "cpu 75%, the pool 38%, too loaded above 52%: in 2 of 3 looks")

@@ -1,6 +1,9 @@
 """What people are shown of a running pool: from the same look, the same placer and the same mover that act."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,10 +17,11 @@ from elasticd.calendars import Hours
 from elasticd.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
+from elasticd.judge import ThreadLine
 from elasticd.model import Failure, Node, Pod
 from elasticd.moves import MovesPlan, Underway
 from elasticd.needs import Taint
-from elasticd.placements import DisruptionBudget
+from elasticd.placements import DisruptionBudget, Line
 from elasticd.placing.line import Queue
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
@@ -295,8 +299,9 @@ async def test_where_nobody_is_made_to_go_a_pod_that_nothing_else_keeps_says_so(
         it.board.leading = how != "follows"
         it.placer.pools[0].blocked = "stuck in tired.py:7" if how == "blocked" else ""
         p, young = (await it.node("a")).always
-        assert (p.stays, p.why) == (p.spared, p.spared_why) == told
-        assert (young.stays, young.spared) == ("Young", "Young")
+        line = (p.spared, p.spared_why), young.spared
+        assert (p.stays, p.why, young.stays) == (*told, "Young")
+        assert line == ((("", ""), "") if how == "blocked" else (told, "Young")), "its plugins are not called again"
 
 
 async def test_where_pods_give_way_and_are_not_moved_its_rules_are_shown_and_not_those_of_moves() -> None:
@@ -335,10 +340,68 @@ async def test_where_the_rules_of_who_gives_way_cannot_be_asked_it_is_said() -> 
     async with bench(TWO, [running("p", "a")], Fits(), Preemption()) as it:
         it.reports._line_up = stuck
         found = await it.node("a")
-        assert [(one.hook, one.message) for one in found.failures] == [
-            ("explain_victims", "stuck in slow.py:7 explain_victims")
-        ]
+        why = "does not answer: stuck in slow.py:7 explain_victims; it is not called again until reload"
+        assert [(one.hook, one.message) for one in found.failures] == [("explain_victims", why)]
         assert (found.yields, [(one.turn, one.spared) for one in found.always]) == (True, [(0, "")])
+
+
+class Hangs(Strategy, tag="hangs", frozen=True):
+    """Says who gives way when the gate is opened."""
+
+    @hookimpl
+    def select_victims(self) -> None:
+        return None
+
+    @hookimpl
+    def explain_victims(self) -> Line:
+        CAME.append(threading.current_thread())
+        GATE.wait()
+        return Line(())
+
+
+CAME: list[threading.Thread] = []
+GATE = threading.Event()
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    CAME.clear()
+    GATE.clear()
+    yield GATE
+    GATE.set()
+
+
+async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_about(gate: threading.Event) -> None:
+    async with bench(TWO, [running("p", "a"), running("r", "b")], Fits(), Hangs()) as it:
+        it.reports._line_up = ThreadLine(0.05)
+        together = await asyncio.gather(it.node("a"), it.node("b"), it.node("a"))
+        found = [*together, await it.node("a"), await it.node("b")]
+        assert len(CAME) == 1
+        told = [failure.message for one in found for failure in one.failures]
+        pattern = (
+            r"does not answer: stuck in test_pool_report\.py:\d+ explain_victims; it is not called again until reload"
+        )
+        assert [bool(re.fullmatch(pattern, one)) for one in told] == [True] * 5
+        assert it.placer.pools[0].blocked == "", "nothing is decided by that: pods are placed and moved as before"
+        it.placer.adopt([pool.policy for pool in it.placer.pools])
+        gate.set()
+        assert (await it.node("a")).failures == (), "after a reload it is asked again"
+
+
+async def test_a_pool_of_which_a_plugin_got_stuck_is_asked_nothing(gate: threading.Event) -> None:
+    async with bench(TWO, [running("p", "a")], Fits(), Hangs()) as it:
+        it.reports._line_up = ThreadLine(0.05)
+        it.placer.pools[0].blocked = "stuck in tired.py:7 filter_nodes; it is not called again until reload"
+        (failure,) = (await it.node("a")).failures
+        assert failure.message == f"is not asked: {it.placer.pools[0].blocked}"
+        assert CAME == []
+
+
+async def test_of_a_pool_in_which_nobody_gives_way_none_is_asked_who_does() -> None:
+    async with bench(TWO, [running("p", "a")]) as it:
+        it.placer.pools[0].blocked = "stuck in tired.py:7"
+        found = await it.node("a")
+        assert (found.yields, found.failures) == (False, ())
 
 
 async def test_what_is_on_its_way_to_a_node_gives_way_to_nobody() -> None:
@@ -365,6 +428,24 @@ async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_th
         assert [(one.name, one.stays, one.why) for one in view.leaving] == [("p", "Replaced", told)]
 
 
+async def test_of_a_pod_whose_move_is_taken_back_it_is_said_that_it_stays() -> None:
+    async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], moves={"per_look": 1}) as it:
+        going = Underway(pod("p").ref, "uid-p", "surge", "wait", NOW, "a")
+        it.mover.surging.in_flight = lambda _: [going]  # type: ignore[method-assign, assignment]
+        it.mover._journal.append(decided("p"))
+        it.board.refuse = lambda _: Answer("refused", 0, "its own move is being taken back", "UnderWay")
+        await it.look()
+        going = replace(going, step="back: one fewer", stays=True)
+        view = await it.node("a")
+        assert ([one.name for one in view.leaving], [one.name for one in view.always]) == ([], ["p", "q"])
+        it.mover.hurry()
+        await it.look()
+        assert it.board.tried(Evict)[-1] == (NOW, "p"), "as nothing leaves, one may go, and it is the first"
+        found = (await it.pool()).moving
+        assert found is not None
+        assert found.summary == "nothing moves: 2 pods should, and stay: 1 Enough, 1 TakenBack"
+
+
 async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided() -> None:
     nodes = (node("a"), node("b"))
     async with bench(nodes, [running("p", "a"), running("q", "a"), running("r", "b")]) as it:
@@ -378,6 +459,26 @@ async def test_what_a_daemon_before_began_is_on_the_way_with_what_that_decided()
         assert [(one.decision.pod.name, one.decision.target, one.underway) for one in found.moves] == [
             ("p", "b", going)
         ]
+
+
+async def test_a_bare_pod_that_gave_way_after_a_move_that_was_held_back_is_not_shown_as_that_move() -> None:
+    nodes, bare = (node("a", labels=LEAVE), node("b")), {"owner": ("", "", "")}
+    async with bench(nodes, [running("p", "a", **bare), running("r", "b")], moves={"bare": False}) as it:
+        await it.look()
+        assert await it.summary() == "nothing moves: 1 pod should, and stays: Bare"
+        assert [one.refusal for one in it.mover._journal.moves("pool")] == ["Bare"]
+        it.board.remove("p")
+        anew = Underway(pod("p").ref, "uid-p", "anew", "gone", NOW, why="gives way for shop/high")
+        it.board.restoring = lambda: [anew]  # type: ignore[method-assign]
+        found = (await it.pool()).moving
+        assert found is not None
+        assert (found.moves, found.summary[:14]) == ((), "nothing moves:"), "before the next look"
+        it.mover.hurry()
+        await it.look()
+        found = (await it.pool()).moving
+        assert found is not None
+        assert found.moves == (), "and after it"
+        assert it.mover.in_flight(await it.placer.look(NOW)) == [anew]
 
 
 async def test_a_node_that_no_pool_has_is_not_there() -> None:

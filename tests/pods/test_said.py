@@ -43,6 +43,31 @@ def test_a_decision_is_news_when_it_says_something_else(then: dict[str, object],
     assert it.news(replace(WAIT, **then)) is news
 
 
+NODES = "0/{} nodes are available: {}, {}; no others can give way for it: {}, {}"
+
+
+@pytest.mark.parametrize(
+    ("parts", "news"),
+    [
+        pytest.param((9, "2 full", "7 closed", "on 7 nodes closed", "on 2 nodes full"), False, id="the same"),
+        pytest.param((9, "5 full", "4 closed", "on 5 nodes full", "on 4 nodes closed"), False, id="another order"),
+        pytest.param((12, "10 full", "2 closed", "on 10 nodes full", "on 2 nodes closed"), False, id="by digits"),
+        pytest.param((9, "8 full", "1 closed", "on 8 nodes full", "on 1 node closed"), False, id="one of something"),
+        pytest.param((9, "5 full", "4 closed", "on 5 nodes open", "on 4 nodes closed"), True, id="another clause"),
+        pytest.param((9, "5 full", "4 full", "on 5 nodes full", "on 4 nodes closed"), True, id="one clause twice"),
+    ],
+)
+def test_what_is_told_in_the_order_of_its_counts_is_no_news_when_they_change_about(
+    parts: tuple[object, ...], news: bool
+) -> None:
+    it = Said()
+    before = NODES.format(9, "2 full", "7 closed", "on 7 nodes closed", "on 2 nodes full")
+    assert it.news(said(message=before))
+    then = said(message=NODES.format(*parts), at=1.0 + AGAIN)
+    assert it.news(then) is news
+    assert it.news(replace(then, at=1.0 + REPEAT)) is (not news and then.message != before), "told later all the same"
+
+
 @pytest.mark.parametrize(
     ("mode", "news"), [pytest.param("act", True, id="they go"), pytest.param("observe", False, id="they would go")]
 )

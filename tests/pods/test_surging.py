@@ -34,7 +34,7 @@ class Site(Scripted):
         self.answer: Callable[[Action], Answer | None] = lambda _: None
         self.also: tuple[Pod, ...] = ()
         self.hpa = ""
-        self.begun = (Underway(Ref("shop", "Pod", "bare", "v1"), "x", "anew", "gone", NOW),)
+        self.begun: tuple[Underway, ...] = (Underway(Ref("shop", "Pod", "bare", "v1"), "x", "anew", "gone", NOW),)
 
     def restoring(self) -> tuple[Underway, ...]:
         return self.begun
@@ -281,6 +281,42 @@ async def test_what_is_in_flight_is_shown_whoever_began_it() -> None:
     await bench.turn(1)
     assert (await bench.loop.underway())[1].step == "up: one more is made first"
     assert bench.loop.in_flight(None) == [*bench.site.begun]
+
+
+async def test_a_pod_whose_move_is_taken_back_does_not_leave_though_its_workload_is_busy() -> None:
+    bench = Bench(ready=False)
+    bench.site.begun = ()
+    await bench.begin(within=3.0)
+    await bench.turn(2)
+    assert [(one.step[:4], one.stays) for one in await bench.loop.underway()] == [("wait", False)]
+    fewer = Answer("refused", reason="Breaker")
+    bench.site.answer = lambda one: fewer if isinstance(one, Scale) and one.after < one.before else None
+    await bench.turn(5)
+    (found,) = await bench.loop.underway()
+    assert (found.step, found.stays) == ("back: the additional replica is taken back", True)
+    sibling = next(one for one in bench.site.world.pods if one.name == "s0")
+    evict = Evict(sibling.ref, sibling.uid, sibling.node, "Cordoned", owner="rs")
+    told = ("UnderWay", "the move of old is being taken back")
+    assert bench.loop.refusal(evict, await bench.site.observe(NOW)) == told
+
+
+@pytest.mark.parametrize(
+    ("ready", "gone", "told"),
+    [
+        pytest.param(False, False, [OLD.uid], id="in vain"),
+        pytest.param(True, False, [], id="it was moved"),
+        pytest.param(False, True, [], id="it went by itself meanwhile"),
+    ],
+)
+async def test_of_a_pod_that_stays_after_all_it_is_told(ready: bool, gone: bool, told: list[str]) -> None:
+    bench, heard = Bench(ready=ready), list[str]()
+    bench.loop.stayed.append(heard.append)
+    await bench.begin(within=4.0)
+    await bench.turn(2)
+    if gone:
+        bench.site.world.pods = [one for one in bench.site.world.pods if one.uid != OLD.uid]
+    await bench.turn(15)
+    assert (bench.surging, heard) == (False, told)
 
 
 async def test_a_step_that_was_done_is_not_done_again_before_it_can_be_seen() -> None:

@@ -117,6 +117,21 @@ NOTED = replace(GAVE_WAY, about=URGENT, action="nominate")
             id="and of an earlier pod of its name",
         ),
         pytest.param([stays(60), over(65, "Gone")], Story(moving=stays(60), gone=NOW + 65), id="it left by itself"),
+        pytest.param(
+            [stays(60), GAVE_WAY, stays(91, "Leaving"), over(95, "Gone")],
+            Story(moving=stays(60), gave_way=GAVE_WAY),
+            id="it left by giving way, not by the move that was held back",
+        ),
+        pytest.param(
+            [GAVE_WAY, stays(91), over(95, "Gone")],
+            Story(moving=stays(91), gone=NOW + 95, gave_way=GAVE_WAY),
+            id="it gave way before, and went by itself",
+        ),
+        pytest.param(
+            [FIRST, came(61, FIRST), over(65, "Gone"), GAVE_WAY],
+            Story(moving=FIRST, moved=(came(61, FIRST),), gone=NOW + 65, gave_way=GAVE_WAY),
+            id="it was moved, and gave way where it went",
+        ),
         pytest.param([stays(60), over(65, "NotWanted")], Story(moving=over(65, "NotWanted")), id="it need not go"),
         pytest.param([PLACED, over(65, "Gone")], Story(PLACED), id="it has left, and more is not kept"),
         pytest.param([PLACED, NOTED, GAVE_WAY], Story(PLACED, gave_way=GAVE_WAY), id="it gave way"),

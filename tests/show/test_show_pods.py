@@ -88,13 +88,14 @@ def test_a_note_that_is_taken_away_is_told_as_that() -> None:
 def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
     made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
     surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
-    slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b")
+    slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b", why="Drained")
     lines = printed(show_pods.moves([slow, surge, made], 105.0)).splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
         ["shop/batch", "made", "anew"],
         ["shop/web-1", "a", "another"],
-        ["shop/web-2", "b", "evicted"],
+        ["shop/web-2", "b", "evicted:"],
     ]
+    assert "evicted: Drained" in lines[3]
     assert "5.0 s" in lines[1]
     assert "403 Forbidden: quota" in lines[1]
     assert "wait: 1 of 2 are ready" in lines[2]

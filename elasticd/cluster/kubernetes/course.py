@@ -64,7 +64,8 @@ class Course:
     @property
     def underway(self) -> Underway:
         """As a person looks at it."""
-        return Underway(self.one.pod, self.one.uid, "anew", self._at or "begun", self._since, fault=self.fault)
+        one, step = self.one, self._at or "begun"
+        return Underway(one.pod, one.uid, "anew", step, self._since, fault=self.fault, why=one.why)
 
     async def run(self) -> None:
         """Go on until nothing is left to do."""

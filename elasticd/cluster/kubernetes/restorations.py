@@ -20,7 +20,7 @@ LABEL = "elasticd.io/restore"
 
 class Restoration(Struct, frozen=True):
     """A pod that has been evicted, or is about to be, and from what it is made anew. `by` is which daemon wrote it,
-    `made` the UID of the pod that took its place, empty before there is one."""
+    `made` the UID of the pod that took its place, empty before there is one, `why` the reason of its eviction."""
 
     pod: Ref
     uid: str
@@ -29,6 +29,7 @@ class Restoration(Struct, frozen=True):
     made: str = ""
     record: str = ""
     """The UID of its ConfigMap; empty: it is not known."""
+    why: str = ""
 
     @property
     def name(self) -> str:
@@ -65,7 +66,7 @@ class Records:
         """Let there be a record; one that is there stays. Raises ApiError."""
         meta = {"name": one.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by}
+        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by, "why": one.why}
         path = CONFIG_MAPS.path(self.home)
         try:
             await self._session.send(Request(verb="create", path=path, resource="configmaps", body=encode(body)))
@@ -132,5 +133,6 @@ def _restoration(found: _WireRecord) -> Restoration | None:
     except (msgspec.DecodeError, ValueError):
         return None
     pod = Ref(meta.namespace, "Pod", meta.name, "v1")
-    made = Restoration(pod, uid, manifest, data.get("by", ""), data.get("made", ""), found.metadata.uid)
+    by, new, why = (data.get(key, "") for key in ("by", "made", "why"))
+    made = Restoration(pod, uid, manifest, by, new, found.metadata.uid, why)
     return made if made.name == found.metadata.name else None

@@ -89,7 +89,8 @@ class Restorer:
             return stop
         assert found is not None, "one that is gone is not fit"  # noqa: S101
         manifest = remade(msgspec.json.decode(found.body), self._shop.clock.now())
-        one = Restoration(action.workload, action.uid, encode(manifest).decode(), self._shop.identity)
+        text = encode(manifest).decode()
+        one = Restoration(action.workload, action.uid, text, self._shop.identity, why=action.reason)
         trial = creation(one.pod, encode(tried(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._shop.session.send, trial), allowed)
         if isinstance(tried_out, Answer):

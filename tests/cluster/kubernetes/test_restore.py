@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
@@ -423,6 +424,30 @@ async def test_while_another_pod_has_its_name_it_waits_and_that_is_told(
         server.pod = None
         await until(server.made_anew)
         await until(lambda: not one.underway)
+
+
+async def test_why_it_was_evicted_is_told_by_whoever_makes_it_anew(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        await one.evict(replace(ACTION, reason="gives way for shop/high"), granted)
+        assert [step.why for step in one.underway] == ["gives way for shop/high"]
+    async with daemon(session, clock, resumes=True, identity="two") as two:
+        await until(lambda: two.underway)
+        assert [step.why for step in two.underway] == ["gives way for shop/high"]
+        await until(server.made_anew)
+
+
+async def test_a_record_of_a_daemon_that_wrote_no_reason_is_taken_up(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+    del server.records["elasticd-restore-u"]["data"]["why"]
+    async with daemon(session, clock, resumes=True) as one:
+        await until(lambda: one.underway)
+        assert [step.why for step in one.underway] == [""]
+        await until(server.made_anew)
 
 
 async def test_a_pod_that_somebody_else_has_made_anew_is_left_to_him(
