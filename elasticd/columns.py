@@ -7,6 +7,7 @@ change from one plan to the next is not counted again.
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil, nan
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -293,16 +294,20 @@ class Columns:
         return True
 
     @contextmanager
-    def without(self, index: int, pods: Sequence[Pod]) -> Iterator[None]:
-        """For as long as this lasts these pods are not on their node."""
+    def without(
+        self, index: int, pods: Sequence[Pod], less: Mapping[str, int] = MappingProxyType({})
+    ) -> Iterator[None]:
+        """For as long as this lasts these pods are not on their node, and the others request so much less."""
         kept, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
         used = {key: float(column[index]) for key, column in self._columns.items()}
         self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
         for pod in pods:
             self._change(index, pod, -1)
+        self._relieve(index, less, -1)
         try:
             yield
         finally:
+            self._relieve(index, less, 1)
             for pod in pods:
                 self._change(index, pod, 1)
             self._pods[index], self._special[index] = kept
@@ -310,6 +315,10 @@ class Columns:
             self._views.clear()
             for key, value in used.items():  # a double less another and more it is not always what it was
                 self._columns[key][index] = value
+
+    def _relieve(self, index: int, less: Mapping[str, int], sign: int) -> None:
+        for resource, amount in less.items():
+            self._own(resource)[index] += sign * amount
 
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():

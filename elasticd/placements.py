@@ -76,6 +76,15 @@ class Nodes(Protocol):
         them may have left since."""
 
 
+class Mend(Struct, frozen=True, eq=False):
+    """What would have to be otherwise, in a clause. `{}` in it stands for an amount of a `resource`, which is `most` on
+    each node, as whole as `needed` has it; less than 0 where no amount would do."""
+
+    text: str
+    resource: str = ""
+    most: Whole | None = None
+
+
 class Refusal(Struct, frozen=True, eq=False):
     """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it.
     `yields`: it does not count on nodes that the pod is bound to."""
@@ -84,12 +93,12 @@ class Refusal(Struct, frozen=True, eq=False):
     nodes: Mask
     curable: bool = False
     yields: bool = False
-    mend: str = ""
-    """What would have to be otherwise for these nodes to take the pod, with nothing else changed, in a clause; empty
-    where that is not one thing, or only pods are in the way."""
+    mends: tuple[Mend, ...] = ()
+    """What would have to be otherwise for these nodes to take the pod, with nothing else changed, each of which would
+    do; none where that is not one thing, or only pods are in the way."""
     missing: Mapping[str, Whole] = {}
     """How much of a resource each node lacks for the pod, where that is not just what the pods there request: whole
-    amounts, as `needed` has them."""
+    amounts, as `needed` has them, 0 or less where it has enough."""
 
 
 class Selection(Struct, frozen=True, eq=False):
@@ -143,10 +152,10 @@ class Victims(Struct, frozen=True, gc=False):
 
 class Spared(Struct, frozen=True, gc=False):
     """Nobody on a node gives way, and why, in a clause that follows "on this node"; nodes of which the same is said are
-    counted together. `mend`: what would have to be otherwise for somebody to, in a clause."""
+    counted together. `mends`: what would have to be otherwise for somebody to, each a clause, of which one would do."""
 
     why: str
-    mend: str = ""
+    mends: tuple[str, ...] = ()
 
 
 class Turn(Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from elasticd.api import Mask, Meta, Move, Node, Nodes, Pod, Refusal, Strategy, Taint, hookimpl, stationary
+from elasticd.api import Mask, Mend, Meta, Move, Node, Nodes, Pod, Refusal, Strategy, Taint, hookimpl, stationary
 
 MARK = "elasticd.io/drain"
 """Label or annotation of a node that is to be emptied: "true"."""
@@ -59,8 +59,8 @@ class Drain(Strategy, tag="drain", frozen=True):
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
         """Marked nodes take no pod."""
         marked = self._matching(nodes)[1]
-        mend = "nodes are no longer marked to be emptied"
-        return [Refusal("node(s) were marked to be emptied", marked, mend=mend)] if marked.any() else []
+        mends = (Mend("nodes are no longer marked to be emptied"),)
+        return [Refusal("node(s) were marked to be emptied", marked, mends=mends)] if marked.any() else []
 
     @hookimpl
     def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:

@@ -6,7 +6,7 @@ Knows the two queues of nodes by load; knows nothing of what moves pods away fro
 from collections.abc import Sequence
 from typing import Annotated
 
-from elasticd.api import LoadScored, Meta, Nodes, Refusal, Scores, Strategy, hookimpl
+from elasticd.api import LoadScored, Mend, Meta, Nodes, Refusal, Scores, Strategy, hookimpl
 
 HIGH = "node(s) had a load above the pool's"
 
@@ -32,7 +32,7 @@ class Static(LoadScored, tag="static", frozen=True):
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
         """Those of the high-load queue."""
         band = 0.0 if self.mode == "paper" else self.band
-        return [Refusal(HIGH, self.load(nodes) < -band, yields=True, mend="their load falls to the pool's")]
+        return [Refusal(HIGH, self.load(nodes) < -band, yields=True, mends=(Mend("their load falls to the pool's"),))]
 
     @hookimpl
     def score_nodes(self, nodes: Nodes) -> Scores:

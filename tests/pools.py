@@ -17,12 +17,13 @@ from elasticd.errors import ConfigError
 from elasticd.model import Container, Node, Pod
 from elasticd.moves import MoveDecision, PoolPast
 from elasticd.needs import Needs
-from elasticd.placements import DisruptionBudget, PodDecision, PoolObservation
+from elasticd.placements import DisruptionBudget, Mend, PodDecision, PoolObservation, Refusal
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
+from elasticd.units import format_amount
 
 NOW = 1_000_000.0
 GIB = 2.0**30
@@ -38,6 +39,18 @@ PROTECTED: dict[str, dict[str, Any]] = {
     "claims": {"claims": True},
 }
 """What makes a pod one that is never moved, unless a policy allows it."""
+
+
+def mends(refusal: Refusal, index: int) -> list[str]:
+    """What would do for a node, each in words."""
+    return [told for told in (_mend(one, index) for one in refusal.mends) if told]
+
+
+def _mend(mend: Mend, index: int) -> str:
+    if mend.most is None:
+        return mend.text
+    most = int(mend.most[index])
+    return mend.text.format(format_amount(mend.resource, most, up=False)) if most >= 0 else ""
 
 
 def node(name: str, cpu: float = 4.0, memory: float = 8 * GIB, pods: int = 110, **more: Any) -> Node:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from elasticd.columns import Columns, needed
 from elasticd.model import Pod
 from elasticd.placements import Mask, Refusal, Whole
-from elasticd.placing.look import UNBOUND, Found
+from elasticd.placing.ask import PoolCase
+from elasticd.placing.look import SHOWN, UNBOUND, Found
 from elasticd.units import format_amount
 from elasticd.words import counted
 
@@ -21,59 +22,95 @@ _TOLD = 3
 NOTHING = "no one thing alone would do"
 
 
-def lacking(columns: Columns, pod: Pod, found: Found, yields: Mapping[str, int]) -> str:
+def lacking(case: PoolCase, pod: Pod, found: Found, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
     """In a sentence: what is missing on the node that lacks least, of those where only what other pods take is in the
-    way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give way
-    (`yields`). Empty where nobody has said why."""
+    way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give
+    way: `yields`, on how many nodes, and what of the pod's `own`. Empty where nobody has said why."""
+    columns, bound = case.columns, found.bound
     if not columns.names:
         return "a node would have to be in the pool: it has none"
-    bound = found.bound
     if bound is not None and not bound.nodes.any() and bound.unmatched == "any":
         bound = None  # as if it were bound to none
     if bound is not None and not bound.nodes.any():
-        room = "" if found.fits.any() else ", and have room for it"
-        return f"a node would have to match {bound.match or bound.why}{room}"
+        fit = "" if found.fits.any() else ", and to be fit for it otherwise"
+        return f"a node would have to match {bound.match or bound.why}{fit}"
     within = np.ones(len(columns.names), dtype=np.bool_) if bound is None or bound.full == "any" else bound.nodes
     places = np.flatnonzero(found.curable & within)
     mends = _helpful(found.said, within)
     if len(places):
-        told = [_nearest(columns, pod, places, found.said), _otherwise(mends), _otherwise(yields)]
+        told = [_nearest(case, pod, places, found.said), _otherwise(mends), _otherwise(yields), *own]
     else:
-        told = [_otherwise(mends) or _too_large(columns, needed(pod))]
+        told = [_otherwise(mends) or _too_large(columns, needed(pod), within)]
     return "; or ".join(filter(None, told)) or (NOTHING if found.said else "")
 
 
 def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     """What would have to be otherwise, on how many nodes; nodes to which the pod is not bound do not help, but if they
-    were among those it is bound to. Of nodes that several refuse nothing is said."""
+    were among those it is bound to. Of nodes that several refuse nothing is said. Of amounts the largest is told that
+    would do for a node."""
     once, more = np.zeros((2, len(within)), dtype=np.bool_)
     for one in said:
         more |= once & one.nodes
         once |= one.nodes
-    counts: Counter[str] = Counter()
+    counts, amounts = Counter[str](), dict[tuple[str, str], Whole]()
     for one in said:
-        if one.mend:
-            nodes = one.nodes & ~more & (within | (one.reason == UNBOUND))
-            counts[one.mend] += int(np.count_nonzero(nodes))
+        nodes = one.nodes & ~more & (within | (one.reason == UNBOUND))
+        for mend in one.mends:
+            if mend.most is None:
+                counts[mend.text] += int(np.count_nonzero(nodes))
+            else:
+                most, key = np.where(nodes, mend.most, -1), (mend.text, mend.resource)
+                amounts[key] = np.maximum(most, amounts.get(key, most))
+    for (text, resource), most in amounts.items():
+        if (amount := int(most.max())) >= 0:
+            told = text.format(format_amount(resource, amount, up=False))
+            counts[told] = int(np.count_nonzero(most == amount))
     return counts
 
 
-def _nearest(columns: Columns, pod: Pod, places: NDArray[np.intp], said: Sequence[Refusal]) -> str:
-    """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left."""
-    share = np.zeros(len(places), dtype=np.float64)
+def _nearest(case: PoolCase, pod: Pod, places: NDArray[np.intp], said: Sequence[Refusal]) -> str:
+    """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left; of
+    the first few rather one where amounts alone are in the way."""
+    columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
     missing = {resource: _missing(columns, resource, amount, said) for resource, amount in needed(pod).items()}
     short = {name: np.maximum(lack - columns.leaving(name), 0)[places] for name, lack in missing.items()}
     for name, lack in short.items():
         share += lack / np.maximum(columns.allocatable(name)[places], 1)
-    best = int(np.argmin(share))
-    index = int(places[best])
-    amounts = [f"{format_amount(name, int(lack[best]), up=True)} {name}" for name, lack in short.items() if lack[best]]
-    node = columns.names[index]
-    if amounts:
-        return f"{node} is nearest: pods that stay there would have to request {' and '.join(amounts)} less"
-    if any(lack[index] > 0 for lack in missing.values()):
-        return f"{node} has room once those that are leaving it have left"
-    return f"{node} has room: what else is in the way there would have to leave it"
+    told = ""
+    for best in map(int, np.argsort(share, kind="stable")[:SHOWN]):
+        index, less = int(places[best]), {name: int(lack[best]) for name, lack in short.items() if lack[best]}
+        leaves = any(lack[index] > less.get(name, 0) for name, lack in missing.items())
+        blocked = _blocked(case, pod, index, less)
+        if not blocked or not told:
+            told = _wanted(columns.names[index], less, leaves=leaves, blocked=blocked)
+        if not blocked:
+            break
+    return told
+
+
+def _blocked(case: PoolCase, pod: Pod, index: int, less: Mapping[str, int]) -> bool:
+    """Whether a node would refuse it still if so much less were requested there and all who are leaving had left. That
+    is asked only where something else than amounts may be in the way."""
+    if not (pod.needs.ports or pod.needs.disks or case.columns.repels()):
+        return False
+    leaving = [one for one in case.columns.pods(index) if one.deleted]
+    with case.columns.without(index, leaving, less):
+        heard = case.ask("filter_nodes", pod=pod)
+        return any(one.nodes[index] for _, said in heard.values for one in said)
+
+
+def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:
+    """What of the pods on a node would have to be otherwise."""
+    first = "once those that are leaving it have left" if leaves else ""
+    amounts = [f"{format_amount(name, lack, up=True)} {name}" for name, lack in less.items() if name != "pods"]
+    wants = [f"pods that stay there would have to request {' and '.join(amounts)} less"] if amounts else []
+    if count := less.get("pods"):
+        wants.append(f"{counted(count, 'pod')} there would have to leave{' besides' if leaves else ''}")
+    if wants:
+        wants += ["what else is in the way there would have to leave it"] if blocked else []
+        return f"{node} is nearest: {first}{', ' if first else ''}{', and '.join(wants)}"
+    room = f"{node} has room{' ' if first else ''}{first}"
+    return f"{room}: what else is in the way there would have to leave it" if blocked or not leaves else room
 
 
 def _missing(columns: Columns, resource: str, amount: int, said: Sequence[Refusal]) -> Whole:
@@ -85,15 +122,16 @@ def _missing(columns: Columns, resource: str, amount: int, said: Sequence[Refusa
     return found
 
 
-def _too_large(columns: Columns, need: Mapping[str, int]) -> str:
-    """What no node has so much of, be it of one or of all together."""
+def _too_large(columns: Columns, need: Mapping[str, int], within: Mask) -> str:
+    """What no node that it may go to has so much of, be it of one or of all together."""
+    whose = "no node" if within.all() else "no node to which it is bound"
     for resource, amount in need.items():
-        most = int(columns.allocatable(resource).max())
+        most = int(columns.allocatable(resource)[within].max())
         if amount > most:
             asked, has = format_amount(resource, amount, up=True), format_amount(resource, most, up=False)
-            return f"it requests {asked} {resource}, and no node has more than {has}"
-    if not np.logical_and.reduce([columns.allocatable(name) >= amount for name, amount in need.items()]).any():
-        return "no node has as much as it requests of everything at once"
+            return f"it requests {asked} {resource}, and {whose} has more than {has}"
+    if not np.logical_and.reduce([columns.allocatable(name)[within] >= amount for name, amount in need.items()]).any():
+        return f"{whose} has as much as it requests of everything at once"
     return ""
 
 

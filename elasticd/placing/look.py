@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elasticd.columns import Columns
 from elasticd.model import Failure, Pod
-from elasticd.placements import Column, Mask, NodeScore, Refusal, Scores, Selection
+from elasticd.placements import Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
 from elasticd.placing.ask import PoolCase
 
 SHOWN = 3
@@ -108,7 +108,7 @@ def look(case: PoolCase, pod: Pod) -> Found:
         (cured if one.curable else refused).__ior__(one.nodes)
     fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
-        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mend=f"nodes match {bound.match or bound.why}"))
+        refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mends=(Mend(f"nodes match {bound.match or bound.why}"),)))
     failures = filters.failures + selections.failures
     counts = _counts((one.reason, one.nodes) for one in refusals)
     return Found(fits, cured & ~refused, counts, bound, failures, tuple(refusals))

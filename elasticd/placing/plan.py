@@ -39,6 +39,13 @@ def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
     return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
 
 
+SUPPOSED = 1_000
+"""Nodes about which the same is asked for pods for which nobody gives way as they are, to tell what would do."""
+
+PREEMPTS = "its preemptionPolicy is not Never"
+FORCE = "its binding says resourceNotFit force"
+
+
 class Draft:
     """A plan that is being made: `columns` and `budgets` change with each decision."""
 
@@ -46,7 +53,8 @@ class Draft:
         self._case, self.columns = case, case.columns
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
         self._hopeless: dict[Hashable, Nobody] = {}
-        self._asked = 0
+        self._supposed: dict[Hashable, tuple[str, ...]] = {}
+        self._asked = self._asked_more = 0
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Ask about all at once, and then check each where it was put. One that was put nowhere waits, or has others
@@ -151,7 +159,7 @@ class Draft:
 
     def _room(self, pod: Pod, places: Mask, found: Found, ranked: Ranked) -> Room | Nobody:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
-        like = (id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items())))
+        like = _like(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
             return self._hopeless[like]
@@ -173,8 +181,29 @@ class Draft:
         """It waits for better times; what was noted on it, for a place that it has not got, is taken away. `yields`:
         what would have to be otherwise for others to give way, on how many nodes."""
         message = f"{found.unavailable()}; {more}" if more else found.unavailable()
-        mend = lacking(self.columns, pod, found, yields or {})
+        mend = lacking(self._case, pod, found, yields or {}, self._supposing(pod, found, ranked))
         return self.decision(pod, "wait", reason, message, found, ranked, mend=mend, actions=_unnoted(pod))
+
+    def _supposing(self, pod: Pod, found: Found, ranked: Ranked) -> tuple[str, ...]:
+        """What about the pod alone would let others give way for it; asked of a few nodes, and once for pods alike."""
+        bound = found.bound
+        if not self._case.hooks.heeds("select_victims") or self._blind():
+            return ()
+        if not pod.needs.preempts:
+            mend, then = PREEMPTS, found
+        elif bound is not None and bound.nodes.any() and bound.full != "preempt":
+            mend, then = FORCE, replace(found, bound=replace(bound, full="preempt"))
+        else:
+            return ()
+        like = _like(pod)
+        if like not in self._supposed:
+            places, _ = then.places()
+            count = 0 if places is None else int(np.count_nonzero(places))
+            self._asked_more += count
+            able = count > 0 and self._asked_more <= SUPPOSED
+            room = make_room(self._case, pod, then, ranked.total, self.budgets) if able else Nobody()
+            self._supposed[like] = (mend,) if isinstance(room, Room) and room.victims else ()
+        return self._supposed[like]
 
     def _leaving(self, pod: Pod, found: Found, ranked: Ranked, node: int) -> PodDecision:
         """It waits for those that are leaving a node, and what they have left so far is not another's."""
@@ -227,6 +256,11 @@ class Draft:
             failures=(found.failures if found else ()) + (ranked.failures if ranked else ()),
         )
         return replace(decision, **more)
+
+
+def _like(pod: Pod) -> Hashable:
+    """Equal for pods of which all the same is to be said."""
+    return id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items()))
 
 
 def _left(pod: Pod) -> tuple[str, str] | None:

@@ -138,7 +138,7 @@ def _nobody(spared: Sequence[Spared]) -> Nobody:
     told = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
     if left := sum(count for _, count in reasons[TOLD:]):
         told.append(f"on {counted(left, 'node')} for other reasons")
-    return Nobody(", ".join(told), dict(_frequent(one.mend for one in spared if one.mend)))
+    return Nobody(", ".join(told), dict(_frequent(mend for one in spared for mend in one.mends)))
 
 
 def _frequent(said: Iterable[str]) -> list[tuple[str, int]]:

@@ -29,9 +29,9 @@ from elasticd.api import (
 )
 
 from .budgets import within
-from .kept import Causes, Lesser, Lifted, Options, mend_of
+from .kept import Causes, Lesser, Lifted, Options, mends_of
 from .short import Short, helps, short_of, spared_from, until_it_fits
-from .there import CLASSES, Group, Rank, There, there_is
+from .there import CLASSES, Cause, Group, Rank, There, there_is
 
 
 class Preemption(Strategy, tag="preemption", frozen=True):
@@ -177,8 +177,8 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         why = f"more would have to go than most_victims = {self.most_victims}"
         if before:
             why += f", as {_have(before)} given way for it already"
-        mend = f"most_victims {_OWN} is {before + now} or more" if now > self.most_victims else ""
-        return Spared(why, mend)
+        mend = f"most_victims {_OWN} is {before + now} or more"
+        return Spared(why, (mend,) if now > self.most_victims else ())
 
     def _rank(self, pod: Pod) -> Rank:
         """How much a pod matters; the lesser gives way."""
@@ -247,18 +247,18 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         said = {(one, name): self._of_several(one, name, highest) for one in all_kept for name in namespaces}
         return [(pod, tuple([said[one, pod.namespace] for one in kept])) for pod, kept in lesser]
 
-    def _of_several(self, option: str, namespace: str, highest: int) -> Spared:
+    def _of_several(self, option: str, namespace: str, highest: int) -> Cause:
         """What an option says of several pods of a namespace, and what would have to be otherwise; `highest` is their
         highest priority."""
         run = f"{self.min_run:g} s"
         at_most = f"have spare_priority = {self.spare_priority} or more"
         return {
-            "others": Spared("are placed by another scheduler", f"others {_OWN} is true"),
-            "spare_namespaces": Spared("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {namespace}"),
-            "spare_priority": Spared(at_most, f"spare_priority {_OWN} is more than {highest}"),
-            "spare_labels": Spared("have one of spare_labels", f"spare_labels {_OWN} has none of theirs"),
-            "local_storage": Spared("have local storage", f"local_storage {_OWN} is true"),
-            "min_run": Spared(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
+            "others": Cause("are placed by another scheduler", f"others {_OWN} is true"),
+            "spare_namespaces": Cause("are in spare_namespaces", f"spare_namespaces {_OWN} does not have {namespace}"),
+            "spare_priority": Cause(at_most, f"spare_priority {_OWN} is more than {highest}"),
+            "spare_labels": Cause("have one of spare_labels", f"spare_labels {_OWN} has none of theirs"),
+            "local_storage": Cause("have local storage", f"local_storage {_OWN} is true"),
+            "min_run": Cause(f"have run for less than min_run = {run}", f"lesser pods have run for {run}"),
             _ASKS: _ASKING,
         }[option]
 
@@ -283,7 +283,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if kept := lesser.kept(short, order):
             told = " or ".join(sorted({first.why for first, *_ in kept}))
             needed = partial(self._needed, waiting, short, lesser, seen)
-            return Spared(f"{who} {told}", mend_of(kept, lesser.lifts(short), needed))
+            return Spared(f"{who} {told}", mends_of(kept, lesser.lifts(short), needed))
         fixed = {why: [one for one in group.pods if self._rank(one) < rank] for why, group in there.fixed}
         if until_it_fits([*order, *chain.from_iterable(fixed.values())], short):
             return Spared(f"{who} {' or '.join(why for why, pods in fixed.items() if pods)}")
@@ -299,7 +299,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         mends, many = {one.mend for one in lifted}, self._too_many(waiting, len(chosen), seen)
         if many is None:
             return mends
-        return mends | {many.mend} if many.mend else None
+        return {*mends, *many.mends} if many.mends else None
 
     def _cost(self, victims: Sequence[Pod], at: float) -> tuple[float, ...]:
         """As kube-scheduler compares nodes, with the restart class behind the priority."""
@@ -328,9 +328,9 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 _ASKS = "do-not-disrupt"
 _OWN = "of strategy preemption"
 _NOBODY_LESSER = Spared("no pod there matters less")
-_ASKING = Spared(f"have annotation {SPARE}", f"lesser pods have no annotation {SPARE}")
+_ASKING = Cause(f"have annotation {SPARE}", f"lesser pods have no annotation {SPARE}")
 _FORCED_ALONE = Spared("nobody does for pods whose binding does not say resourceNotFit force")
-_NOT_FORCED = Spared(_FORCED_ALONE.why, f"its binding says resourceNotFit force, or only_forced {_OWN} is false")
+_NOT_FORCED = Spared(_FORCED_ALONE.why, (f"only_forced {_OWN} is false",))
 
 
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:

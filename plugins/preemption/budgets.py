@@ -5,10 +5,12 @@ Knows budgets; knows nothing of why a pod should go.
 
 from collections.abc import Sequence, Set
 
-from elasticd.api import Derived, DisruptionBudget, Pod, Spared
+from elasticd.api import Derived, DisruptionBudget, Pod
+
+from .there import Cause
 
 
-def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...], lifted: Set[Spared] = frozenset()) -> list[Pod]:
+def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...], lifted: Set[Cause] = frozenset()) -> list[Pod]:
     """Those of them, from the first on, that budgets let go; those that say what is `lifted` let all go."""
     if not budgets:
         return order
@@ -26,7 +28,7 @@ def within(order: list[Pod], budgets: tuple[DisruptionBudget, ...], lifted: Set[
 
 def budget_of(
     pod: Pod, budgets: tuple[DisruptionBudget, ...], going: Sequence[Pod], *, spent: bool
-) -> tuple[Spared, ...]:
+) -> tuple[Cause, ...]:
     """The PodDisruptionBudget that keeps it while others are `going`: the one of its own that then allows least; only
     one that is `spent`, where something else keeps it."""
     known = _by_namespace("", budgets).get(pod.namespace, ())
@@ -38,17 +40,17 @@ def budget_of(
     return (_said(one),)
 
 
-def said_of(pod: Pod, budgets: tuple[DisruptionBudget, ...]) -> tuple[Spared, ...]:
+def said_of(pod: Pod, budgets: tuple[DisruptionBudget, ...]) -> tuple[Cause, ...]:
     """All budgets that it is in, whether they let it go or not."""
     return tuple([_said(one) for one in _by_namespace("", budgets).get(pod.namespace, ()) if pod.uid in one.pods])
 
 
-def _said(budget: DisruptionBudget) -> Spared:
+def _said(budget: DisruptionBudget) -> Cause:
     """What a budget says of pods that it keeps."""
     if budget.why:
-        return Spared(budget.why, budget.mend)
+        return Cause(budget.why, budget.mend)
     name = f"PodDisruptionBudget {budget.namespace}/{budget.name}"
-    return Spared(f"are kept by {name}", f"{name} lets more of its pods go")
+    return Cause(f"are kept by {name}", f"{name} lets more of its pods go")
 
 
 def _sorted(_: str, budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[DisruptionBudget]]:

@@ -5,18 +5,19 @@ Knows pods and what keeps each; knows no option, and not how many may go.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from elasticd.api import DisruptionBudget, Pod, Spared, Struct
+from elasticd.api import DisruptionBudget, Pod, Struct
 
 from .budgets import budget_of, said_of, within
 from .short import Short, helps
+from .there import Cause
 
 Options = tuple[str, ...]
 """What keeps a pod, a word each: options, and that it asks to be left alone."""
 
-Causes = tuple[Spared, ...]
+Causes = tuple[Cause, ...]
 """What these say of it, and budgets; that first which is told."""
 
-Lifted = frozenset[Spared]
+Lifted = frozenset[Cause]
 """What keeps nobody any more."""
 
 
@@ -44,21 +45,21 @@ class Lesser(Struct, frozen=True, gc=False):
         return frozenset(one for causes in every for one in causes if one.mend)
 
 
-def mend_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], set[str] | None]) -> str:
+def mends_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], set[str] | None]) -> tuple[str, ...]:
     """What would have to be otherwise: all that keeps one of them, whichever that would do for; or else as few of all
-    as would do together; empty where nothing would.
+    as would do together; nothing where nothing would.
 
     `needed`: what would have to be, for enough to go when this keeps nobody; None: they would not be enough.
     """
     tried = [needed(causes) for causes in {*map(frozenset, kept)} if all(one.mend for one in causes)]
     if alone := {_both(mends) for mends in tried if mends is not None}:
-        return ", or ".join(sorted(alone))
+        return tuple(sorted(alone))
     if needed(every) is None:
-        return ""
+        return ()
     for one in sorted(every, key=lambda one: one.mend):
         if needed(every - {one}) is not None:
             every -= {one}
-    return _both(needed(every) or ())
+    return (_both(needed(every) or ()),)
 
 
 def _both(mends: Iterable[str]) -> str:

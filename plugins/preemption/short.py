@@ -1,6 +1,6 @@
 """What a pod is short of on a node, and which pods' leaving makes up for it.
 
-Knows amounts, ports and disks; knows nothing of who may have to go.
+Knows amounts, ports, disks and who keeps others off; knows nothing of who may have to go.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from .there import There
 
 class Short(Struct, frozen=True, gc=False):
     """What a pod lacks on a node once all who are leaving have left: whole amounts, and the UIDs of who has its ports
-    and disks."""
+    and disks, or keeps it off (anti-affinity)."""
 
     amounts: dict[str, int]
     clashing: frozenset[str]
@@ -27,7 +27,7 @@ def short_of(pod: Pod, node: int, nodes: Nodes, there: There, missing: Mapping[s
         if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
     short = {**found, **missing}
-    picky = pod.needs.ports or pod.needs.disks
+    picky = pod.needs.ports or pod.needs.disks or nodes.repels()
     clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
     if not short and not clashing:
         return None
@@ -42,9 +42,11 @@ def _takes(pod: Pod, resource: str) -> int:
 
 
 def _clash(pod: Pod, other: Pod) -> bool:
-    """Whether one node cannot give both what they ask for."""
+    """Whether one node cannot give both what they ask for, or the other keeps it off."""
     mine, its = pod.needs, other.needs
     if any(one.clashes(another) for one in mine.ports for another in its.ports):
+        return True
+    if any(rule.keeps_off(other.namespace, pod.namespace, pod.labels) for rule in its.repels):
         return True
     return any(one.clashes(another) for one in mine.disks for another in its.disks)
 

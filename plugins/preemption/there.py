@@ -23,6 +23,14 @@ _FIXED = {
 """What keeps pods that never go, whoever wants it, by why they are rooted."""
 
 
+class Cause(Struct, frozen=True, gc=False):
+    """What keeps pods, in a clause that follows "lesser pods", and what would have to be otherwise for it not to; empty
+    where nothing can be."""
+
+    why: str
+    mend: str = ""
+
+
 class Group(Struct, frozen=True, gc=False):
     """Pods of a node that are alike in whether they may go, and how much the least of them matters."""
 

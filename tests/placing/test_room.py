@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Bind, Evict, Nominate
 from elasticd.api import (
+    BINDING,
     DisruptionBudget,
     Nodes,
     Pod,
@@ -21,7 +22,9 @@ from elasticd.api import (
 )
 from elasticd.placements import PodDecision
 from elasticd.placing.room import OFFERS, Budgets
+from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
+from elasticd_plugins.preemption import Preemption
 from tests.pools import NOW, columns, node, planned, pod
 
 Said = Victims | Spared | None
@@ -124,7 +127,7 @@ def test_why_nobody_gives_way_is_counted_by_node() -> None:
 
 def test_what_would_let_some_give_way_is_told_with_what_is_missing() -> None:
     there = [pod(f"old-{name}", 1, on=name) for name in "ab"]
-    (decision,) = preempting(there, [URGENT], lambda *_: Spared("all sleep", "they wake"))
+    (decision,) = preempting(there, [URGENT], lambda *_: Spared("all sleep", ("they wake",)))
     missing = "a is nearest: pods that stay there would have to request 1 cpu less"
     assert decision.mend == f"{missing}; or they wake (2 nodes)"
 
@@ -380,3 +383,43 @@ def test_filters_are_asked_again_without_those_who_go_and_those_who_leave() -> N
     there = [OLD, pod("leaving", 0.25, on="a", deleted=True)]
     planned([Refuses(), Says(answer=everybody)], columns([node("a", cpu=2)], there), [URGENT])
     assert SEEN == [(2, 1250), (0, 0)]
+
+
+OWN = {BINDING: '{"expressions": [{"key": "disk", "operator": "in", "values": ["ssd"]}]}'}
+SSD = node("a", cpu=1, labels={"disk": "ssd"})
+
+
+@pytest.mark.parametrize(
+    ("waiting", "mend"),
+    [
+        pytest.param(
+            {"annotations": OWN}, "its binding says resourceNotFit force", id="its binding says that it waits"
+        ),
+        pytest.param({"preempts": False}, "its preemptionPolicy is not Never", id="its PriorityClass lets nobody go"),
+        pytest.param({"annotations": OWN, "preempts": False}, "", id="both"),
+        pytest.param({"annotations": OWN, "priority": 0}, "", id="nobody is lesser"),
+        pytest.param({"preempts": False, "priority": 0}, "", id="nobody is lesser whatever its PriorityClass says"),
+    ],
+)
+def test_what_of_the_pod_itself_would_let_others_give_way_is_told(waiting: dict[str, Any], mend: str) -> None:
+    strategies = [Filters(), BindingRules(), Preemption()]
+    there = [pod("old", 1, on="a", started=NOW - 1000, restart="Always")]
+    asks = {"priority": 9, "restart": "Always", **waiting}
+    pods = [pod(f"p{index}", 0.5, **asks) for index in range(2)]
+    for decision in planned(strategies, columns([SSD], there), pods):
+        nearest = "a is nearest: pods that stay there would have to request 500m cpu less"
+        assert decision.mend == "; or ".join(filter(None, (nearest, mend)))
+
+
+def test_of_a_pod_without_a_binding_none_is_told() -> None:
+    there = [pod("old", 1, on="a", started=NOW - 1000)]
+    waiting = pod("p", 0.5, priority=9)
+    (decision,) = planned([Filters(), Preemption(only_forced=True)], columns([SSD], there), [waiting])
+    assert decision.mend.split("; or ")[1:] == ["only_forced of strategy preemption is false (1 node)"]
+
+
+def test_what_would_do_on_several_nodes_is_counted_on_all_of_them() -> None:
+    there = [pod(f"old-{name}", 1, on=name) for name in "ab"]
+    answers = [Spared("all sleep", ("they wake", "they go")), Spared("most sleep", ("they wake",))]
+    (decision,) = preempting(there, [URGENT], lambda _, index, *__: answers[index])
+    assert decision.mend.endswith("; or they wake (2 nodes); or they go (1 node)")

@@ -11,9 +11,10 @@ from elasticd.api import Disk, Expression, Needs, Node, Pod, Port, Refusal, Repe
 from elasticd.model import Container
 from elasticd.testing import check_strategy
 from elasticd_plugins import filters as filters_module
-from elasticd_plugins.filters import NAMED, Filters
+from elasticd_plugins.filters import Filters
+from elasticd_plugins.filters.unfit import NAMED
 from tests.plugins.builders import decode
-from tests.pools import GIB, columns, node, planned, pod, refused
+from tests.pools import GIB, columns, mends, node, planned, pod, refused
 
 EXISTS = (Toleration(operator="Exists"),)
 BATCH = Taint("dedicated", "NoSchedule", "batch")
@@ -315,15 +316,12 @@ def test_only_nodes_that_lack_nothing_but_what_is_kept_free_are_told_of_it() -> 
     nodes = [node("full", cpu=2), node("half", cpu=2), node("idle", cpu=2)]
     on = [pod("q", cpu=2, on="full"), pod("r", cpu=1, on="half")]
     found = decode(Filters, keep_free={"cpu": "500m"}).filter_nodes(pod("p", cpu=1), columns(nodes, on))
-    assert [(one.reason, one.nodes.tolist(), one.curable, one.mend) for one in found] == [
-        ("Insufficient cpu", [True, False, False], True, ""),
-        (
-            "Insufficient cpu (keep_free keeps 500m)",
-            [False, True, False],
-            True,
-            "keep_free.cpu of strategy filters is at most 0",
-        ),
+    assert [(one.reason, one.nodes.tolist(), one.curable) for one in found] == [
+        ("Insufficient cpu", [True, False, False], True),
+        ("Insufficient cpu (keep_free keeps 500m)", [False, True, False], True),
     ]
+    less = ["it requests at most 500m cpu", "keep_free.cpu of strategy filters is at most 0"]
+    assert [mends(found[0], 0), mends(found[1], 1)] == [[], less]
 
 
 OFF = [

@@ -1,5 +1,6 @@
 """What filters say would have to be otherwise is true: done, and done alone, the node takes the pod."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from msgspec.structs import replace
 
 from elasticd.api import Expression, Node, Pod, Port, Taint, Term, Toleration, parse_quantity
 from elasticd_plugins.filters import Filters
-from tests.pools import GIB, columns, node, pod
+from elasticd_plugins.filters.unfit import CORDONED, FAILED
+from tests.pools import GIB, columns, mends, node, pod
 
 TAINTS = [Taint("a", "NoSchedule"), Taint("a", "NoExecute", "x"), Taint("b", "NoSchedule", "y")]
 
@@ -20,10 +22,16 @@ NODES: dict[str, dict[str, Any]] = {
 }
 
 
-def refused(asked: Pod, nodes: list[Node], on: list[Pod], strategy: Filters) -> dict[str, str]:
-    """The mend of each node that is refused, "" where there is none."""
+LEAVE = " and pods there leave"
+
+
+LEAVE = " and pods there leave"
+
+
+def refused(asked: Pod, nodes: list[Node], on: list[Pod], strategy: Filters) -> dict[str, list[str]]:
+    """What would do for each node that is refused."""
     found = strategy.filter_nodes(asked, columns(nodes, on))
-    return {nodes[i].name: one.mend for one in found for i in range(len(nodes)) if one.nodes[i]}
+    return {nodes[i].name: mends(one, i) for one in found for i in range(len(nodes)) if one.nodes[i]}
 
 
 def mended(mend: str, asked: Pod, nodes: list[Node], strategy: Filters) -> tuple[Pod, list[Node], Filters]:
@@ -50,13 +58,13 @@ def mended(mend: str, asked: Pod, nodes: list[Node], strategy: Filters) -> tuple
 
 
 def _asked_of(has: Node, asked: Pod) -> dict[str, str]:
-    """The labels that its selector and its node affinity ask for; what says a node's name stays."""
-    labels = {**has.labels, **asked.needs.selector}
-    for rule in (asked.needs.affinity or ())[0].labels:
-        labels.pop(rule.key, None)
-        if rule.operator not in ("NotIn", "DoesNotExist"):
-            labels[rule.key] = str(int(rule.values[0]) + 1) if rule.operator == "Gt" else (*rule.values, "x")[0]
-    return {**labels, HOST: has.name}
+    """The labels that its selector and its node affinity ask for, by trying; what says a node's name stays."""
+    keys, values = ("zone", "disk", "gpu", "generation"), ("a", "c", "ssd", "3", "4", None)
+    for tried in product(values, repeat=len(keys)):
+        labels = {key: value for key, value in zip(keys, tried, strict=True) if value is not None}
+        if asked.needs.wants(has.name, {**labels, HOST: has.name}):
+            return {**labels, HOST: has.name}
+    return {**has.labels}
 
 
 def _kept(asked: Pod) -> dict[str, Any]:
@@ -70,6 +78,8 @@ RULES = [
     Expression("disk", "Exists"),
     Expression("gpu", "DoesNotExist"),
     Expression("generation", "Gt", ("3",)),
+    Expression("generation", "Lt", ("4",)),
+    Expression("zone", "In", ("a", "c")),
     Expression(HOST, "In", ("n0", "n1")),
 ]
 
@@ -100,7 +110,7 @@ def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
     ]
     ports = draw(some.sampled_from([(), (Port(80),)]))
     selector = draw(some.sampled_from([{}, {}, {"zone": "a"}, {"kubernetes.io/hostname": "n0", "zone": "a"}]))
-    rules = draw(some.lists(some.sampled_from(RULES), min_size=1, max_size=2, unique_by=lambda rule: rule.key))
+    rules = draw(some.lists(some.sampled_from(RULES), min_size=1, max_size=3, unique=True))
     affinity = draw(some.sampled_from([None, None, (Term(tuple(rules)),)]))
     memory = draw(some.sampled_from([0.3, 2.0])) * GIB
     asked = pod("p", draw(cpu), memory, ports=ports, selector=selector, affinity=affinity)
@@ -112,12 +122,15 @@ def worlds(draw: some.DrawFn) -> tuple[Pod, list[Node], list[Pod], Filters]:
 @settings(max_examples=300)
 def test_where_what_is_said_is_done_the_node_takes_the_pod(world: tuple[Pod, list[Node], list[Pod], Filters]) -> None:
     asked, nodes, on, strategy = world
-    for name, mend in refused(asked, nodes, on, strategy).items():
-        if mend:
+    for name, found in refused(asked, nodes, on, strategy).items():
+        for told in found:
+            mend, pods_leave, _ = told.partition(LEAVE)
             then, there, filters = mended(mend, asked, nodes, strategy)
-            assert name not in refused(then, there, on, filters)
+            stay = [one for one in on if one.node != name] if pods_leave else on
+            assert name not in refused(then, there, stay, filters)
 
 
+CLOSED, DOWN = {"unschedulable": True}, {"ready": False}
 FULL = pod("q", cpu=1.5, on="n")
 
 
@@ -125,10 +138,33 @@ FULL = pod("q", cpu=1.5, on="n")
     ("has", "on", "asks", "options", "mend"),
     [
         pytest.param({"unschedulable": True}, [], {}, {}, "nodes are uncordoned", id="a cordon"),
-        pytest.param({"unschedulable": True}, [FULL], {"cpu": 1}, {}, "", id="a cordon, and no room"),
+        pytest.param(
+            {"unschedulable": True}, [FULL], {"cpu": 1}, {}, f"nodes are uncordoned{LEAVE}", id="a cordon, and no room"
+        ),
         pytest.param({"ready": False}, [], {}, {}, "nodes get ready", id="not ready"),
         pytest.param({"taints": TAINTS[:1]}, [], {}, {}, "it tolerates {a: }", id="a taint"),
         pytest.param({"taints": TAINTS[1:]}, [], {}, {}, "", id="two taints"),
+        pytest.param(
+            {"taints": [Taint("a", "NoSchedule", "x"), Taint("a", "NoExecute", "x")]},
+            [],
+            {},
+            {},
+            "it tolerates {a: x}",
+            id="two taints that one toleration is for",
+        ),
+        *[
+            pytest.param({**state, "taints": taints}, [], {}, {}, said, id=name)
+            for name, state, taints, said in (
+                ("cordoned, with its taint", CLOSED, [CORDONED], "nodes are uncordoned"),
+                ("cordoned, with another taint", CLOSED, [CORDONED, TAINTS[0]], ""),
+                ("not ready, with its taint", DOWN, [FAILED], "nodes get ready"),
+                ("not ready, with both taints", DOWN, [FAILED, Taint(FAILED.key, "NoExecute")], "nodes get ready"),
+                ("not ready, with the second alone", DOWN, [Taint(FAILED.key, "NoExecute")], "nodes get ready"),
+                ("out of reach", DOWN, [Taint("node.kubernetes.io/unreachable", "NoSchedule")], "nodes get ready"),
+                ("not ready, with another taint", DOWN, [FAILED, TAINTS[0]], ""),
+                ("cordoned and not ready", {**CLOSED, **DOWN}, [CORDONED, FAILED], ""),
+            )
+        ],
         pytest.param({}, [], {"selector": {"d": "ssd"}}, {}, "nodes get the labels d=ssd", id="a label"),
         pytest.param({}, [], {"selector": {"kubernetes.io/hostname": "m"}}, {}, "", id="a host's name"),
         pytest.param(
@@ -160,7 +196,7 @@ FULL = pod("q", cpu=1.5, on="n")
             [FULL],
             {"cpu": 0.2},
             {"cpu": "400m"},
-            "keep_free.cpu of strategy filters is at most 300m",
+            "it requests at most 100m cpu; keep_free.cpu of strategy filters is at most 300m",
             id="what is kept free",
         ),
         pytest.param(
@@ -178,4 +214,5 @@ def test_what_would_do_alone_is_named(
 ) -> None:
     has = {**has, "taints": tuple(has.get("taints", ()))}
     strategy = Filters(keep_free=options)
-    assert refused(pod("p", **asks), [node("n", cpu=2, **has)], on, strategy) == {"n": mend}
+    found = refused(pod("p", **asks), [node("n", cpu=2, **has)], on, strategy)
+    assert {name: "; ".join(told) for name, told in found.items()} == {"n": mend}

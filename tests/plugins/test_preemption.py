@@ -15,12 +15,14 @@ from elasticd.actions import Bind, Evict, Nominate
 from elasticd.api import (
     Disk,
     DisruptionBudget,
+    Expression,
     Node,
     Pod,
     PoolObservation,
     PoolPolicy,
     PoolSelect,
     Port,
+    Repel,
     Spared,
     Victims,
 )
@@ -789,7 +791,7 @@ REFUSED = DisruptionBudget(
             [running("x", **LESSER)],
             {},
             "nobody does for pods whose binding does not say resourceNotFit force",
-            "its binding says resourceNotFit force, or only_forced of strategy preemption is false",
+            "only_forced of strategy preemption is false",
             id="only where it is forced",
         ),
         pytest.param(
@@ -938,7 +940,8 @@ REFUSED = DisruptionBudget(
 def test_it_says_why_nobody_gives_way(
     options: dict[str, Any], there: list[Pod], more: dict[str, Any], why: str, mend: str
 ) -> None:
-    assert asked(decode(**options), pod("p", 1, restart="Always"), there, **more) == Spared(why, mend)
+    said = asked(decode(**options), pod("p", 1, restart="Always"), there, **more)
+    assert said == Spared(why, (mend,) if mend else ())
 
 
 @pytest.mark.parametrize(
@@ -980,7 +983,30 @@ def test_what_would_keep_them_next_is_foreseen(there: list[Pod], more: dict[str,
     said = asked(decode(), pod("p", 1, restart="Always", priority=9), there, **more)
     assert isinstance(said, Spared)
     assert said.why.endswith(" have run for less than min_run = 60 s")
-    assert said.mend == mend
+    assert said.mends == ((mend,) if mend else ())
+
+
+KEEPS_OFF = (Repel("kubernetes.io/hostname", (Expression("app", "In", ("web",)),)),)
+
+
+def test_who_keeps_a_pod_off_gives_way_for_it() -> None:
+    web: dict[str, Any] = {"labels": {"app": "web"}, "restart": "Always"}
+    there = [running("x", repels=KEEPS_OFF), running("y")]
+    (decision,) = planned([Filters(), decode()], columns([node("a", cpu=1)], there), [pod("p", 0.5, **web)])
+    assert [one.workload.name for one in decision.actions if isinstance(one, Evict)] == ["x"]
+    other: dict[str, Any] = {**web, "labels": {"app": "other"}}
+    assert asked(decode(), pod("p", 0.5, **other), there) is None
+    kept = [running("x", repels=KEEPS_OFF, local=True)]
+    said = Spared("lesser pods have local storage", ("local_storage of strategy preemption is true",))
+    assert asked(decode(), pod("p", 0.5, **web), kept) == said
+
+
+def test_room_that_filters_keep_free_is_made_where_a_port_is_in_the_way_first() -> None:
+    there = [running("x", ports=(Port(80),)), running("y", cpu=0.5)]
+    strategies = [Filters(keep_free={"cpu": "700m"}), decode()]
+    waiting = pod("p", 0.1, restart="Always", ports=(Port(80),))
+    (decision,) = planned(strategies, columns([node("a", cpu=1)], there), [waiting])
+    assert sorted(one.workload.name for one in decision.actions if isinstance(one, Evict)) == ["x", "y"]
 
 
 def test_room_that_filters_keep_free_is_made_too() -> None:
@@ -1009,7 +1035,7 @@ def test_where_either_of_two_would_do_that_is_what_is_said() -> None:
     there = [running("x", cpu=0.5, **OTHERS), running("y", cpu=0.5, local=True)]
     assert asked(decode(), pod("p", 0.5, priority=9), there) == Spared(
         "lesser pods are placed by another scheduler or have local storage",
-        "local_storage of strategy preemption is true, or others of strategy preemption is true",
+        ("local_storage of strategy preemption is true", "others of strategy preemption is true"),
     )
 
 
@@ -1022,12 +1048,12 @@ def test_what_keeps_the_owner_of_a_port_is_told_and_nothing_of_those_who_have_no
     young = running("young", started=NOW, **port)
     bystanders = [running("local", local=True), running("asking", **ASKS), running("agent", **AGENT)]
     assert asked(decode(), waiting, [young, *bystanders]) == Spared(
-        "lesser pods have run for less than min_run = 60 s", "lesser pods have run for 60 s"
+        "lesser pods have run for less than min_run = 60 s", ("lesser pods have run for 60 s",)
     )
     kept = running("kept", **port)
     budgets = (DisruptionBudget("shop", "b", frozenset({"uid-kept"}), 0),)
     assert asked(decode(), waiting, [kept, running("small")], budgets=budgets) == Spared(
-        "lesser pods are kept by PodDisruptionBudget shop/b", "PodDisruptionBudget shop/b lets more of its pods go"
+        "lesser pods are kept by PodDisruptionBudget shop/b", ("PodDisruptionBudget shop/b lets more of its pods go",)
     )
     agent = running("agent", **AGENT, **port)
     assert asked(decode(), waiting, [agent]) == Spared("lesser pods belong to their node")
@@ -1264,4 +1290,4 @@ def test_of_several_budgets_the_one_that_others_have_spent_is_named() -> None:
     found = asked(decode(), pod("new", 0.9, restart="Always", priority=5), there, node("a", cpu=0.9), budgets=budgets)
     assert isinstance(found, Spared)
     assert found.why == "others are kept by PodDisruptionBudget shop/b-of-all"
-    assert found.mend == "PodDisruptionBudget shop/b-of-all lets more of its pods go"
+    assert found.mends == ("PodDisruptionBudget shop/b-of-all lets more of its pods go",)

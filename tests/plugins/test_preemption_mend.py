@@ -102,7 +102,7 @@ def test_where_what_is_said_is_done_and_nothing_else_others_give_way(
         return asked(strategy, waiting, there, has, budgets=budgets, gave_way=gave_way)
 
     said = heard(world)
-    for alternative in said.mend.split(", or ") if isinstance(said, Spared) and said.mend else ():
+    for alternative in said.mends if isinstance(said, Spared) else ():
         then = world
         for mend in alternative.split(" and "):
             then = mended(mend, then)

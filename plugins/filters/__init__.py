@@ -1,0 +1,170 @@
+"""Filters: which nodes cannot take a pod, and why, in kube-scheduler's words.
+
+Knows what a pod asks for, and what nodes are and have left; knows nothing of which of them is better, and nothing of
+what its plan does about those that are full. See unfit for nodes' own records, room for the pods on them, and lacks for
+how it is put together.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from elasticd.api import (
+    LARGEST,
+    Mend,
+    Meta,
+    Needs,
+    Nodes,
+    Pod,
+    Refusal,
+    Strategy,
+    Whole,
+    field,
+    hookimpl,
+    needed,
+    parse_quantity,
+    whole,
+)
+
+from .lacks import Lack, Mended, all_of, any_of, refusals_of
+from .room import amount_of, disk_taken, free_of, nearby, port_taken, room_beside
+from .unfit import CORDONED, FAILED, READY, SIGNS, cordoned, failed, relabelled, tainted, wanted
+
+Part = Literal[
+    "unschedulable", "not-ready", "taints", "affinity", "ports", "resources", "pods", "disks", "anti-affinity"
+]
+
+
+class Filters(Strategy, tag="filters", frozen=True):
+    """Refuses the nodes that kube-scheduler would refuse: without it a pod goes anywhere.
+
+    The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
+    NodeResourcesFit, VolumeRestrictions and, of InterPodAffinity, what pods that are there keep off. The first that
+    refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not suffice. Pods that are
+    being deleted still take their room. Pods on nodes outside the pool are not seen, so that they keep off none.
+
+    Two things are stricter, or milder. A node whose Ready is not True is refused also before its taint has come, unless
+    the pod tolerates that taint. A pod that does not ask for a resource is not refused where that is overcommitted, as
+    in current versions; 1.20 refused it.
+    """
+
+    keeps_off: ClassVar[bool] = True
+
+    skip: Annotated[
+        tuple[Part, ...],
+        Meta(description="filters that are off; without resources or pods nodes may be filled beyond what they have"),
+    ] = ()
+    keep_free: Annotated[
+        dict[str, str],
+        Meta(description='of each node, by resource, what pods placed here leave free ("500m", "1Gi")'),
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no amount."""
+        for resource, amount in self.keep_free.items():
+            try:
+                kept = parse_quantity(amount)
+            except ValueError as error:
+                raise ValueError(f"keep_free.{resource}: {error}") from None
+            if kept < 0:
+                raise ValueError(f"keep_free.{resource}: must be >= 0, is {amount!r}")
+            if whole(resource, kept) >= LARGEST:
+                most = "1T" if resource == "cpu" else "1P"
+                raise ValueError(f"keep_free.{resource}: must be < {most}, is {amount!r}")
+
+    def reads(self) -> tuple[str, ...]:
+        """None: requests alone count."""
+        return ()
+
+    @hookimpl
+    def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
+        """A refusal for each reason. Where no node is refused, none."""
+        unfit = [one for one in self._unfit(pod.needs, nodes) if one.nodes.any()]
+        stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
+        return refusals_of(unfit, stages, nodes) if unfit or any(stages) else []
+
+    def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[Lack]:
+        """Nodes that no room would make fit, and what would."""
+        told = frozenset[str]()
+        if "unschedulable" not in self.skip and needs.tolerates((CORDONED,)):
+            told |= {CORDONED.key}
+            closed = nodes.matching("filters: cordoned", cordoned)
+            yield Lack("node(s) were unschedulable", closed, mends=partial(_always, "nodes are uncordoned", nodes))
+        if "not-ready" not in self.skip and needs.tolerates((FAILED,)):
+            told |= SIGNS
+            down = nodes.matching("filters: failed", failed)
+            yield Lack("node(s) were not ready", down, mends=partial(_always, READY, nodes))
+        if "taints" not in self.skip:
+            for reason, mend, mask in tainted((needs.tolerations, told), nodes.nodes):
+                yield Lack(reason, mask, mends=partial(_always, mend, nodes) if mend else None)
+        if "affinity" not in self.skip and (needs.selector or needs.affinity is not None):
+            text = "node(s) didn't match Pod's node affinity/selector"
+            yield Lack(text, ~wanted(needs, nodes), mends=partial(relabelled, needs, nodes))
+
+    def _ports(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        if pod.needs.ports and "ports" not in self.skip:
+            clash = any_of((port_taken(one, nodes) for one in pod.needs.ports), all_of(nodes))
+            yield Lack("node(s) didn't have free ports for the requested pod ports", clash, all_of(nodes))
+
+    def _shortages(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        for resource, amount in needed(pod).items():
+            if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
+                continue
+            most, before = self._most(resource, nodes), nodes.requested(resource)
+            short = before > room_beside((resource, amount), most)
+            if not short.any():
+                continue
+            reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+            less = partial(_less, resource, most, before)
+            if resource not in self.keep_free:
+                yield Lack(reason, short, most >= amount, less)
+                continue
+            wanted, every = before + amount, nodes.allocatable(resource)
+            missing, kept = {resource: wanted - most}, short & (wanted <= every)
+            yield Lack(reason, short & ~kept, most >= amount, less, missing)
+            told = f"{reason} (keep_free keeps {self.keep_free[resource]})"
+            yield Lack(told, kept, most >= amount, partial(_less, resource, most, before, every - wanted), missing)
+
+    def _disks(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        if pod.needs.disks and "disks" not in self.skip:
+            clash = any_of((disk_taken(one, nodes) for one in pod.needs.disks), all_of(nodes))
+            yield Lack("node(s) had no available disk", clash, all_of(nodes))
+
+    def _repelled(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
+        if "anti-affinity" in self.skip:
+            return
+        rules = [one for one in nodes.repels() if one[1].keeps_off(one[0], pod.namespace, pod.labels)]
+        if rules:
+            found = [nearby(home, rule, nodes) for home, rule in rules]
+            near = any_of((near for near, _ in found), all_of(nodes))
+            theirs = any_of((near & ~own for near, own in found), near)
+            yield Lack("node(s) didn't satisfy existing pods anti-affinity rules", near, ~theirs)
+
+    def _most(self, resource: str, nodes: Nodes) -> Whole:
+        """What pods may request of it, of each node."""
+        kept = self.keep_free.get(resource)
+        found = nodes.allocatable(resource)
+        return found if kept is None else free_of((resource, amount_of(resource, kept)), found)
+
+
+def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) -> Mended:
+    """A smaller request, where something is left; and less that is kept free, where that does."""
+    room, mends = most - before, list[Mend]()
+    if resource != "pods":
+        mends.append(Mend(f"it requests at most {{}} {resource}", resource, np.where(room > 0, room, -1)))
+    if left is not None:
+        mends.append(Mend(f"keep_free.{resource} of strategy filters is at most {{}}", resource, left))
+    return tuple(mends), np.ones_like(room, dtype=np.bool_)
+
+
+def _always(mend: str, nodes: Nodes) -> Mended:
+    """The same for all."""
+    return (Mend(mend),), all_of(nodes)
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """The filters."""
+    return [Filters]

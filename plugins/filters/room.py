@@ -1,0 +1,57 @@
+"""What pods on a node take that another asks for: ports, disks, amounts, and that they keep it off.
+
+Knows pods and amounts; knows nothing of nodes' states and labels, but for the places that keep apart.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from elasticd.api import Derived, Disk, Mask, Node, Nodes, Port, Repel, Whole, parse_quantity, whole
+
+
+@lru_cache
+def amount_of(resource: str, quantity: str) -> int:
+    """A quantity, as whole as `needed` has it."""
+    return whole(resource, parse_quantity(quantity))
+
+
+def port_taken(port: Port, nodes: Nodes) -> Mask:
+    """Where a pod has it, or one that it clashes with."""
+    return nodes.holding(("filters", port), lambda other: any(map(port.clashes, other.needs.ports)))
+
+
+def disk_taken(disk: Disk, nodes: Nodes) -> Mask:
+    """Where a pod has it in a way that leaves it to no other."""
+    return nodes.holding(("filters", disk), lambda other: any(map(disk.clashes, other.needs.disks)))
+
+
+def nearby(home: str, rule: Repel, nodes: Nodes) -> tuple[Mask, Mask]:
+    """The nodes where pods of a namespace keep others off by a rule; and those where only the node's own pods do."""
+    holding = nodes.holding(
+        ("filters", home, rule), lambda other: other.namespace == home and rule in other.needs.repels
+    )
+    places = _places(rule.topology, nodes.nodes)
+    holders = np.bincount(places[holding], minlength=len(places) + 1)
+    holders[0] = 0
+    around = holders[places]
+    return around > 0, around == holding
+
+
+def _values(label: str, nodes: tuple[Node, ...]) -> Whole:
+    """A number for each value of a label, from 1 on, and 0 for none."""
+    numbers: dict[str | None, int] = {None: 0}
+    values = (node.labels.get(label) for node in nodes)
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+
+
+_places = Derived(_values, most=64)
+
+
+def _less(amount: tuple[str, int], of: Whole) -> Whole:
+    return of - amount[1]
+
+
+free_of = Derived(_less, most=16)
+room_beside = Derived(_less, most=64)
+"""What others may request beside an amount: many pods request the same."""
