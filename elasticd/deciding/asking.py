@@ -71,10 +71,13 @@ class Case(Struct, frozen=True, gc=False):
     hooks: Asks
     off: frozenset[str] = frozenset()
 
-    def ask(self, hook: str, **more: Any) -> Answers:
+    def ask(self, hook: str, *, wish: int | None = None, replicas: int | None = None) -> Answers:
         """The answers of one hook that make sense; nonsense is a failure."""
         seen = self.observation
-        arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
+        arguments = {
+            "policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past,
+            "wish": wish, "replicas": replicas,
+        }  # fmt: skip
         return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
 

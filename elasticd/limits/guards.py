@@ -3,16 +3,20 @@
 Knows a guard's series, before and after a change, and pods as they are; knows nothing of what is done about it.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from bisect import bisect_right
+from math import inf
+from operator import attrgetter
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Meta, Observation, Past, Point, Struct, point_of
+from elasticd.api import Change, Meta, Observation, Past, Struct, point_of
 
 Outcome = Literal["good", "bad", "unknown"]
 
 
 Ratio = Annotated[float, Meta(gt=1)]
+
+_GOOD: tuple[Outcome, str] = ("good", "")
+_at = attrgetter("at")
 
 
 class Guard(Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,21 +60,19 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         window before the change is as long as the span."""
         if self.pods:
             return self._count(seen)
-        after = self._mean(span[0], span[1], seen, past)
+        begin, end = span
+        after = self._mean(begin, end, seen, past)
         if after is None:
             return "unknown", f"{self.series} has no trusted sample after the change"
-        long = span[1] - span[0]
-        before = self._mean(change.at - long, change.at, seen, past) if self.ratio is not None else 0.0
-        if before is None:
-            return "unknown", f"{self.series} has no trusted sample before the change"
-        if before == 0 and self.above is None:
-            return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else ("good", "")
-        most = [] if self.above is None else [self.above]
-        most += [] if self.ratio is None else [self.ratio * before]
-        if after > max(most):
-            was = "" if self.ratio is None else f", was {before:g} before"
-            return "bad", f"{self.series} is {after:g}{was}; at most {max(most):g}"
-        return "good", ""
+        most, was = -inf if self.above is None else self.above, ""
+        if self.ratio is not None:
+            before = self._mean(change.at - (end - begin), change.at, seen, past)
+            if before is None:
+                return "unknown", f"{self.series} has no trusted sample before the change"
+            if before == 0 and self.above is None:
+                return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else _GOOD
+            most, was = max(most, self.ratio * before), f", was {before:g} before"
+        return ("bad", f"{self.series} is {after:g}{was}; at most {most:g}") if after > most else _GOOD
 
     def _count(self, seen: Observation) -> tuple[Outcome, str]:
         live = [pod for pod in seen.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
@@ -79,19 +81,19 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         else:
             found = sum(1 for pod in live if pod.ready is not True)
         most = self.above or 0.0
-        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else ("good", "")
+        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else _GOOD
 
     def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
         """The mean of what is remembered, and of what is seen now."""
-        now, points = seen.series.get(self.series), past.points.get(self.series, ())
-        latest_first: Iterable[Point] = reversed(points)
-        if now is not None and now.trusted and now.samples and not (points and points[-1].at >= now.measured):
-            latest_first = chain((point_of(now),), latest_first)
-        total, count = 0.0, 0
-        for point in latest_first:
-            if point.at <= begin:
-                break
-            if point.at <= end:
-                total += point.total / (point.pods or 1)
-                count += 1
-        return total / count if count else None
+        name, total, count = self.series, 0.0, 0
+        now, points = seen.series.get(name), past.points.get(name, ())
+        if now is not None and begin < now.measured <= end and now.trusted and now.samples:
+            if not points or points[-1].at < now.measured:
+                point = point_of(now)
+                total, count = point.total / (point.pods or 1), 1
+        stop = bisect_right(points, end, key=_at)
+        start = bisect_right(points, begin, hi=stop, key=_at)
+        count += stop - start
+        if not count:
+            return None
+        return sum([point.total / (point.pods or 1) for point in reversed(points[start:stop])], total) / count
