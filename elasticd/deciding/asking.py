@@ -109,15 +109,17 @@ def _signed_recommendation(written: bytes, name: str) -> Recommendation:
     return replace(read, strategy=name, priority=0)
 
 
-_read_before: dict[int, tuple[Limit, str, Limit]] = {}
+_read_before: dict[int, tuple[Limit | None, str, Limit]] = {}
 """By identity: a limit that is kept by who gives it, as those that depend on little are, who gave it, and what was read
 of it. The limit is held, so that its identity cannot pass to another object."""
 
+_NOT_READ: tuple[None, str, Limit] = (None, "", Limit(""))
+
 
 def _read_limit(value: Any, name: str) -> Limit:
-    before = _read_before.get(id(value))
-    if before is not None and before[0] is value and before[1] == name:
-        return before[2]
+    before, by, read = _read_before.get(id(value), _NOT_READ)
+    if before is value and by == name:
+        return read
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
     if len(_read_before) >= _MOST:

@@ -4,18 +4,19 @@ Knows a guard's series, before and after a change, and pods as they are; knows n
 """
 
 from bisect import bisect_right
+from functools import lru_cache
 from math import inf
 from operator import attrgetter
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Meta, Observation, Past, Struct, point_of
+from elasticd.api import Change, Meta, Observation, Past, Point, Struct, point_of
 
 Outcome = Literal["good", "bad", "unknown"]
 
 
 Ratio = Annotated[float, Meta(gt=1)]
 
-_GOOD: tuple[Outcome, str] = ("good", "")
+GOOD: tuple[Outcome, str] = ("good", "")
 _at = attrgetter("at")
 
 
@@ -70,9 +71,9 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
             if before is None:
                 return "unknown", f"{self.series} has no trusted sample before the change"
             if before == 0 and self.above is None:
-                return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else _GOOD
+                return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else GOOD
             most, was = max(most, self.ratio * before), f", was {before:g} before"
-        return ("bad", f"{self.series} is {after:g}{was}; at most {most:g}") if after > most else _GOOD
+        return ("bad", f"{self.series} is {after:g}{was}; at most {most:g}") if after > most else GOOD
 
     def _count(self, seen: Observation) -> tuple[Outcome, str]:
         live = [pod for pod in seen.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
@@ -81,19 +82,23 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         else:
             found = sum(1 for pod in live if pod.ready is not True)
         most = self.above or 0.0
-        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else _GOOD
+        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else GOOD
 
     def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
         """The mean of what is remembered, and of what is seen now."""
-        name, total, count = self.series, 0.0, 0
-        now, points = seen.series.get(name), past.points.get(name, ())
-        if now is not None and begin < now.measured <= end and now.trusted and now.samples:
-            if not points or points[-1].at < now.measured:
-                point = point_of(now)
-                total, count = point.total / (point.pods or 1), 1
+        now, points = seen.series.get(self.series), past.points.get(self.series, ())
         stop = bisect_right(points, end, key=_at)
-        start = bisect_right(points, begin, hi=stop, key=_at)
-        count += stop - start
-        if not count:
-            return None
-        return sum([point.total / (point.pods or 1) for point in reversed(points[start:stop])], total) / count
+        found = points[bisect_right(points, begin, hi=stop, key=_at) : stop]
+        since = max(begin, points[-1].at) if points else begin
+        if now is not None and since < now.measured <= end and now.trusted and now.samples:
+            found = (*found, point_of(now))
+        return _mean_of(found) if found else None
+
+
+@lru_cache(maxsize=4096)
+def _mean_of(points: tuple[Point, ...]) -> float:
+    """Kept, as a window that is over is asked about at every look until the pause is."""
+    total = 0.0
+    for point in reversed(points):
+        total += point.total / (point.pods or 1)
+    return total / len(points)

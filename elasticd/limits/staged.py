@@ -9,7 +9,7 @@ from math import ceil
 from typing import Annotated, Literal
 
 from elasticd.api import Change, Derived, Limit, Meta, Observation, Past, Ref, Strategy, Struct, hookimpl
-from elasticd.limits.guards import Guard, Outcome
+from elasticd.limits.guards import GOOD, Guard, Outcome
 
 _RUN = 3
 """Stages that are at most so many of their intervals apart are of one change."""
@@ -98,6 +98,8 @@ class Staged(Strategy, tag="staged", frozen=True):
         current = observation.workload.replicas
         trail = _trail(observation.workload.ref, past.changes)
         up, down = self._held(self._up, trail, observation, past), self._held(self._down, trail, observation, past)
+        if up is None and down is None and wish == current:
+            return None
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
@@ -232,11 +234,11 @@ def _worst(
     guards: Sequence[Guard], change: Change, span: tuple[float, float], seen: Observation, past: Past
 ) -> tuple[Outcome, str]:
     """The first bad outcome, else the first unknown one, else a good one."""
-    worst: tuple[Outcome, str] = ("good", "")
+    worst = GOOD
     for guard in guards:
         found = guard.look(change, span, seen, past)
         if found[0] == "bad":
             return found
-        if worst[0] == "good":
+        if worst is GOOD:
             worst = found
     return worst
