@@ -151,7 +151,7 @@ def _bounds_first(case: Case, age: float) -> _Judgement | None:
     jobs = case.policy.job is not None
     if jobs and current >= bounds.min:  # Jobs beyond max end by themselves
         return None
-    if not jobs and current == 0 and (why := paused(observation.workload, bounds)):
+    if not jobs and (why := paused(observation.workload, bounds)):
         return _hold(current, "ScalingActive", *why)
     final = within(current, bounds)
     if final == current:
@@ -295,7 +295,9 @@ def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation 
     if binding and (binding.takes_back or way <= 0):  # not because of the wish, or not the way it goes
         why = binding
     verdict: Verdict = "scale" if found.replicas != current else "keep" if wish == current else "hold"
-    return _Judgement(verdict, found.replicas, why.reason, why.message, wish, (), found.limits, found.conditions)
+    return _Judgement(
+        verdict, found.replicas, why.reason, why.message, wish, limits=found.limits, conditions=found.conditions
+    )
 
 
 def _hold(current: int, condition: ConditionType, reason: str, message: str) -> _Judgement:

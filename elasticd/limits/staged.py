@@ -36,7 +36,6 @@ class _Way(Struct, frozen=True, gc=False):
     """A direction: +1 is growth, -1 is shrinking."""
 
     sign: int
-    stage: Stage | None
     guards: tuple[Guard, ...]
     """Those that judge it."""
     interval: float
@@ -98,20 +97,16 @@ class Staged(Strategy, tag="staged", frozen=True):
         current = observation.workload.replicas
         trail = _trail(observation.workload.ref, past.changes)
         up, down = self._held(self._up, trail, observation, past), self._held(self._down, trail, observation, past)
-        if up is None and down is None and wish == current:
-            return None
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
             return Limit(ROLLED_BACK, down.message, down.back, None, takes_back=True)
         highest, lowest = current if up else None, current if down else None
-        told = (up if wish > current else down if wish < current else None) or up or down
         if wish > current and up is None and self.up is not None:
-            size, told = _stage(self.up, self._start(self._up, observation, past), wish)
-            highest = current + size
-        elif wish < current and down is None and self.down is not None:
-            size, told = _stage(self.down, self._start(self._down, observation, past), wish)
-            lowest = max(0, current - size)
+            return _stage(self.up, self._start(self._up, observation, past), wish, current, lowest)
+        if wish < current and down is None and self.down is not None:
+            return _stage(self.down, self._start(self._down, observation, past), wish, current, highest)
+        told = (up if wish > current else down if wish < current else None) or up or down
         return None if told is None else _holding(told.reason, told.message, lowest, highest)
 
     @cached_property
@@ -126,7 +121,7 @@ class Staged(Strategy, tag="staged", frozen=True):
         guards = tuple(guard for guard in self.guards if guard.judges(sign))
         interval = stage.interval if stage else 0.0
         settles = max(interval, self.window if guards else 0.0)
-        return _Way(sign, stage, guards, interval, settles, max(interval, self.window if self.guards else 0.0))
+        return _Way(sign, guards, interval, settles, max(interval, self.window if self.guards else 0.0))
 
     def _start(self, way: _Way, seen: Observation, past: Past) -> int:
         """The count at which the change began that is going on this way."""
@@ -189,15 +184,17 @@ class Staged(Strategy, tag="staged", frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def _stage(stage: Stage, start: int, wish: int) -> tuple[int, _Found]:
-    """How many pods the next stage is, and a sentence."""
+def _stage(stage: Stage, start: int, wish: int, current: int, other: int | None) -> Limit:
+    """As far as the next stage goes, and to the `other` end. Kept, as it mostly is the one of the look before."""
     size = max(1, ceil(abs(wish - start) * stage.percent / 100))
-    return size, _Found("Staged", f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}")
+    message = f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}"
+    lowest, highest = (other, current + size) if wish > current else (max(0, current - size), other)
+    return Limit("Staged", message, lowest, highest, gives_way=True)
 
 
 @lru_cache(maxsize=4096)
 def _holding(reason: str, message: str, lowest: int | None, highest: int | None) -> Limit:
-    """Kept, as it mostly is the one of the look before."""
+    """Kept as well."""
     return Limit(reason, message, lowest, highest, gives_way=True)
 
 
@@ -213,6 +210,7 @@ def _run(key: tuple[Ref, int, float], changes: tuple[Change, ...]) -> int | None
 
 
 def _look_back(_: Ref, changes: tuple[Change, ...]) -> _Trail:
+    """Of each kind the newest, which is found first."""
     up: dict[str, Change] = {}
     down: dict[str, Change] = {}
     for change in reversed(changes):
