@@ -5,7 +5,7 @@ nothing of what is worked out.
 """
 
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
@@ -13,6 +13,10 @@ T = TypeVar("T")
 
 MOST = 10_000
 """Keys that are kept at most. When there are more all are let go, as what is gone leaves its keys behind."""
+
+
+_NOTHING: tuple[Any, Any] = (object(), None)
+"""What is known of a key that is not: of no source."""
 
 
 class Derived(Generic[K, S, T]):
@@ -27,9 +31,10 @@ class Derived(Generic[K, S, T]):
 
     def __call__(self, key: K, source: S) -> T:
         """The function's value; what it raises is not kept."""
-        found = self._known.get(key)
-        if found is not None and found[0] is source:
-            return found[1]
+        value: T
+        known, value = self._known.get(key, _NOTHING)
+        if known is source:
+            return value
         value = self._function(key, source)
         if len(self._known) >= self._most:
             self._known.clear()

@@ -6,7 +6,7 @@ Frozen records; times are seconds since the epoch. Knows nothing of the journal 
 from msgspec import Struct
 
 
-class Point(Struct, frozen=True, gc=False, array_like=True):
+class Point(Struct, frozen=True, gc=False, array_like=True, cache_hash=True):
     """What a series that was trusted came to: when its newest sample was measured, the sum of its samples, and of how
     many pods (0: of the workload as a whole)."""
 

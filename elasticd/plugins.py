@@ -319,5 +319,7 @@ def _pick(names: list[str]) -> _Pick:
     """Worked out once, as every decision picks for every implementation."""
     if not names:
         return lambda _: ()
-    pick = itemgetter(*names)
-    return pick if len(names) > 1 else lambda arguments: (pick(arguments),)
+    if len(names) > 1:
+        return itemgetter(*names)
+    only = names[0]
+    return lambda arguments: (arguments[only],)

@@ -76,6 +76,10 @@ LIMITS: dict[str, tuple[Strategy, ...]] = {
         Rollout(),
         Capacity(),
     ),
+    "one limit: staged with a guard": (
+        Staged(up=Stage(50), down=Stage(25), guards=(Guard(series="errors", above=0.05),)),
+    ),
+    "one limit: staged without guards": (Staged(up=Stage(50), down=Stage(25)),),
 }
 
 

@@ -71,10 +71,13 @@ class Case(Struct, frozen=True, gc=False):
     hooks: Asks
     off: frozenset[str] = frozenset()
 
-    def ask(self, hook: str, **more: Any) -> Answers:
+    def ask(self, hook: str, *, wish: int | None = None, replicas: int | None = None) -> Answers:
         """The answers of one hook that make sense; nonsense is a failure."""
         seen = self.observation
-        arguments = {"policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past, **more}
+        arguments = {
+            "policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past,
+            "wish": wish, "replicas": replicas,
+        }  # fmt: skip
         return self.hooks.ask(hook, arguments, self.off, _READ[hook])
 
 
@@ -106,15 +109,17 @@ def _signed_recommendation(written: bytes, name: str) -> Recommendation:
     return replace(read, strategy=name, priority=0)
 
 
-_read_before: dict[int, tuple[Limit, str, Limit]] = {}
+_read_before: dict[int, tuple[Limit | None, str, Limit]] = {}
 """By identity: a limit that is kept by who gives it, as those that depend on little are, who gave it, and what was read
 of it. The limit is held, so that its identity cannot pass to another object."""
 
+_NOT_READ: tuple[None, str, Limit] = (None, "", Limit(""))
+
 
 def _read_limit(value: Any, name: str) -> Limit:
-    before = _read_before.get(id(value))
-    if before is not None and before[0] is value and before[1] == name:
-        return before[2]
+    before, by, read = _read_before.get(id(value), _NOT_READ)
+    if before is value and by == name:
+        return read
     if not isinstance(value, Limit):
         raise TypeError("must be a Limit")
     if len(_read_before) >= _MOST:

@@ -3,8 +3,10 @@
 Knows a guard's series, before and after a change, and pods as they are; knows nothing of what is done about it.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from bisect import bisect_right
+from functools import lru_cache
+from math import inf
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from elasticd.api import Change, Meta, Observation, Past, Point, Struct, point_of
@@ -13,6 +15,9 @@ Outcome = Literal["good", "bad", "unknown"]
 
 
 Ratio = Annotated[float, Meta(gt=1)]
+
+GOOD: tuple[Outcome, str] = ("good", "")
+_at = attrgetter("at")
 
 
 class Guard(Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,21 +61,19 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         window before the change is as long as the span."""
         if self.pods:
             return self._count(seen)
-        after = self._mean(span[0], span[1], seen, past)
+        begin, end = span
+        after = self._mean(begin, end, seen, past)
         if after is None:
             return "unknown", f"{self.series} has no trusted sample after the change"
-        long = span[1] - span[0]
-        before = self._mean(change.at - long, change.at, seen, past) if self.ratio is not None else 0.0
-        if before is None:
-            return "unknown", f"{self.series} has no trusted sample before the change"
-        if before == 0 and self.above is None:
-            return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else ("good", "")
-        most = [] if self.above is None else [self.above]
-        most += [] if self.ratio is None else [self.ratio * before]
-        if after > max(most):
-            was = "" if self.ratio is None else f", was {before:g} before"
-            return "bad", f"{self.series} is {after:g}{was}; at most {max(most):g}"
-        return "good", ""
+        most, was = -inf if self.above is None else self.above, ""
+        if self.ratio is not None:
+            before = self._mean(change.at - (end - begin), change.at, seen, past)
+            if before is None:
+                return "unknown", f"{self.series} has no trusted sample before the change"
+            if before == 0 and self.above is None:
+                return ("unknown", f"{self.series} was 0 before, of which there is no ratio") if after else GOOD
+            most, was = max(most, self.ratio * before), f", was {before:g} before"
+        return ("bad", f"{self.series} is {after:g}{was}; at most {most:g}") if after > most else GOOD
 
     def _count(self, seen: Observation) -> tuple[Outcome, str]:
         live = [pod for pod in seen.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
@@ -79,19 +82,23 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         else:
             found = sum(1 for pod in live if pod.ready is not True)
         most = self.above or 0.0
-        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else ("good", "")
+        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else GOOD
 
     def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
         """The mean of what is remembered, and of what is seen now."""
         now, points = seen.series.get(self.series), past.points.get(self.series, ())
-        latest_first: Iterable[Point] = reversed(points)
-        if now is not None and now.trusted and now.samples and not (points and points[-1].at >= now.measured):
-            latest_first = chain((point_of(now),), latest_first)
-        total, count = 0.0, 0
-        for point in latest_first:
-            if point.at <= begin:
-                break
-            if point.at <= end:
-                total += point.total / (point.pods or 1)
-                count += 1
-        return total / count if count else None
+        stop = bisect_right(points, end, key=_at)
+        found = points[bisect_right(points, begin, hi=stop, key=_at) : stop]
+        since = max(begin, points[-1].at) if points else begin
+        if now is not None and since < now.measured <= end and now.trusted and now.samples:
+            found = (*found, point_of(now))
+        return _mean_of(found) if found else None
+
+
+@lru_cache(maxsize=4096)
+def _mean_of(points: tuple[Point, ...]) -> float:
+    """Kept, as a window that is over is asked about at every look until the pause is."""
+    total = 0.0
+    for point in reversed(points):
+        total += point.total / (point.pods or 1)
+    return total / len(points)

@@ -4,12 +4,12 @@ Knows stages, what guards say of the last change, and what is then done; knows n
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Limit, Meta, Observation, Past, Strategy, Struct, hookimpl
-from elasticd.limits.guards import Guard, Outcome
+from elasticd.api import Change, Derived, Limit, Meta, Observation, Past, Ref, Strategy, Struct, hookimpl
+from elasticd.limits.guards import GOOD, Guard, Outcome
 
 _RUN = 3
 """Stages that are at most so many of their intervals apart are of one change."""
@@ -17,7 +17,7 @@ _RUN = 3
 ROLLED_BACK = "RolledBack"
 
 
-class Stage(Struct, frozen=True, forbid_unknown_fields=True):
+class Stage(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """How a change goes one way."""
 
     percent: Annotated[float, Meta(gt=0, le=100, description="of the whole change, in one stage; at least a pod")]
@@ -30,6 +30,32 @@ class _Found(Struct, frozen=True, gc=False):
     reason: str
     message: str
     back: int | None = None
+
+
+class _Way(Struct, frozen=True, gc=False):
+    """A direction: +1 is growth, -1 is shrinking."""
+
+    sign: int
+    guards: tuple[Guard, ...]
+    """Those that judge it."""
+    interval: float
+    """Seconds from one stage to the next; without stages 0."""
+    settles: float
+    """Seconds for which a change is waited for, or watched."""
+    apart: float
+    """Seconds that stages of one change may be apart, where polls are not further apart still."""
+
+
+class _Trail(Struct, frozen=True, gc=False):
+    """What all changes together leave to be looked at.
+
+    `sign` is the way of the last one (0: neither). `up` is what growth may have to wait for: the last change that way,
+    and the last that took one back, newest first; `down` the same of shrinking.
+    """
+
+    sign: int
+    up: tuple[Change, ...]
+    down: tuple[Change, ...]
 
 
 class Staged(Strategy, tag="staged", frozen=True):
@@ -69,78 +95,69 @@ class Staged(Strategy, tag="staged", frozen=True):
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
         """As far as the next stage, not beyond the current count while one is watched or paused, or back."""
         current = observation.workload.replicas
-        up, down = self._held(1, observation, past), self._held(-1, observation, past)
+        trail = _trail(observation.workload.ref, past.changes)
+        up, down = self._held(self._up, trail, observation, past), self._held(self._down, trail, observation, past)
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
             return Limit(ROLLED_BACK, down.message, down.back, None, takes_back=True)
         highest, lowest = current if up else None, current if down else None
-        told = (up if wish > current else down if wish < current else None) or up or down
         if wish > current and up is None and self.up is not None:
-            size, told = self._stage(self.up, wish, observation, past)
-            highest = current + size
-        elif wish < current and down is None and self.down is not None:
-            size, told = self._stage(self.down, wish, observation, past)
-            lowest = max(0, current - size)
-        return None if told is None else Limit(told.reason, told.message, lowest, highest, gives_way=True)
+            return _stage(self.up, self._start(self._up, observation, past), wish, current, lowest)
+        if wish < current and down is None and self.down is not None:
+            return _stage(self.down, self._start(self._down, observation, past), wish, current, highest)
+        told = (up if wish > current else down if wish < current else None) or up or down
+        return None if told is None else _holding(told.reason, told.message, lowest, highest)
 
     @cached_property
-    def _growth(self) -> tuple[Guard, ...]:
-        """The guards that judge it."""
-        return tuple(guard for guard in self.guards if guard.judges(1))
+    def _up(self) -> _Way:
+        return self._way(1, self.up)
 
     @cached_property
-    def _shrinking(self) -> tuple[Guard, ...]:
-        """The guards that judge it."""
-        return tuple(guard for guard in self.guards if guard.judges(-1))
+    def _down(self) -> _Way:
+        return self._way(-1, self.down)
 
-    def _stage(self, stage: Stage, wish: int, seen: Observation, past: Past) -> tuple[int, _Found]:
-        """How many pods the next stage is, and a sentence."""
-        start = self._start(1 if wish > seen.workload.replicas else -1, stage.interval, seen, past)
-        size = max(1, ceil(abs(wish - start) * stage.percent / 100))
-        return size, _Found("Staged", f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}")
-
-    def _start(self, sign: int, interval: float, seen: Observation, past: Past) -> int:
-        """The count at which the change began that is going on this way."""
-        start, later = seen.workload.replicas, seen.at
-        gap = _RUN * max(interval, self.window if self.guards else 0.0, past.interval or 0.0)
-        for change in reversed(past.changes):
-            if (change.after - change.before) * sign <= 0 or later - change.at > gap:
-                break
-            start, later = change.before, change.at
-        return start
-
-    def _held(self, sign: int, seen: Observation, past: Past) -> _Found | None:
-        """Why it may not go further this way (+1 up, -1 down) now; None: it may."""
-        guards = self._growth if sign > 0 else self._shrinking
-        found = self._after_last(sign, guards, seen, past) if guards and past.changes else None
-        found = found or self._too_soon(sign, bool(guards), seen, past)
-        if found is not None or sign > 0:
-            return found
-        for guard in guards:
-            if not guard.known(seen):
-                return _Found("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
-        return None
-
-    def _too_soon(self, sign: int, guarded: bool, seen: Observation, past: Past) -> _Found | None:
-        """A stage was made, or taken back, or may have been made by another daemon."""
-        now, stage = seen.at, self.up if sign > 0 else self.down
+    def _way(self, sign: int, stage: Stage | None) -> _Way:
+        guards = tuple(guard for guard in self.guards if guard.judges(sign))
         interval = stage.interval if stage else 0.0
-        if sign < 0 and now - past.since < max(interval, self.window if guarded else 0.0):
+        settles = max(interval, self.window if guards else 0.0)
+        return _Way(sign, guards, interval, settles, max(interval, self.window if self.guards else 0.0))
+
+    def _start(self, way: _Way, seen: Observation, past: Past) -> int:
+        """The count at which the change began that is going on this way."""
+        current, changes = seen.workload.replicas, past.changes
+        gap = _RUN * max(way.apart, past.interval or 0.0)
+        if not changes or seen.at - changes[-1].at > gap:
+            return current
+        start = _begun((seen.workload.ref, way.sign, gap), changes)
+        return current if start is None else start
+
+    def _held(self, way: _Way, trail: _Trail, seen: Observation, past: Past) -> _Found | None:
+        """Why it may not go further this way now: how the last change went, or a stage was made, or taken back, or may
+        have been made by another daemon; None: it may."""
+        if way.guards and way.sign == trail.sign and (found := self._after_last(way.guards, seen, past)):
+            return found
+        now = seen.at
+        if way.sign < 0 and now - past.since < way.settles:
             return _Found("StageWaits", f"what was done before {now - past.since:.0f} s ago is not known")
-        for change in past.changes_after(now - max(interval, self.pause)):
-            way, age = (change.after - change.before) * sign, now - change.at
-            if way > 0 and age < interval:
-                return _Found("StageWaits", f"changed {age:.0f} s ago; next {interval:g} s after that")
-            if way < 0 and change.reason == ROLLED_BACK and age < self.pause:
+        for change in trail.up if way.sign > 0 else trail.down:
+            age = now - change.at
+            if (change.after - change.before) * way.sign > 0:
+                if age < way.interval:
+                    return _Found("StageWaits", f"changed {age:.0f} s ago; next {way.interval:g} s after that")
+            elif age < self.pause:
                 return _Found("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
+        if way.sign < 0:
+            for guard in way.guards:
+                if not guard.known(seen):
+                    return _Found("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
         return None
 
-    def _after_last(self, sign: int, guards: Sequence[Guard], seen: Observation, past: Past) -> _Found | None:
-        """What becomes of the last change, if it went this way."""
+    def _after_last(self, guards: Sequence[Guard], seen: Observation, past: Past) -> _Found | None:
+        """What becomes of the last change, which went the way that these guards judge."""
         last = past.changes[-1]
         age = seen.at - last.at
-        if (last.after - last.before) * sign <= 0 or last.reason == ROLLED_BACK or age >= self.window + self.pause:
+        if last.reason == ROLLED_BACK or age >= self.window + self.pause:
             return None
         if age < self.window:
             return _Found("StageWatched", f"changed {age:.0f} s ago; watched for {self.window:g} s after that")
@@ -166,15 +183,60 @@ class Staged(Strategy, tag="staged", frozen=True):
         return _Found("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
 
 
+@lru_cache(maxsize=4096)
+def _stage(stage: Stage, start: int, wish: int, current: int, other: int | None) -> Limit:
+    """As far as the next stage goes, and to the `other` end. Kept, as it mostly is the one of the look before."""
+    size = max(1, ceil(abs(wish - start) * stage.percent / 100))
+    message = f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}"
+    lowest, highest = (other, current + size) if wish > current else (max(0, current - size), other)
+    return Limit("Staged", message, lowest, highest, gives_way=True)
+
+
+@lru_cache(maxsize=4096)
+def _holding(reason: str, message: str, lowest: int | None, highest: int | None) -> Limit:
+    """Kept as well."""
+    return Limit(reason, message, lowest, highest, gives_way=True)
+
+
+def _run(key: tuple[Ref, int, float], changes: tuple[Change, ...]) -> int | None:
+    """The count at which the changes this way began that are at most so many seconds apart, back from the last."""
+    _, sign, gap = key
+    start, later = None, changes[-1].at
+    for change in reversed(changes):
+        if (change.after - change.before) * sign <= 0 or later - change.at > gap:
+            break
+        start, later = change.before, change.at
+    return start
+
+
+def _look_back(_: Ref, changes: tuple[Change, ...]) -> _Trail:
+    """Of each kind the newest, which is found first."""
+    up: dict[str, Change] = {}
+    down: dict[str, Change] = {}
+    for change in reversed(changes):
+        step = change.after - change.before
+        same, other = (up, down) if step > 0 else (down, up)
+        if step:
+            same.setdefault("made", change)
+        if step and change.reason == ROLLED_BACK:
+            other.setdefault("taken back", change)
+    last = changes[-1].after - changes[-1].before if changes else 0
+    return _Trail((last > 0) - (last < 0), tuple(up.values()), tuple(down.values()))
+
+
+_begun = Derived(_run)
+_trail = Derived(_look_back)
+
+
 def _worst(
     guards: Sequence[Guard], change: Change, span: tuple[float, float], seen: Observation, past: Past
 ) -> tuple[Outcome, str]:
     """The first bad outcome, else the first unknown one, else a good one."""
-    worst: tuple[Outcome, str] = ("good", "")
+    worst = GOOD
     for guard in guards:
         found = guard.look(change, span, seen, past)
         if found[0] == "bad":
             return found
-        if worst[0] == "good":
+        if worst is GOOD:
             worst = found
     return worst

@@ -155,6 +155,49 @@ def test_what_was_rolled_back_is_not_done_again_for_a_pause(age: float, interval
     assert ends(limit.limit(12, shown(10, 0.0), before)) == interval, "growth is free"
 
 
+def waits(sign: int, before: Past) -> str:
+    """Why a direction waits, by looking at all changes, the newest first."""
+    for change in reversed(before.changes):
+        way, age = (change.after - change.before) * sign, NOW - change.at
+        if way > 0 and age < HALF.interval:
+            return "StageWaits"
+        if way < 0 and change.reason == ROLLED_BACK and age < 600:
+            return "GuardBad"
+    return "Staged"
+
+
+steps = some.tuples(
+    some.integers(0, 700), some.integers(0, 3), some.integers(0, 3), some.sampled_from(["", ROLLED_BACK])
+)
+
+
+@given(some.lists(steps, max_size=8, unique_by=lambda step: step[0]), some.sampled_from([-1, 1]))
+def test_what_it_waits_for_is_what_a_look_at_all_changes_finds(made: list[tuple[Any, ...]], sign: int) -> None:
+    before = past(*sorted(made, reverse=True))
+    limit = Staged(up=HALF, down=HALF, pause=600.0).limit(8 + 8 * sign, seen(8), before)
+    assert limit is not None
+    assert limit.reason == waits(sign, before)
+
+
+@given(
+    some.lists(some.tuples(some.integers(0, 400), some.floats(0, 1)), max_size=20, unique_by=lambda point: point[0]),
+    some.floats(0, 1),
+    some.sampled_from([60, 61, 300]),
+)
+def test_a_guard_takes_the_mean_of_the_window_after_the_change(
+    known: list[tuple[int, float]], now: float, age: int
+) -> None:
+    points = sorted(known, reverse=True)
+    told = points if points and points[-1][0] == 0 else [*points, (0, now)]  # nothing counts twice
+    found = [value for when, value in told if age > when >= age - 60]
+    before = past((age, 4, 8), points=errors(*points))
+    span = (NOW - age, NOW - age + 60)
+    outcome, why = Guard("errors", above=-1.0).look(before.changes[-1], span, shown(8, now), before)
+    assert outcome == ("bad" if found else "unknown")
+    if found:
+        assert float(why.split()[2][:-1]) == pytest.approx(sum(found) / len(found), rel=1e-4, abs=1e-9)
+
+
 UNREADY = (pod("a"), pod("b", ready=False), pod("c", node="", ready=False))
 
 
