@@ -35,7 +35,7 @@ from elasticd.moves import Look, MoveDecision, PoolPast
 from elasticd.placements import PoolObservation
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
-from elasticd.plugins import Hooks, discover
+from elasticd.plugins import Answers, Hooks, discover
 from elasticd.pods.placer import Placer
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.shelf import opened
@@ -132,6 +132,32 @@ def case(
     return PoolCase(rule, observation, columns, Hooks(rule.strategies), past=looked(columns, now))
 
 
+class Timed(Hooks):
+    """Hooks that note the seconds of CPU time that the answers to each take."""
+
+    def __init__(self, strategies: Sequence[Strategy]) -> None:
+        super().__init__(strategies)
+        self.seconds: dict[str, float] = {}
+
+    def ask(self, hook: str, *arguments: Any) -> Answers:
+        """As Hooks has it."""
+        begun = process_time()
+        answers = super().ask(hook, *arguments)
+        self.seconds[hook] = self.seconds.get(hook, 0.0) + process_time() - begun
+        return answers
+
+
+def parts(one: PoolCase) -> str:
+    """What of a plan strategies take, by hook."""
+    timed = Timed(one.policy.strategies)
+    begun = process_time()
+    plan_moves(PoolCase(one.policy, one.observation, one.columns, timed, past=one.past))
+    whole = process_time() - begun
+    taken = {**timed.seconds, "the plan itself": whole - sum(timed.seconds.values())}
+    shown = [f"{what} {1000 * seconds:.0f} ms" for what, seconds in taken.items()]
+    return f"{1000 * whole:.0f} ms: {', '.join(shown)}"
+
+
 def told(decisions: Sequence[MoveDecision]) -> str:
     """How many of what."""
     moved = sum(one.verdict == "move" for one in decisions)
@@ -160,6 +186,7 @@ def plans() -> None:
         print(
             f"plan of at most {per_look}: {1000 * seconds:.0f} ms, {grown:.0f} MiB more at its peak; {told(decisions)}"
         )
+    print(f"  once more, of {parts(case(ledger, nodes, pods, known, 1000))}")
 
 
 class Meter:

@@ -70,13 +70,12 @@ def by_match(
 ) -> list[Chosen]:
     """One after the other, each by what is left to release of what the node then has most too much of, until nothing is
     that is worth it. `take`: whether a pod may go, asked once it is its turn."""
-    found, left, remaining = list[Chosen](), list(victims), dict(excess)
+    found, left, remaining = list[Chosen](), sorted(victims, key=_among_equals), dict(excess)
     while left:
         name = max(remaining, key=lambda name: remaining[name] / sizes[name])
         if remaining[name] < GRAIN * sizes[name]:
             break
-        index = min(range(len(left)), key=lambda index: _order(left[index], name, remaining, sizes))
-        one = _chosen(left.pop(index), remaining, sizes)
+        one = _chosen(left.pop(_first(left, name, remaining[name])), remaining, sizes)
         if one.benefit > 0 and take(one.victim.pod):
             found.append(one)
             remaining = {name: amount - one.released[name] for name, amount in remaining.items()}
@@ -101,18 +100,25 @@ def others(
     gone = {one.victim.pod.uid for one in needed}
     name = max(excess, key=lambda name: excess[name] / sizes[name])
     left = [one for one in victims if one.pod.uid not in gone and one.use[name] > 0 and free(one.pod)]
-    left.sort(key=lambda one: _order(one, name, excess, sizes))
+    left.sort(key=lambda one: (*_order(one, name, excess[name]), *_among_equals(one)))
     return [_chosen(one, excess, sizes) for one in left[:SPARE]]
 
 
-def _order(
-    one: Victim, name: str, excess: Mapping[str, float], sizes: Mapping[str, float]
-) -> tuple[bool, float, int, float, str, str]:
+def _first(victims: Sequence[Victim], name: str, amount: float) -> int:
+    """Whose turn it is, by index; of equal ones the first."""
+    return min(range(len(victims)), key=lambda index: _order(victims[index], name, amount))
+
+
+def _order(one: Victim, name: str, amount: float) -> tuple[bool, float]:
     """Those first that release no more than is to be, by what it brings for what it costs; then the smallest."""
-    pod, use = one.pod, one.use[name]
-    over = use > excess[name] * (1 + 1e-9)
-    worth = use * one.cost if over else -use / max(one.cost, 0.01)
-    return over, worth, ORDER[pod.needs.restart], -pod.counted.get("memory", 0.0), pod.namespace, pod.name
+    use = one.use[name]
+    over = use > amount * (1 + 1e-9)
+    return over, use * one.cost if over else -use / max(one.cost, 0.01)
+
+
+def _among_equals(one: Victim) -> tuple[int, float, str, str]:
+    pod = one.pod
+    return ORDER[pod.needs.restart], -pod.counted.get("memory", 0.0), pod.namespace, pod.name
 
 
 def _chosen(one: Victim, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Chosen:

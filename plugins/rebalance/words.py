@@ -23,7 +23,9 @@ def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: Poo
     able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
     marks = ceilings(rule, now.means)
     free = takes.low & takes.calm & nodes.matching("rebalance: open", _open)
-    words = _Words(rule, nodes, now, free, then, marks, _lists(now.parts), _lists(excess(rule, now)), _lists(able))
+    lists = _lists(now.parts), _lists(excess(rule, now)), _lists(able)
+    hot = (then.hot | then.lasts).tolist()
+    words = _Words(rule, nodes, now, then, marks, *lists, _states(now, then, free), hot, now.worst.tolist())
     places = np.arange(len(nodes.names))
     order = np.lexsort((places, -np.nan_to_num(now.worst, nan=-np.inf)))
     return [words.of(place) for place in order.tolist()]
@@ -31,6 +33,18 @@ def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: Poo
 
 def _open(node: Node) -> bool:
     return node.ready and not node.unschedulable
+
+
+def _states(now: Levels, then: Heat, free: Mask) -> list[Stand]:
+    """Where each node stands, the first of these that holds; `free` are those that can take pods."""
+    known: list[tuple[Mask, Stand]] = [
+        (~np.isfinite(now.worst), "unknown"),
+        (then.hot, "gives"),
+        (now.above | then.lasts, "high"),
+        (free, "takes"),
+    ]
+    found: list[Stand] = np.select([mask for mask, _ in known], [state for _, state in known], "level").tolist()
+    return found
 
 
 def _lists(found: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -44,30 +58,22 @@ class _Words(Struct, frozen=True, eq=False):
     rule: Options
     nodes: Nodes
     now: Levels
-    free: Mask
-    """Which can take pods."""
     then: Heat
     marks: Mapping[str, Ceiling]
     parts: Mapping[str, list[float]]
     over: Mapping[str, list[float]]
     able: Mapping[str, list[bool]]
     """By resource, who can take more of it."""
+    state: list[Stand]
+    hot: list[bool]
+    """Which give pods, or will when they have rested."""
+    worst: list[float]
 
     def of(self, place: int) -> NodeLevel:
         """One node."""
-        state = self._state(place)
+        state = self.state[place]
         said = self._unknown(place) if state == "unknown" else self._use(place) + self._because(place, state)
         return NodeLevel(self.nodes.names[place], state, tuple(self._resources(place, state)), said)
-
-    def _state(self, place: int) -> Stand:
-        now = self.now
-        if not np.isfinite(now.worst[place]):
-            return "unknown"
-        if self.then.hot[place]:
-            return "gives"
-        if now.above[place] or self.then.lasts[place]:
-            return "high"
-        return "takes" if self.free[place] else "level"
 
     def _resources(self, place: int, state: Stand) -> Iterator[str]:
         if state in ("gives", "high"):
@@ -79,26 +85,22 @@ class _Words(Struct, frozen=True, eq=False):
         """What counts of what it uses: the score, or the resource that is nearest to its mark, or farthest above."""
         if self.rule.by == "score":
             parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in self.parts.items())
-            return f"score {-self.now.worst[place]:+.2f} ({parts})"
+            return f"score {-self.worst[place]:+.2f} ({parts})"
         name = max(self.marks, key=lambda name: self.parts[name][place] - self.marks[name].high)
         said = f"{name} {self.parts[name][place]:.0%}, the pool {self.now.means[name]:.0%}"
-        return said if self._hot(place) else f"{said}, too loaded above {self.marks[name].high:.0%}"
+        return said if self.hot[place] else f"{said}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
         """Why it gives, or does not."""
         rule = self.rule
-        if self._hot(place):
+        if self.hot[place]:
             rests = f"; {self._gave()}" if state == "high" else ""
             return "" if rule.mode == "paper" else f": calm again at {self._calm(place)}{rests}"
         mark = f", too loaded from {rule.lower:.2f} down" if rule.by == "score" else ""
         if state == "high":
             return f"{mark}: {self._waits(place)}"
-        small = rule.by != "use" and self.now.worst[place] > (-rule.lower if rule.by == "score" else 0)
+        small = rule.by != "use" and self.worst[place] > (-rule.lower if rule.by == "score" else 0)
         return f"{mark}, but it uses less than {rule.least:.0%} of each" if small else mark
-
-    def _hot(self, place: int) -> bool:
-        """Whether it gives pods, or will when it has rested."""
-        return bool(self.then.hot[place] or self.then.lasts[place])
 
     def _calm(self, place: int) -> str:
         if self.rule.by == "score":
