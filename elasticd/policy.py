@@ -278,7 +278,7 @@ class MovesTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Which pods of a pool may be moved, how many at a time, and how."""
 
     every: Annotated[float, Meta(ge=1, le=3600, description="seconds between looks")] = 30.0
-    per_look: Annotated[int, Meta(ge=1, le=1000, description="pods at most")] = 5
+    per_look: Annotated[int, Meta(ge=1, le=250, description="pods at most")] = 5
     surge: Annotated[bool, Meta(description="make another pod of a Deployment first, then let the old one go")] = False
     surge_within: Annotated[
         float, Meta(gt=0, le=86400, description="seconds that the other may take to be ready, or the old one stays")

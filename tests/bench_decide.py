@@ -3,8 +3,6 @@
 Every figure is printed with the machine it was measured on, in seconds of CPU; nothing here passes or fails.
 """
 
-import os
-import platform
 from functools import partial
 from time import process_time
 from timeit import repeat
@@ -30,6 +28,7 @@ from elasticd.plugins import Hooks, discover
 from elasticd.policy import Bounds, Policy
 from elasticd.testing import NOW, observation
 from elasticd.windows import Rate
+from tests.measuring import alone, machine
 
 PODS, NODES, WORKLOADS = 10, 100, 30_000
 
@@ -150,7 +149,8 @@ def lists() -> None:
 
 def main() -> None:
     """Print all figures."""
-    print(f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} x {platform.machine()}")
+    print(machine())
+    alone()
     decisions()
     lists()
 
