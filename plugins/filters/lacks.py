@@ -6,6 +6,7 @@ Knows masks of nodes; knows no filter.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class Lack(Struct, frozen=True, eq=False):
 
 def refusals_of(unfit: Sequence[Lack], stages: Sequence[Sequence[Lack]], nodes: Nodes) -> list[Refusal]:
     """Each node by the first that it lacks, in this order; all of one stage count. `unfit` is what no room would
-    mend. Of a node that lacks several things, one of which fewer pods would not mend, nothing is curable."""
+    mend. Of a node that lacks several things, one of which fewer pods would not mend, nothing is curable. `crowded` are
+    nodes where one thing and pods are in the way."""
     full = [one for stage in stages for one in stage]
     alone = _once([one.nodes for one in chain(unfit, full)], nodes)
     hopeless = any_of((one.nodes & ~one.curable for one in full if one.curable is not None), alone)
@@ -43,31 +45,34 @@ def refusals_of(unfit: Sequence[Lack], stages: Sequence[Sequence[Lack]], nodes: 
     for stage in filter(None, stages):
         for one in stage:
             there = one.nodes & left
-            found += [*_told(one, there & ~hopeless, alone, missing=missing), *_told(one, there & hopeless, alone)]
+            found += [
+                *_told(one, there & ~hopeless, alone, curable=True, missing=missing),
+                *_told(one, there & hopeless, alone),
+            ]
         left = left & ~any_of((one.nodes for one in stage), left)
     return found
 
 
 def _told(
-    lack: Lack, nodes: Mask, alone: Mask, besides: str = "", missing: Mapping[str, Whole] | None = None
+    lack: Lack,
+    nodes: Mask,
+    alone: Mask,
+    besides: str = "",
+    *,
+    curable: bool = False,
+    missing: Mapping[str, Whole] = MappingProxyType({}),
 ) -> Iterator[Refusal]:
-    """Those that its mends would do for apart from those where something else is in the way too. What has something
-    `missing`, or nothing but pods in the way, is curable."""
-    curable, missing = missing is not None, missing or {}
-    if lack.mends is not None and (nodes & alone).any():
-        mends, able = lack.mends()
-        helped = nodes & alone & able
-        mends = tuple([Mend(one.text + besides, one.resource, one.most) for one in mends])
-        yield from _refusal(lack.reason, helped, curable, mends, missing)
-        nodes = nodes & ~helped
-    yield from _refusal(lack.reason, nodes, curable, (), missing)
-
-
-def _refusal(
-    reason: str, nodes: Mask, curable: bool, mends: tuple[Mend, ...], missing: Mapping[str, Whole]
-) -> Iterator[Refusal]:
-    if nodes.any():
-        yield Refusal(reason, nodes, curable=curable, mends=mends, missing=missing)
+    """Those that its mends would do for, which are alone, apart from those where something else is in the way too;
+    `besides`: what would have to be besides."""
+    mends: tuple[Mend, ...] = ()
+    helped = nodes & alone
+    if lack.mends is not None and helped.any():
+        found, able = lack.mends()
+        helped = helped & able
+        mends = tuple([Mend(one.text + besides, one.resource, one.most) for one in found])
+    for where, which in ((helped, mends), (nodes & ~helped, ())):
+        if where.any():
+            yield Refusal(lack.reason, where, curable=curable, mends=which, missing=missing)
 
 
 def _once(masks: Sequence[Mask], nodes: Nodes) -> Mask:
