@@ -32,7 +32,19 @@ from elasticd.model import (
 )
 from elasticd.movable import CRITICAL, SPARE, rooted, stationary
 from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
-from elasticd.needs import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration, possible_namespace
+from elasticd.needs import (
+    Disk,
+    Expression,
+    Needs,
+    Operator,
+    Port,
+    Repel,
+    Taint,
+    Term,
+    Toleration,
+    possible_namespace,
+    whole_number,
+)
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import point_of, timeline
 from elasticd.placements import (
@@ -194,5 +206,6 @@ __all__ = [
     "unheeded",
     "weighed",
     "whole",
+    "whole_number",
     "whose",
 ]

@@ -144,9 +144,11 @@ class Broker:
         if answer.result in ("refused", "conflict") and entry is not None:
             with suppress(ValueError):  # it lasted longer than it is remembered
                 self._gone.remove(entry)  # it was not done; what failed may have been
-        if answer.result == "done" and (stays := _taken_back(action)):
-            self._gone = deque(one for one in self._gone if (one.controller, one.uid) != stays)
         return answer
+
+    def stayed(self, uid: str) -> None:
+        """A pod, by its UID, that was to go as another was made first stays after all."""
+        self._gone = deque(one for one in self._gone if one.uid != uid)
 
     def _enter(self, action: Action, now: float) -> _Disturbed | None:
         """Count it before it is done: several are under way at a time."""
@@ -260,12 +262,6 @@ def _told(what: str, key: str, pods: tuple[int, int, int], within: float) -> str
         return f"{more} pods of {what} would have to go at once, and {most} may: {key} of [broker] never lets more go"
     went = f"{counted(gone, 'pod')} of {what} went within {within:g} s"
     return f"{went}, {more} would have to go at once, and {most} may" if more > 1 else f"{went}, and {most} may"
-
-
-def _taken_back(action: Action) -> tuple[str, str] | None:
-    """The UIDs of a workload and of the pod of which a move was begun, and that stays."""
-    note = noted(action.annotations) if isinstance(action, Mark) else None
-    return (action.uid, note.uid) if note is not None and note.phase == "back" else None
 
 
 def _disturbed(action: Action, now: float) -> _Disturbed | None:

@@ -184,6 +184,7 @@ async def assembled(
         broker.known["series of nodes"] = lambda: measured(placer.pools)
         moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
         mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
+        mover.surging.stayed.append(broker.stayed)
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(daemon.drain, GRACE)
         daemon.outlet, daemon.looks = outlet, looks

@@ -48,7 +48,8 @@ class Journal:
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
     whether the last of them could; if not, `fault` is why, and `lacks` the time from which on records are missing.
     `swells` is why it outgrows its measure, though nothing is missing: no new segment can be begun, or no old one
-    dropped. The one that is written to may then grow to the measure of all, and what comes later is not written.
+    dropped. The one that is written to may then grow to the measure of all, and all to twice that; what comes later is
+    not written.
     """
 
     def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
@@ -160,8 +161,7 @@ class Journal:
         lines, self._lines = self._lines, []
         left = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")
         try:
-            if self.swells and self._file.tell() >= self._segment_bytes * self._segments:
-                raise OSError(errno.EFBIG, f"{self.swells}, and the last one is as large as all may be")
+            self._make_room(self._file)
             while left:
                 left = left[self._file.write(left) or 0 :]
             self._torn, fault = False, ""
@@ -170,25 +170,37 @@ class Journal:
             self._shortener.begin()
             self.failures += min(len(lines), bytes(left).count(b"\n"))
             fault = error.strerror or type(error).__name__
-        gone = self._turn() if self.swells or not fault else ""
-        self._note(fault or gone)
+        if self.swells or not fault:
+            self._turn()
+        self._note(fault)
 
-    def _turn(self) -> str:
-        """Begin a new segment if this one is full. Where that fails it is written on, as long as it is there; why not,
-        if it was removed: then what was written is gone."""
+    def _make_room(self, file: io.FileIO) -> None:
+        """Begin a new segment if this one was removed: nobody could read it. Raises OSError where that cannot be, or
+        where all is as large as it may be."""
+        if not os.fstat(file.fileno()).st_nlink:
+            self._rotate()
+        if self.folder is not None and self.swells and self._overgrown(self.folder):
+            with contextlib.suppress(OSError):
+                self._drop(self.folder)
+            if self._overgrown(self.folder):
+                raise OSError(errno.EFBIG, f"{self.swells}, and the journal is as large as it may be")
+
+    def _overgrown(self, folder: Path) -> bool:
+        """Whether the newest segment is as large as all should be, or all are twice that."""
+        sizes, measure = [path.stat().st_size for path in _segments(folder)], self._segment_bytes * self._segments
+        return bool(sizes) and (sizes[-1] >= measure or sum(sizes) >= 2 * measure)
+
+    def _turn(self) -> None:
+        """Begin a new segment if this one is full. Where that fails it is written on."""
         if self._file is None or self._file.tell() < self._segment_bytes:
-            return ""
+            return
         try:
             self._rotate()
         except OSError as error:
-            fault = error.strerror or type(error).__name__
-            if not os.fstat(self._file.fileno()).st_nlink:
-                return fault
-            begun = self._file.tell() < self._segment_bytes
+            fault, begun = error.strerror or type(error).__name__, self._file.tell() < self._segment_bytes
             self._swell(f"{'no old segment can be dropped' if begun else 'no new segment can be begun'}: {fault}")
         else:
             self._swell("")
-        return ""
 
     def _swell(self, why: str) -> None:
         """Say in the log when it begins to outgrow its measure, and when it no longer does."""

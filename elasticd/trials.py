@@ -93,6 +93,10 @@ def _of(strategy: Strategy, name: str, trial: Trial) -> Iterator[str]:
         yield f"{name}: changed what it was shown"
 
 
+_FORCED: tuple[tuple[bool, Mapping[str, int]], ...] = ((False, {}), (True, {}), (False, {"cpu": 1, "memory": 0}))
+"""Whether a pod's own binding asks that others give way, and what filters say is missing."""
+
+
 def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Answers]:
     """What it answers about each of these pods, about all together, about who should give way on which node, and about
     who should leave; by what was asked."""
@@ -101,11 +105,15 @@ def _answers(case: PoolCase, pods: tuple[Pod, ...]) -> dict[tuple[str, ...], Ans
         for hook in _BY_POD:
             found[hook, pod.name] = case.ask(hook, pod=pod)
         for node, name in enumerate(case.columns.names):
-            for forced in (False, True):
-                heard = case.ask(
-                    "select_victims", pod=pod, node=node, observation=case.observation, forced=forced, missing={}
-                )
-                found["select_victims", pod.name, name, str(forced)] = heard
+            for forced, missing in _FORCED:
+                asked = {
+                    "pod": pod,
+                    "node": node,
+                    "observation": case.observation,
+                    "forced": forced,
+                    "missing": missing,
+                }
+                found["select_victims", pod.name, name, str(forced), str(missing)] = case.ask("select_victims", **asked)
     for node, name in enumerate(case.columns.names):
         found["explain_victims", name] = case.ask("explain_victims", node=node)
     for which, nodes in _allowances(case).items():
@@ -137,9 +145,7 @@ def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[
                 yield "place_pods placed a pod that is no candidate"
         elif isinstance(value, Victims | Line):
             named_pods = value.pods if isinstance(value, Victims) else tuple([one.pod for one in value.turns])
-            there = {
-                pod.uid for pod in case.columns.pods(case.columns.names.index(asked[-2 if len(asked) > 2 else -1]))
-            }
+            there = {pod.uid for pod in case.columns.pods(case.columns.names.index(asked[min(2, len(asked) - 1)]))}
             gone = [pod.uid for pod in named_pods]
             if not there.issuperset(gone) or len(set(gone)) < len(gone):
                 yield f"{asked[0]} named a pod twice, or one of another node"

@@ -255,17 +255,14 @@ async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> N
     assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
 
 
-async def test_a_move_that_is_taken_back_makes_no_pod_go_and_counts_no_more() -> None:
+async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
     door = Door(per_node=1)
     await door.broker.act(surge())
-    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
-    door.behind.answer = Answer("failed", 500)
-    await door.broker.act(surge("back"))
-    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "it is not known that it is taken back"
-    door.behind.answer = Answer("done")
-    await door.broker.act(surge("back", name="other"))
-    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "another one is"
-    await door.broker.act(surge("back"))
+    assert (await door.broker.act(surge("back"))).result == "done"
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "it is not known yet that it stays"
+    door.broker.stayed("other")
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "another one does"
+    door.broker.stayed("p0")
     assert (await door.broker.act(surge(name="p1"))).result == "done"
 
 

@@ -362,7 +362,7 @@ def test_one_segment_grows_to_the_measure_of_all_and_what_comes_then_is_missing(
         patch.setattr(io, "FileIO", refuse)
         fill(journal, 40)
         assert 8000 <= (tmp_path / segments(tmp_path)[0]).stat().st_size < 8000 + 2500
-        full = f"{SWELLS}, and the last one is as large as all may be"
+        full = f"{SWELLS}, and the journal is as large as it may be"
         assert (journal.writable, journal.fault, journal.swells) == (False, full, SWELLS)
         kept = list(read(tmp_path))
         assert journal.failures == 80 - len(kept) > 0
@@ -398,6 +398,51 @@ def test_old_segments_that_cannot_be_dropped_are_told_and_are_twice_as_many_at_m
     fill(journal, 2, start=200)
     assert (len(segments(tmp_path)), journal.swells) == (3, "")
     journal.close()
+
+
+def test_all_segments_together_are_twice_the_measure_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, opens = Journal(tmp_path, segment_bytes=2000, segments=3), itertools.count()
+    real = io.FileIO
+
+    def seldom(*asked: Any) -> io.FileIO:
+        if next(opens) % 20:
+            refuse()
+        return real(*asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        patch.setattr(io, "FileIO", seldom)
+        fill(journal, 200)
+        assert sum((tmp_path / name).stat().st_size for name in segments(tmp_path)) < 12_000 + 2500
+        assert not journal.writable
+    fill(journal, 2, start=300)
+    assert (journal.writable, len(segments(tmp_path))) == (True, 3)
+    journal.close()
+
+
+def test_a_journal_that_was_removed_and_cannot_be_begun_again_takes_no_room_and_says_what_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, segment_bytes=2000)
+    fill(journal, 1)
+    (tmp_path / segments(tmp_path)[0]).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 40, start=1)
+        assert (journal.writable, journal.failures, segments(tmp_path)) == (False, 80, [])
+    fill(journal, 2, start=50)
+    assert (journal.writable, journal.failures) == (True, 80)
+    journal.close()
+    assert [one.at for one in read(tmp_path)] == [1500.0, 1501.0, 1530.0, 1531.0]
+
+
+def test_a_journal_that_was_removed_is_begun_again_at_once(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    (tmp_path / segments(tmp_path)[0]).unlink()
+    fill(journal, 2, start=1)
+    journal.close()
+    assert ([one.at for one in read(tmp_path)], journal.failures) == ([30.0, 31.0, 60.0, 61.0], 0)
 
 
 def test_what_is_written_into_a_file_that_was_removed_is_missing(tmp_path: Path) -> None:

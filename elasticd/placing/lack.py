@@ -1,6 +1,6 @@
 """What would have to change for a pod that found no place.
 
-Pure. Knows what was refused and how much is missing; knows no rule.
+Pure. Knows what was refused, how much is missing, and how to ask filters about a node that had it; knows no rule.
 """
 
 from collections import Counter
@@ -96,7 +96,7 @@ def _blocked(case: PoolCase, pod: Pod, index: int, less: Mapping[str, int]) -> b
     leaving = [one for one in case.columns.pods(index) if one.deleted]
     with case.columns.without(index, leaving, less):
         heard = case.ask("filter_nodes", pod=pod)
-        return any(one.nodes[index] for _, said in heard.values for one in said)
+        return bool(heard.failures) or any(one.nodes[index] for _, said in heard.values for one in said)
 
 
 def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:
@@ -118,7 +118,7 @@ def _missing(columns: Columns, resource: str, amount: int, said: Sequence[Refusa
     found = columns.requested(resource) + amount - columns.allocatable(resource)
     for one in said:
         if resource in one.missing:
-            found[one.nodes] = one.missing[resource][one.nodes]
+            found[one.nodes] = np.maximum(found, one.missing[resource])[one.nodes]
     return found
 
 

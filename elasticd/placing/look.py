@@ -50,8 +50,14 @@ class Found(Struct, frozen=True, eq=False):
         return (self.curable & bound.nodes, True) if bound.full == "preempt" else (None, False)
 
     def missing(self, node: int) -> dict[str, int]:
-        """What filters say that this node lacks for it, beyond what the pods there request."""
-        return {name: int(lack[node]) for one in self.said if one.nodes[node] for name, lack in one.missing.items()}
+        """What filters say that this node lacks for it, where it is not just what the pods there request; of several
+        the most."""
+        found: dict[str, int] = {}
+        for one in self.said:
+            for name, lack in one.missing.items() if one.nodes[node] else ():
+                if lack[node] > found.get(name, 0):
+                    found[name] = int(lack[node])
+        return found
 
     def unavailable(self) -> str:
         """Why it may go nowhere, as kube-scheduler says it: the reasons in the order of their texts."""

@@ -19,7 +19,7 @@ from elasticd.placing.room import Budgets, Nobody, Room, make_room, suffices
 
 NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
 
-QUESTIONS = 100_000
+QUESTIONS = 20_000
 """Nodes about which is asked, for all pods of one plan together, who could give way there, so that a plan ends."""
 
 
@@ -39,8 +39,9 @@ def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
     return tuple([state.decision(pod, "wait", reason, message, failures=failures) for pod in case.observation.pending])
 
 
-SUPPOSED = 1_000
-"""Nodes about which the same is asked for pods for which nobody gives way as they are, to tell what would do."""
+SUPPOSED = 500
+"""Nodes about which the same is asked for pods for which nobody gives way as they are, to tell what would do. Of a pod
+that would need more of them nothing is told."""
 
 PREEMPTS = "its preemptionPolicy is not Never"
 FORCE = "its binding says resourceNotFit force"
@@ -54,6 +55,7 @@ class Draft:
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
         self._hopeless: dict[Hashable, Nobody] = {}
         self._supposed: dict[Hashable, tuple[str, ...]] = {}
+        self._lacking: dict[Hashable, str] = {}
         self._asked = self._asked_more = 0
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
@@ -96,7 +98,7 @@ class Draft:
             return self.decision(pod, "wait", "LeftOut", text, found, ranked)
         best = ranked.best(chosen, self.columns)
         node = self.columns.names[best[0]]
-        self.columns.take(best[0], pod)
+        self._take(best[0], pod)
         bind = Bind(pod.ref, pod.uid, node, "")
         shown = tuple(ranked.shown(index, self.columns) for index in best)
         actions = (bind,) if pod.nominated == node else (bind, *_unnoted(pod))
@@ -181,11 +183,16 @@ class Draft:
         """It waits for better times; what was noted on it, for a place that it has not got, is taken away. `yields`:
         what would have to be otherwise for others to give way, on how many nodes."""
         message = f"{found.unavailable()}; {more}" if more else found.unavailable()
-        mend = lacking(self._case, pod, found, yields or {}, self._supposing(pod, found, ranked))
-        return self.decision(pod, "wait", reason, message, found, ranked, mend=mend, actions=_unnoted(pod))
+        like = _like(pod)
+        if like not in self._lacking:
+            own = self._supposing(pod, found, ranked)
+            self._lacking[like] = lacking(self._case, pod, found, yields or {}, own)
+        return self.decision(
+            pod, "wait", reason, message, found, ranked, mend=self._lacking[like], actions=_unnoted(pod)
+        )
 
     def _supposing(self, pod: Pod, found: Found, ranked: Ranked) -> tuple[str, ...]:
-        """What about the pod alone would let others give way for it; asked of a few nodes, and once for pods alike."""
+        """What about the pod alone would let others give way for it; asked of some nodes, and once for pods alike."""
         bound = found.bound
         if not self._case.hooks.heeds("select_victims") or self._blind():
             return ()
@@ -199,15 +206,20 @@ class Draft:
         if like not in self._supposed:
             places, _ = then.places()
             count = 0 if places is None else int(np.count_nonzero(places))
-            self._asked_more += count
-            able = count > 0 and self._asked_more <= SUPPOSED
+            able = 0 < count <= SUPPOSED - self._asked_more
+            self._asked_more += count if able else 0
             room = make_room(self._case, pod, then, ranked.total, self.budgets) if able else Nobody()
             self._supposed[like] = (mend,) if isinstance(room, Room) and room.victims else ()
         return self._supposed[like]
 
+    def _take(self, node: int, pod: Pod) -> None:
+        """A place is promised: what pods alike lacked is no longer what they lack."""
+        self._lacking.clear()
+        self.columns.take(node, pod)
+
     def _leaving(self, pod: Pod, found: Found, ranked: Ranked, node: int) -> PodDecision:
         """It waits for those that are leaving a node, and what they have left so far is not another's."""
-        self.columns.take(node, pod)
+        self._take(node, pod)
         name = self.columns.names[node]
         actions = Room(node, ()).actions(pod, name)
         text = f"waits until others have left {name}"
@@ -217,7 +229,7 @@ class Draft:
         for victim in room.victims:
             self.columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
             self.budgets.spend(victim)
-        self.columns.take(room.node, pod)
+        self._take(room.node, pod)
         name = self.columns.names[room.node]
         shown = (ranked.shown(room.node, self.columns),)
         actions = room.actions(pod, name)

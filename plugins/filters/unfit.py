@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from elasticd.api import Derived, Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration
+from elasticd.api import Derived, Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration, whole_number
 
 from .lacks import Mended, all_of, any_of
 
@@ -131,7 +131,8 @@ def _tried(selector: Mapping[str, str], key: str, rules: Sequence[Expression]) -
     for rule in rules:
         step = {"Gt": 1, "Lt": -1}.get(rule.operator, 0)
         for value in rule.values or ("any",):
-            yield {key: str(int(value) + step) if step and value.lstrip("-").isdecimal() else value}
+            mark = whole_number(value) if step else None
+            yield {key: value if mark is None else str(mark + step)}
 
 
 def _named(term: Term, nodes: Nodes) -> Mask:

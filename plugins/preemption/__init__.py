@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from elasticd.api import (
     CRITICAL,
     SPARE,
+    DisruptionBudget,
     Line,
     Meta,
     Nodes,
@@ -28,7 +29,7 @@ from elasticd.api import (
     possible_namespace,
 )
 
-from .budgets import within
+from .budgets import Held, held, within
 from .kept import Causes, Lesser, Lifted, Options, mends_of
 from .short import Short, helps, short_of, spared_from, until_it_fits
 from .there import CLASSES, Cause, Group, Rank, There, there_is
@@ -157,9 +158,10 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
         lesser = self._lesser(there, pod, short, seen)
-        chosen = self._enough(within([one for one, kept in lesser if not kept], seen.budgets), short)
+        going = within((one, held(one, seen.budgets)) for one, kept in lesser if not kept)
+        chosen = self._enough(going, short)
         if not chosen:
-            return self._kept(pod, short, there, Lesser(self._said(lesser), seen.budgets), seen)
+            return self._kept(pod, short, there, Lesser(self._said(lesser, seen.budgets)), seen)
         if many := self._too_many(pod, len(chosen), seen):
             return many
         cost = () if self.mode == "paper" else self._cost(chosen, seen.at)
@@ -240,12 +242,14 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
             yield "min_run"
 
-    def _said(self, lesser: Sequence[tuple[Pod, Options]]) -> list[tuple[Pod, Causes]]:
-        """What those options say of each."""
+    def _said(
+        self, lesser: Sequence[tuple[Pod, Options]], budgets: tuple[DisruptionBudget, ...]
+    ) -> list[tuple[Pod, Causes, Held]]:
+        """What those options say of each, and its budgets."""
         highest = max((pod.needs.priority for pod, kept in lesser if "spare_priority" in kept), default=0)
         namespaces, all_kept = {pod.namespace for pod, _ in lesser}, {one for _, kept in lesser for one in kept}
         said = {(one, name): self._of_several(one, name, highest) for one in all_kept for name in namespaces}
-        return [(pod, tuple([said[one, pod.namespace] for one in kept])) for pod, kept in lesser]
+        return [(pod, tuple([said[one, pod.namespace] for one in kept]), held(pod, budgets)) for pod, kept in lesser]
 
     def _of_several(self, option: str, namespace: str, highest: int) -> Cause:
         """What an option says of several pods of a namespace, and what would have to be otherwise; `highest` is their

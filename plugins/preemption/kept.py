@@ -3,11 +3,12 @@
 Knows pods and what keeps each; knows no option, and not how many may go.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from elasticd.api import DisruptionBudget, Pod, Struct
+from elasticd.api import Pod, Struct
 
-from .budgets import budget_of, said_of, within
+from .budgets import Held, budget_of, within
 from .short import Short, helps
 from .there import Cause
 
@@ -20,41 +21,45 @@ Causes = tuple[Cause, ...]
 Lifted = frozenset[Cause]
 """What keeps nobody any more."""
 
+TRIED = 6
+"""Of what keeps pods of a node, how much is tried, the most frequent; where more than that keeps them together, nothing
+is told."""
+
 
 class Lesser(Struct, frozen=True, gc=False):
-    """Pods of a node that matter less than the one that waits, the least first, each with what keeps it but for
+    """Pods of a node that matter less than the one that waits, the least first, each with what keeps it, and its
     budgets."""
 
-    pods: Sequence[tuple[Pod, Causes]]
-    budgets: tuple[DisruptionBudget, ...]
+    pods: Sequence[tuple[Pod, Causes, Held]]
 
     def going(self, lifted: Lifted = frozenset()) -> list[Pod]:
         """Who may go if this kept nobody."""
-        return within([pod for pod, causes in self.pods if lifted.issuperset(causes)], self.budgets, lifted)
+        return within([(pod, held) for pod, causes, held in self.pods if lifted.issuperset(causes)], lifted)
 
     def kept(self, short: Short, going: Sequence[Pod]) -> list[Causes]:
         """What keeps each that stays while these go, and has some of what is lacking."""
         uids = {pod.uid for pod in going}
         staying = [one for one in self.pods if one[0].uid not in uids and helps(one[0], short)]
-        return [causes + budget_of(pod, self.budgets, going, spent=bool(causes)) for pod, causes in staying]
+        return [causes + budget_of(held, going, spent=bool(causes)) for _, causes, held in staying]
 
     def lifts(self, short: Short) -> Lifted:
         """All that keeps any of them, or would keep it next, and can be otherwise."""
-        helping = [(pod, causes) for pod, causes in self.pods if helps(pod, short)]
-        every = {causes + said_of(pod, self.budgets) for pod, causes in helping}
-        return frozenset(one for causes in every for one in causes if one.mend)
+        helping = [(causes, held) for pod, causes, held in self.pods if helps(pod, short)]
+        every = {one for causes, _ in helping for one in causes} | {one for _, held in helping for _, one in held}
+        return frozenset(one for one in every if one.mend)
 
 
 def mends_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], set[str] | None]) -> tuple[str, ...]:
     """What would have to be otherwise: all that keeps one of them, whichever that would do for; or else as few of all
-    as would do together; nothing where nothing would.
+    as would do together; nothing where nothing would, or too much would have to be tried.
 
     `needed`: what would have to be, for enough to go when this keeps nobody; None: they would not be enough.
     """
-    tried = [needed(causes) for causes in {*map(frozenset, kept)} if all(one.mend for one in causes)]
+    causes = Counter(frozenset(one) for one in kept if all(cause.mend for cause in one))
+    tried = [needed(one) for one, _ in causes.most_common(TRIED)]
     if alone := {_both(mends) for mends in tried if mends is not None}:
         return tuple(sorted(alone))
-    if needed(every) is None:
+    if len(every) > TRIED or needed(every) is None:
         return ()
     for one in sorted(every, key=lambda one: one.mend):
         if needed(every - {one}) is not None:

@@ -26,9 +26,10 @@ def short_of(pod: Pod, node: int, nodes: Nodes, there: There, missing: Mapping[s
         for name, amount in needed(pod).items()
         if amount and (lack := int(nodes.requested(name)[node]) + amount - int(nodes.allocatable(name)[node])) > 0
     }
-    short = {**found, **missing}
+    short = {**found, **{name: lack for name, lack in missing.items() if lack > found.get(name, 0)}}
     picky = pod.needs.ports or pod.needs.disks or nodes.repels()
-    clashing = [one for one in nodes.pods(node) if _clash(pod, one)] if picky else []
+    labels = nodes.nodes[node].labels
+    clashing = [one for one in nodes.pods(node) if _clash(pod, one, labels)] if picky else []
     if not short and not clashing:
         return None
     for name in short:
@@ -41,12 +42,14 @@ def _takes(pod: Pod, resource: str) -> int:
     return needed(pod).get(resource, 0)
 
 
-def _clash(pod: Pod, other: Pod) -> bool:
-    """Whether one node cannot give both what they ask for, or the other keeps it off."""
+def _clash(pod: Pod, other: Pod, labels: Mapping[str, str]) -> bool:
+    """Whether one node cannot give both what they ask for, or the other keeps it off a node of these labels."""
     mine, its = pod.needs, other.needs
     if any(one.clashes(another) for one in mine.ports for another in its.ports):
         return True
-    if any(rule.keeps_off(other.namespace, pod.namespace, pod.labels) for rule in its.repels):
+    if any(
+        rule.topology in labels and rule.keeps_off(other.namespace, pod.namespace, pod.labels) for rule in its.repels
+    ):
         return True
     return any(one.clashes(another) for one in mine.disks for another in its.disks)
 

@@ -411,6 +411,18 @@ def test_what_of_the_pod_itself_would_let_others_give_way_is_told(waiting: dict[
         assert decision.mend == "; or ".join(filter(None, (nearest, mend)))
 
 
+def test_of_a_pod_that_would_need_to_ask_too_many_nodes_nothing_is_told_and_of_others_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("elasticd.placing.plan.SUPPOSED", 1)
+    there = [pod(f"old-{name}", 1, on=name, started=NOW - 1000) for name in "ab"]
+    wide = pod("wide", 0.5, priority=9, preempts=False)
+    narrow = pod("narrow", 0.5, priority=8, preempts=False, selector={"disk": "ssd"})
+    first, second = planned([Filters(), Preemption()], columns([SSD, node("b", cpu=1)], there), [wide, narrow])
+    assert "preemptionPolicy" not in first.mend
+    assert second.mend.endswith("; or its preemptionPolicy is not Never")
+
+
 def test_of_a_pod_without_a_binding_none_is_told() -> None:
     there = [pod("old", 1, on="a", started=NOW - 1000)]
     waiting = pod("p", 0.5, priority=9)

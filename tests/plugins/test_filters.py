@@ -435,3 +435,10 @@ def test_a_pod_that_asks_for_more_than_can_be_counted_goes_nowhere(memory: float
     (decision,) = planned([Filters()], view, [pod("huge", memory=memory)])
     assert (decision.verdict, decision.failures) == ("wait", ())
     assert "Insufficient memory" in decision.message
+
+
+@pytest.mark.parametrize("value", ["--5", "٣", "9" * 5000, "", "3.5", "+4"])
+def test_whatever_a_rule_of_numbers_says_the_node_is_refused_and_not_the_filter(value: str) -> None:
+    rule = Expression("gen", "Gt", (value,))
+    found = Filters().filter_nodes(pod("p", affinity=(Term((rule,)),)), columns([node("n")]))
+    assert [one.reason for one in found] == ["node(s) didn't match Pod's node affinity/selector"]

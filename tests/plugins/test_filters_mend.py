@@ -25,9 +25,6 @@ NODES: dict[str, dict[str, Any]] = {
 LEAVE = " and pods there leave"
 
 
-LEAVE = " and pods there leave"
-
-
 def refused(asked: Pod, nodes: list[Node], on: list[Pod], strategy: Filters) -> dict[str, list[str]]:
     """What would do for each node that is refused."""
     found = strategy.filter_nodes(asked, columns(nodes, on))

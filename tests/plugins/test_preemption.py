@@ -1001,6 +1001,22 @@ def test_who_keeps_a_pod_off_gives_way_for_it() -> None:
     assert asked(decode(), pod("p", 0.5, **web), kept) == said
 
 
+def test_who_keeps_others_off_by_a_label_that_the_node_has_not_keeps_nobody_off() -> None:
+    rep = running("rep", repels=(replace(KEEPS_OFF[0], topology="zone"),), priority=9)
+    waiting = pod("p", 0.5, labels={"app": "web"}, priority=5)
+    (decision,) = planned([Filters(), decode()], columns([node("a", cpu=1)], [rep, running("big", cpu=0.9)]), [waiting])
+    assert [one.workload.name for one in decision.actions if isinstance(one, Evict)] == ["big"]
+
+
+def test_where_too_much_keeps_pods_nothing_is_told() -> None:
+    there = [running(f"x{index}", cpu=0.1, namespace=f"ns{index}") for index in range(10)]
+    uids = [frozenset({one.uid}) for one in there]
+    budgets = tuple(DisruptionBudget(f"ns{index}", "b", uid, 0) for index, uid in enumerate(uids))
+    said = asked(decode(), pod("p", 1, priority=5), there, budgets=budgets)
+    assert isinstance(said, Spared)
+    assert said.mends == ()
+
+
 def test_room_that_filters_keep_free_is_made_where_a_port_is_in_the_way_first() -> None:
     there = [running("x", ports=(Port(80),)), running("y", cpu=0.5)]
     strategies = [Filters(keep_free={"cpu": "700m"}), decode()]
