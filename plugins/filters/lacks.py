@@ -34,13 +34,16 @@ def refusals_of(unfit: Sequence[Lack], stages: Sequence[Sequence[Lack]], nodes: 
     full = [one for stage in stages for one in stage]
     alone = _once([one.nodes for one in chain(unfit, full)], nodes)
     hopeless = any_of((one.nodes & ~one.curable for one in full if one.curable is not None), alone)
-    crowded = _once([one.nodes for one in unfit], nodes) & ~alone & ~hopeless
+    crowded = _once([one.nodes for one in unfit], nodes) & ~(alone | hopeless) if full else None
     missing = {resource: lack for one in full for resource, lack in one.missing.items()}
     found: list[Refusal] = []
     left = all_of(nodes)
     for one in unfit:
         there = one.nodes & left
-        found += [*_told(one, there & ~crowded, alone), *_told(one, there & crowded, crowded, " and pods there leave")]
+        if crowded is not None:
+            found += _told(one, there & crowded, crowded, " and pods there leave")
+            there = there & ~crowded
+        found += _told(one, there, alone)
         left = left & ~one.nodes
     for stage in filter(None, stages):
         for one in stage:
@@ -64,15 +67,17 @@ def _told(
 ) -> Iterator[Refusal]:
     """Those that its mends would do for, which are alone, apart from those where something else is in the way too;
     `besides`: what would have to be besides."""
-    mends: tuple[Mend, ...] = ()
-    helped = nodes & alone
-    if lack.mends is not None and helped.any():
+    if not nodes.any():
+        return
+    if lack.mends is not None and (helped := nodes & alone).any():
         found, able = lack.mends()
         helped = helped & able
         mends = tuple([Mend(one.text + besides, one.resource, one.most) for one in found])
-    for where, which in ((helped, mends), (nodes & ~helped, ())):
-        if where.any():
-            yield Refusal(lack.reason, where, curable=curable, mends=which, missing=missing)
+        if helped.any():
+            yield Refusal(lack.reason, helped, curable=curable, mends=mends, missing=missing)
+        nodes = nodes & ~helped
+    if nodes.any():
+        yield Refusal(lack.reason, nodes, curable=curable, missing=missing)
 
 
 def _once(masks: Sequence[Mask], nodes: Nodes) -> Mask:
