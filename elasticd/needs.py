@@ -215,6 +215,15 @@ class Needs(Struct, frozen=True, gc=False):
                 return taint
         return None
 
+    def excludes(self, labels: Mapping[str, str]) -> bool:
+        """Whether it asks for no node that has these labels, whatever else it has."""
+        if any(labels.get(key, value) != value for key, value in self.selector.items()):
+            return True
+        terms = self.affinity
+        return terms is not None and not any(
+            all(rule.matches(labels) for rule in term.labels if rule.key in labels) for term in terms
+        )
+
     def wants(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a node is as nodeSelector and required affinity ask."""
         if any(labels.get(key) != value for key, value in self.selector.items()):

@@ -78,11 +78,12 @@ class Nodes(Protocol):
 
 class Mend(Struct, frozen=True, eq=False):
     """What would have to be otherwise, in a clause. `{}` in it stands for an amount of a `resource`, which is `most` on
-    each node, as whole as `needed` has it; less than 0 where no amount would do."""
+    each node, as whole as `needed` has it; where it is less than `least` no amount would do."""
 
     text: str
     resource: str = ""
     most: Whole | None = None
+    least: int = 0
 
 
 class Refusal(Struct, frozen=True, eq=False):
@@ -205,6 +206,9 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """When the pod that a pending one stands for was evicted, by the pending one's UID."""
     budgets_known: bool = True
     """Where they are not, nobody is asked who gives way."""
+    refused: Mapping[str, tuple[str, str]] = {}
+    """Pending pods, by UID, for which those who would give way are not let go, and why, one word and a sentence: nobody
+    is asked for them."""
 
 
 class NodeScore(Struct, frozen=True, gc=False):

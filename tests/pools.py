@@ -50,7 +50,7 @@ def _mend(mend: Mend, index: int) -> str:
     if mend.most is None:
         return mend.text
     most = int(mend.most[index])
-    return mend.text.format(format_amount(mend.resource, most, up=False)) if most >= 0 else ""
+    return mend.text.format(format_amount(mend.resource, most, up=False)) if most >= mend.least else ""
 
 
 def node(name: str, cpu: float = 4.0, memory: float = 8 * GIB, pods: int = 110, **more: Any) -> Node:

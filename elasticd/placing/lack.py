@@ -29,6 +29,9 @@ def lacking(case: PoolCase, pod: Pod, found: Found, yields: Mapping[str, int], o
     columns, bound = case.columns, found.bound
     if not columns.names:
         return "a node would have to be in the pool: it has none"
+    if pod.needs.excludes(case.policy.pool.nodes):
+        labels = ", ".join(f"{key}={value}" for key, value in case.policy.pool.nodes.items())
+        return f"its nodeSelector or node affinity would have to allow nodes of the pool: all have {labels}"
     if bound is not None and not bound.nodes.any() and bound.unmatched == "any":
         bound = None  # as if it were bound to none
     if bound is not None and not bound.nodes.any():
@@ -52,17 +55,17 @@ def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     for one in said:
         more |= once & one.nodes
         once |= one.nodes
-    counts, amounts = Counter[str](), dict[tuple[str, str], Whole]()
+    counts, amounts = Counter[str](), dict[tuple[str, str, int], Whole]()
     for one in said:
         nodes = one.nodes & ~more & (within | (one.reason == UNBOUND))
         for mend in one.mends:
             if mend.most is None:
                 counts[mend.text] += int(np.count_nonzero(nodes))
             else:
-                most, key = np.where(nodes, mend.most, -1), (mend.text, mend.resource)
+                most, key = np.where(nodes, mend.most, -1), (mend.text, mend.resource, mend.least)
                 amounts[key] = np.maximum(most, amounts.get(key, most))
-    for (text, resource), most in amounts.items():
-        if (amount := int(most.max())) >= 0:
+    for (text, resource, least), most in amounts.items():
+        if (amount := int(most.max())) >= least:
             told = text.format(format_amount(resource, amount, up=False))
             counts[told] = int(np.count_nonzero(most == amount))
     return counts
@@ -103,9 +106,12 @@ def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) 
     """What of the pods on a node would have to be otherwise."""
     first = "once those that are leaving it have left" if leaves else ""
     amounts = [f"{format_amount(name, lack, up=True)} {name}" for name, lack in less.items() if name != "pods"]
-    wants = [f"pods that stay there would have to request {' and '.join(amounts)} less"] if amounts else []
-    if count := less.get("pods"):
-        wants.append(f"{counted(count, 'pod')} there would have to leave{' besides' if leaves else ''}")
+    lack, count = " and ".join(amounts), less.get("pods")
+    wants = [f"{counted(count, 'pod')} there would have to leave{' besides' if leaves else ''}"] if count else []
+    if amounts:
+        wants.append(
+            f"pods that stay there would have to request {lack} less{' with those that leave' if count else ''}"
+        )
     if wants:
         wants += ["what else is in the way there would have to leave it"] if blocked else []
         return f"{node} is nearest: {first}{', ' if first else ''}{', and '.join(wants)}"

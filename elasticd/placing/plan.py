@@ -126,6 +126,8 @@ class Draft:
             return self._waits(pod, "Unschedulable", found, ranked)
         if not pod.needs.preempts:
             return self._waits(pod, "Unschedulable", found, ranked, NEVER)
+        if why := self._case.observation.refused.get(pod.uid):
+            return self._waits(pod, why[0], found, ranked, f"those who would give way are not let go: {why[1]}")
         return self._by_force(pod, places, found, ranked)
 
     def _empties(self, pod: Pod, node: int) -> bool:

@@ -26,6 +26,7 @@ from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
 from elasticd.pods.acting import PodAction, carry_out
 from elasticd.pods.listeners import PlacingListener
+from elasticd.pods.permitted import Refused, permitted
 from elasticd.pods.pool import Pool
 from elasticd.pods.said import Said
 from elasticd.pods.views import Known, Views, Wants
@@ -222,23 +223,29 @@ class Placer:
 
     async def case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], now: float) -> PoolCase | None:
         """All that a plan for a pool depends on; None while a source is waited for."""
+        known = await self._read(pool, snapshot, now)
+        return None if known is None else self._case(pool, snapshot, pods, known, now, {})
+
+    async def _read(self, pool: Pool, snapshot: Snapshot, now: float) -> Known | None:
         shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
         readings = (await self.stock.read({pool.policy.name: shelves}, now)).get(pool.policy.name)
         if readings is None:
             return None  # the source tells when it has answered
-        return self._case(pool, snapshot, pods, self._known(pool, pool.wants, readings, snapshot, now), now)
+        return self._known(pool, pool.wants, readings, snapshot, now)
 
     async def shown(self, pool: Pool, snapshot: Snapshot, now: float) -> PoolCase:
         """The same for a person, who looks at cpu and memory whoever else does, at what sources said last."""
         wants = Wants(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
         readings = await self.stock.look(self.stock.having(pool.policy, wants.nodes | wants.pods), now)
-        return self._case(pool, snapshot, (), self._known(pool, wants, readings, snapshot, now), now)
+        return self._case(pool, snapshot, (), self._known(pool, wants, readings, snapshot, now), now, {})
 
     def _known(self, pool: Pool, wants: Wants, readings: Sequence[Readings], snapshot: Snapshot, now: float) -> Known:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
         return self.views.look(pool.policy, wants, readings, now, strays)
 
-    def _case(self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], known: Known, now: float) -> PoolCase:
+    def _case(
+        self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], known: Known, now: float, refused: Refused
+    ) -> PoolCase:
         columns = pool.columns(snapshot, known)
         self._assume(columns, snapshot, {pod.uid for pod in pods})
         budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
@@ -251,6 +258,7 @@ class Placer:
             confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
+            refused=dict(refused),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
 
@@ -258,11 +266,15 @@ class Placer:
         if len(pods) > MOST:
             pods = list(in_order(pods, pool.policy.pool.order, self.views.moved(pods))[:MOST])
             self._stirred.set()
-        case = await self.case(pool, snapshot, pods, now)
-        if case is None:
+        known = await self._read(pool, snapshot, now)
+        if known is None:
             return
         begun = self._clock.now()
-        decisions = await self._plan(pool, case)
+
+        async def plan(refused: Refused) -> tuple[PodDecision, ...]:
+            return await self._plan(pool, self._case(pool, snapshot, pods, known, now, refused))
+
+        decisions = await permitted(plan, self._cluster.refusal)
         if pool not in self.pools:
             return  # what other policies say is not done
         seconds = self._clock.now() - begun

@@ -153,7 +153,7 @@ def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) 
     """A smaller request, where something is left; and less that is kept free, where that does."""
     room, mends = most - before, list[Mend]()
     if resource != "pods":
-        mends.append(Mend(f"it requests at most {{}} {resource}", resource, np.where(room > 0, room, -1)))
+        mends.append(Mend(f"it requests at most {{}} {resource}", resource, room, least=1))
     if left is not None:
         mends.append(Mend(f"keep_free.{resource} of strategy filters is at most {{}}", resource, left))
     return tuple(mends), np.ones_like(room, dtype=np.bool_)

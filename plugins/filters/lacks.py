@@ -72,9 +72,10 @@ def _told(
     if lack.mends is not None and (helped := nodes & alone).any():
         found, able = lack.mends()
         helped = helped & able
-        mends = tuple([Mend(one.text + besides, one.resource, one.most) for one in found])
+        if besides:
+            found = tuple([Mend(one.text + besides, one.resource, one.most, one.least) for one in found])
         if helped.any():
-            yield Refusal(lack.reason, helped, curable=curable, mends=mends, missing=missing)
+            yield Refusal(lack.reason, helped, curable=curable, mends=found, missing=missing)
         nodes = nodes & ~helped
     if nodes.any():
         yield Refusal(lack.reason, nodes, curable=curable, missing=missing)

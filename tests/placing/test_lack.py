@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from elasticd.api import Disk, Expression, Port, Repel
+from elasticd.api import Disk, Expression, Port, Repel, Term
 from elasticd.bindings import BindingRule, LabelRule
 from elasticd.columns import Columns
 from elasticd.model import Pod
@@ -235,7 +235,7 @@ def said(waiting: Pod, *there: Pod, **more: Any) -> str:
         pytest.param(
             [pod(f"x{index}", 0.2, on="n", deleted=index == 0) for index in range(11)],
             pod("p", 0.4),
-            f"n is nearest: {LEFT}, {LESS}, and 1 pod there would have to leave besides",
+            f"n is nearest: {LEFT}, 1 pod there would have to leave besides, and {LESS} with those that leave",
             id="too many pods and too much, beside one that leaves",
         ),
     ],
@@ -281,3 +281,20 @@ def test_a_request_too_large_for_the_nodes_to_which_it_is_bound_is_told_as_such(
     bound = Selection(np.array([False, True]), "d in [ssd]")
     found = told(columns([BIG, SMALL]), pod("p", cpu=3), curable=False, bound=bound)
     assert found == "it requests 3 cpu, and no node to which it is bound has more than 2"
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param({"selector": {"pool": "b"}}, id="a selector"),
+        pytest.param({"affinity": (Term((Expression("pool", "NotIn", ("a",)),)),)}, id="an affinity"),
+    ],
+)
+def test_labels_that_take_a_node_out_of_the_pool_are_not_asked_for(asks: dict[str, Any]) -> None:
+    pool = PoolSelect(nodes={"pool": "a"})
+    (decision,) = planned([Filters()], columns([node("n", labels={"pool": "a"})]), [pod("p", **asks)], pool=pool)
+    told = "its nodeSelector or node affinity would have to allow nodes of the pool: all have pool=a"
+    assert decision.mend == told
+    also = pod("p", selector={"pool": "a", "disk": "ssd"})
+    (decision,) = planned([Filters()], columns([node("n", labels={"pool": "a"})]), [also], pool=pool)
+    assert decision.mend == "nodes get the labels pool=a, disk=ssd (1 node)"

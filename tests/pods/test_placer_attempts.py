@@ -105,11 +105,30 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     await placer.tick(NOW)
     await placer.drain(1)
     assert board.done == []
-    (outcome,) = heard.outcomes
-    assert (outcome.action, outcome.result, outcome.reason) == ("nominate", "refused", "Disturbed")
-    assert outcome.message == (
-        "8 pods of its controller would have to go at once, and 5 may: per_controller of [broker] never lets more go"
+    assert heard.outcomes == []
+    (decision,) = heard.decisions
+    assert (decision.verdict, decision.reason) == ("wait", "Disturbed")
+    assert decision.message.endswith(
+        "those who would give way are not let go: 8 pods of its controller would have to go at once, and 5 may: "
+        "per_controller of [broker] never lets more go"
     )
+
+
+async def test_a_plan_that_would_be_refused_costs_nobody_else_a_place() -> None:
+    """The urgent one would take the place that is being made for the other, in vain."""
+    crowd = [pod(f"x{i}", cpu=0.4, on="a", owner=("ReplicaSet", "rs", "rs"), started=NOW - 600) for i in range(4)]
+    lone = pod("lone", cpu=1, on="b", started=NOW - 600)
+    clock, heard = VirtualClock(NOW), Heard()
+    waiting = [pod("high", cpu=1.6, priority=9), pod("job", cpu=0.4, priority=5)]
+    board = Board(clock, [node("a", cpu=1.6), node("b", cpu=1)], [*crowd, lone, *waiting])
+    placer = Placer(Broker(board, BrokerTable(per_controller=3), clock), board.observe, Journal(), clock, [heard])
+    strategies = (Filters(), Preemption())
+    placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
+    await placer.tick(NOW)
+    await placer.drain(1)
+    told = {one.pod.name: (one.verdict, one.reason, one.node) for one in heard.decisions}
+    assert told == {"high": ("wait", "Disturbed", ""), "job": ("preempt", "Preempts", "a")}
+    assert [name for _, name in board.tried(Evict)] == ["x0"]
 
 
 async def test_it_waits_for_those_who_leave_only_where_that_suffices() -> None:

@@ -88,7 +88,7 @@ async def test_a_pod_about_which_nobody_was_asked_yet_waits() -> None:
         async def awaited(*_: Any) -> None:
             return None
 
-        it.placer.case = awaited  # type: ignore[method-assign,assignment]
+        it.placer._read = awaited  # type: ignore[method-assign,assignment]
         await it.placer.tick(NOW)
         assert now(it) == {"NotAskedYet": 1}
 
