@@ -55,19 +55,22 @@ def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     for one in said:
         more |= once & one.nodes
         once |= one.nodes
-    counts, amounts = Counter[str](), dict[tuple[str, str, int], Whole]()
+    counts, amounts = Counter[str](), dict[tuple[str, str], tuple[int, int]]()
     for one in said:
+        if not one.mends:
+            continue
         nodes = one.nodes & ~more & (within | (one.reason == UNBOUND))
         for mend in one.mends:
             if mend.most is None:
                 counts[mend.text] += int(np.count_nonzero(nodes))
-            else:
-                most, key = np.where(nodes, mend.most, -1), (mend.text, mend.resource, mend.least)
-                amounts[key] = np.maximum(most, amounts.get(key, most))
-    for (text, resource, least), most in amounts.items():
-        if (amount := int(most.max())) >= least:
-            told = text.format(format_amount(resource, amount, up=False))
-            counts[told] = int(np.count_nonzero(most == amount))
+                continue
+            key, amount = (mend.text, mend.resource), int(np.max(mend.most, where=nodes, initial=-1))
+            before, count = amounts.get(key, (mend.least, 0))
+            if amount >= before:
+                count = count if amount == before else 0
+                amounts[key] = amount, count + int(np.count_nonzero(nodes & (mend.most == amount)))
+    for (text, resource), (amount, count) in amounts.items():
+        counts[text.format(format_amount(resource, amount, up=False))] = count
     return counts
 
 

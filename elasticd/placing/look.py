@@ -103,6 +103,10 @@ class Ranked(Struct, frozen=True, eq=False):
         return NodeScore(columns.names[index], known(self.total[index]), parts)
 
 
+UNRANKED = Ranked(np.zeros(0, dtype=np.float64), {})
+"""Where no node is to be chosen."""
+
+
 def look(case: PoolCase, pod: Pod) -> Found:
     """What stands against each node, and what the pod is bound to."""
     filters, selections = case.ask("filter_nodes", pod=pod), case.ask("select_nodes", pod=pod)

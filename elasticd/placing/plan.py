@@ -13,13 +13,13 @@ from elasticd.model import Failure, Pod
 from elasticd.placements import Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
-from elasticd.placing.look import Found, Ranked, look, rank
+from elasticd.placing.look import UNRANKED, Found, Ranked, look, rank
 from elasticd.placing.order import in_order
 from elasticd.placing.room import Budgets, Nobody, Room, make_room, suffices
 
 NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
 
-QUESTIONS = 20_000
+QUESTIONS = 10_000
 """Nodes about which is asked, for all pods of one plan together, who could give way there, so that a plan ends."""
 
 
@@ -85,10 +85,10 @@ class Draft:
             return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found, mend=mend)
         if why := self.stale():
             return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", found)
-        ranked = rank(self._case, pod)
+        allowed = found.allowed()
+        ranked = rank(self._case, pod) if allowed.any() or self._case.hooks.heeds("select_victims") else UNRANKED
         if ranked.failures:
             return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
-        allowed = found.allowed()
         return self._bind(pod, allowed, place, found, ranked) if allowed.any() else self._no_place(pod, found, ranked)
 
     def _bind(self, pod: Pod, allowed: Mask, place: Placement | None, found: Found, ranked: Ranked) -> PodDecision:
