@@ -6,11 +6,14 @@ Knows these two files; knows nothing of what looking means.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from elasticd.errors import UnavailableError
+
+log = logging.getLogger(__name__)
 
 REQUEST, ANSWER = "rebalance.request", "rebalance.answer"
 
@@ -26,23 +29,53 @@ async def heed(folder: Path, answer: Callable[[], str]) -> None:
     while True:
         with contextlib.suppress(OSError):  # nobody asks; or the folder is gone, which others tell
             (folder / REQUEST).unlink()
-            (folder / ANSWER).write_text(answer(), encoding="utf-8")
+            _reply(folder / ANSWER, answer())
         await asyncio.sleep(EVERY)
 
 
+def _reply(path: Path, said: str) -> None:
+    try:
+        path.write_text(said, encoding="utf-8")
+    except OSError as error:
+        log.warning("%s: must be writable, is not: %s: who asked is not answered", path, error.strerror)
+
+
 def ring(folder: Path, patience: float = PATIENCE) -> str:
-    """Ask, and give the answer. Raises UnavailableError when nobody answers."""
+    """Ask, and give the answer. Raises UnavailableError when nobody answers, and where one of the two files cannot be
+    written."""
     request, answer = folder / REQUEST, folder / ANSWER
     try:
         answer.unlink(missing_ok=True)
-        request.touch()
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            if answer.exists() and (said := answer.read_text(encoding="utf-8")):
-                answer.unlink()
-                return said
-            time.sleep(0.05)
+        _ask(request)
+        said = _awaited(answer, patience)
+        taken = not request.exists()
         request.unlink(missing_ok=True)
+        answer.unlink(missing_ok=True)
     except OSError as error:
-        raise UnavailableError(f"{error.filename}: must be writable, is not: {error.strerror}") from None
+        raise UnavailableError(f"{error.filename or request}: must be writable, is not: {error.strerror}") from None
+    if said:
+        return said
+    if taken:
+        told = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"
+        raise UnavailableError(f"{answer}: {told}")
     raise UnavailableError(f"{folder}: must be the state folder of a running elasticd, but none answers")
+
+
+def _ask(request: Path) -> None:
+    """Not by an empty file, which a full disk takes: what has no room for this has none for the answer."""
+    try:
+        request.write_text("look now\n", encoding="utf-8")
+    except OSError:
+        with contextlib.suppress(OSError):
+            request.unlink()
+        raise
+
+
+def _awaited(answer: Path, patience: float) -> str:
+    """What is answered within so many seconds, empty where nothing is."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        if answer.exists() and (said := answer.read_text(encoding="utf-8")):
+            return said
+        time.sleep(0.05)
+    return ""

@@ -46,7 +46,8 @@ class Journal:
     """Append-only. Without a folder it is kept in memory alone, as a simulation wants it.
 
     `failures` counts the lines that could not be written (a full disk); they are still remembered. `writable` is
-    whether the last of them could; if not, `fault` is why, and `lacks` the time from which on records are missing.
+    whether the last of them could, or since then a blank one; if not, `fault` is why, and `lacks` the time from which
+    on records are missing.
     `swells` is why it outgrows its measure, though nothing is missing: no new segment can be begun, or no old one
     dropped. The one that is written to may then grow to the measure of all, and all to twice that; what comes later is
     not written.
@@ -155,8 +156,9 @@ class Journal:
         self._pasts = {key: one for key, one in self._pasts.items() if key in keep or one.until >= before}
 
     def flush(self) -> None:
-        """Hand the lines to the operating system, and begin a new segment when this one is full."""
-        if not self._lines or self._file is None:
+        """Hand the lines to the operating system, and begin a new segment when this one is full. Where the last could
+        not be written and there is no other, a blank one, which readers pass over, tells whether it can be again."""
+        if self._file is None or not (self._lines or self.fault):
             return
         lines, self._lines = self._lines, []
         left = memoryview((b"\n" if self._torn else b"") + b"\n".join(lines) + b"\n")

@@ -150,6 +150,7 @@ class Loop:
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""
         self.last_tick = now
+        self._journal.flush()  # one that could not be written is tried again, also where nothing is decided
         roll = self._roll
         self.snapshot = await self.look(now)
         if roll is not self._roll:  # adopted meanwhile: these kinds may not be all

@@ -245,6 +245,7 @@ class Hooks:
                 distinct.append(strategy)
         self.reads = _union(strategy.reads() for strategy in distinct)
         self.reads_of_nodes = frozenset(name for strategy in distinct for name in strategy.reads_of_nodes())
+        self.labels_of_nodes = frozenset(key for strategy in distinct for key in strategy.labels_of_nodes())
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
         self.priorities: dict[str, int] = {}  # of those that have one other than 0

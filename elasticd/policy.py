@@ -50,6 +50,10 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         """The names of the series of nodes that it wants in `observation.nodes`, where it `looks_at_nodes`."""
         return ()
 
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        """The keys of the labels of nodes that its options name: who looks at a node is shown these of it."""
+        return ()
+
     def recalls(self) -> float:
         """Seconds for which `past.points` must hold what the series it reads came to; 0: it looks at none of them."""
         return 0.0

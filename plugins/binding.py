@@ -75,6 +75,10 @@ class BindingRules(Strategy, tag="binding", frozen=True):
         full = _strictest([one for _, one in counting or bound])
         return Selection(mask, why, "wait" if strong else "any", full, match=match)
 
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        """Those of its rules."""
+        return tuple(one.key for rule in self.rules for one in rule.expressions)
+
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
         """What of the rules no node or pod obeys, and what no strategy does."""
         lines: list[str] = []

@@ -55,6 +55,10 @@ class Drain(Strategy, tag="drain", frozen=True):
         """None: it looks at nodes' own records."""
         return ()
 
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        """Its marks."""
+        return self.marks
+
     @hookimpl
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
         """Marked nodes take no pod."""

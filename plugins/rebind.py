@@ -88,6 +88,10 @@ class Rebind(Strategy, tag="rebind", frozen=True):
         """Labels alone."""
         return ()
 
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        """Those of its rules."""
+        return tuple(one.key for rule in self.rules for one in rule.expressions)
+
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
         """What of the rules no node or pod obeys."""
         rules = enumerate(self.rules)

@@ -41,3 +41,35 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match="must be writable, is not: Not a directory"):
         ring(tmp_path / "file", patience=0.1)
+
+
+def test_a_full_disk_is_told_as_such_and_the_request_is_taken_back(tmp_path: Path) -> None:
+    (tmp_path / REQUEST).symlink_to("/dev/full")
+    with pytest.raises(UnavailableError) as told:
+        ring(tmp_path, patience=0.1)
+    assert str(told.value) == f"{tmp_path / REQUEST}: must be writable, is not: No space left on device"
+    assert (told.value.exit_code, left(tmp_path)) == (EXIT_UNAVAILABLE, [])
+
+
+async def test_a_daemon_that_cannot_write_its_answer_logs_why_goes_on_and_is_not_taken_for_one_that_does_not_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = []
+
+    def answer() -> str:
+        asked.append(1)
+        if len(asked) == 1:
+            (tmp_path / ANSWER).symlink_to("/dev/null/answer")
+        return "1 pool is looked at now"
+
+    task = asyncio.create_task(heed(tmp_path, answer))
+    with pytest.raises(UnavailableError) as told:
+        await asyncio.to_thread(ring, tmp_path, 1.0)
+    why = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"
+    assert (str(told.value), told.value.exit_code) == (f"{tmp_path / ANSWER}: {why}", EXIT_UNAVAILABLE)
+    why = "must be writable, is not: Not a directory: who asked is not answered"
+    assert [one.getMessage() for one in caplog.records] == [f"{tmp_path / ANSWER}: {why}"]
+    assert await asyncio.to_thread(ring, tmp_path) == "1 pool is looked at now"
+    assert left(tmp_path) == []
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

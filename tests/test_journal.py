@@ -302,6 +302,48 @@ def test_that_it_cannot_be_written_is_logged_at_once_and_once_and_when_it_can_ag
     ]
 
 
+@pytest.mark.parametrize("room", [0, 1, 100])
+def test_one_that_could_not_be_written_is_tried_again_by_every_flush_and_costs_no_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, room: int
+) -> None:
+    caplog.set_level("INFO")
+    journal = Journal(tmp_path)
+    fill(journal, 1)
+    good, journal._file = journal._file, Full(journal._file, room)  # type: ignore[assignment]
+    fill(journal, 1, start=1)
+    lost = journal.failures
+    for _ in range(3):
+        journal.flush()
+        assert (journal.writable, journal.failures, journal.lacks) == (False, lost, 30.0)
+    journal._file = good
+    journal.flush()
+    assert (journal.writable, journal.fault, journal.failures) == (True, "", lost)
+    assert said(caplog)[-1] == "INFO the journal can be written again"
+    size = (tmp_path / segments(tmp_path)[0]).stat().st_size
+    journal.flush()
+    assert (tmp_path / segments(tmp_path)[0]).stat().st_size == size
+    fill(journal, 1, start=2)
+    journal.close()
+    assert [one.at for one in read(tmp_path)] == [0.0, 1.0, 60.0, 61.0]
+    assert [one.at for one in read_back(tmp_path)] == [61.0, 60.0, 1.0, 0.0]
+
+
+def test_one_as_large_as_it_may_be_is_written_again_soon_after_there_is_room_though_nothing_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, segment_bytes=2000, segments=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(io, "FileIO", refuse)
+        fill(journal, 40)
+        lost = journal.failures
+        journal.flush()
+        assert not journal.writable
+    journal.flush()
+    journal.flush()
+    assert (journal.writable, journal.swells, journal.failures) == (True, "", lost)
+    journal.close()
+
+
 def test_it_is_known_from_when_on_records_are_missing_and_why(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     fill(journal, 1)

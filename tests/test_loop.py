@@ -1,6 +1,7 @@
 """The loop in virtual time: who is looked at when, what is decided, and what becomes of it."""
 
 import asyncio
+import io
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -654,6 +655,23 @@ async def test_an_action_that_fails_is_told_and_decided_anew(
     await play.to(35)
     assert (play.outcomes[-1].result, play.cluster.has[WEB].replicas) == ("done", 9)
     assert play.outcomes[-1].condition == Condition("AbleToScale", True, "SucceededRescale")
+    play.journal.close()
+
+
+async def test_a_journal_that_can_be_written_again_is_known_within_seconds_though_nobody_is_looked_at(
+    tmp_path: Path,
+) -> None:
+    play = await Play(policy(interval=600.0), folder=tmp_path).to(5)
+    good, play.journal._file = play.journal._file, io.FileIO("/dev/full", "ab")
+    play.journal.append(play.last())
+    play.journal.flush()
+    await play.to(10)
+    assert (play.journal.writable, play.journal.fault) == (False, "No space left on device")
+    full, play.journal._file = play.journal._file, good
+    full.close()
+    looks = len(play.made)
+    await play.to(13)
+    assert (play.journal.writable, len(play.made)) == (True, looks)
     play.journal.close()
 
 

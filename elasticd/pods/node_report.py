@@ -151,9 +151,9 @@ class Heaps:
         )
 
 
-def asked_labels(node: Node, pool: Mapping[str, str], pods: Iterable[Pod]) -> dict[str, str]:
-    """The labels of a node that its pool or one of these pods asks for, and where it stands."""
-    keys = {*pool, *TOPOLOGY, *(key for pod in pods for key in _keys(pod))}
+def asked_labels(node: Node, asked: Iterable[str], pods: Iterable[Pod]) -> dict[str, str]:
+    """The labels of a node that its policy (`asked`) or one of these pods asks for, and where it stands."""
+    keys = {*asked, *TOPOLOGY, *(key for pod in pods for key in _keys(pod))}
     return {key: value for key, value in sorted(node.labels.items()) if key in keys}
 
 
@@ -161,6 +161,7 @@ def _keys(pod: Pod) -> Iterator[str]:
     """The labels of nodes that a pod names."""
     yield from pod.needs.selector
     yield from (one.key for term in pod.needs.affinity or () for one in term.labels)
+    yield from (one.topology for one in pod.needs.repels)
     try:
         binding = binding_of(pod)
     except ValueError:  # it waits, and explain says why

@@ -100,7 +100,7 @@ class PoolReports:
             heaps.of("Always"),
             heaps.rooted(),
             tuple(f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in node.taints),
-            asked_labels(node, pool.policy.pool.nodes, chain[Pod](pods, waiting)),
+            asked_labels(node, {*pool.policy.pool.nodes, *pool.hooks.labels_of_nodes}, chain[Pod](pods, waiting)),
             _about(self._moving(pool, case, snapshot), name),
             heaps.leaving(),
             queue.line is not None,

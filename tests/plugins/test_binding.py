@@ -41,6 +41,12 @@ def names(selection: Selection | None, *nodes: Node) -> list[str]:
     return [one.name for one, chosen in zip(nodes, selection.nodes, strict=True) if chosen]
 
 
+def test_the_labels_that_its_rules_name_are_told() -> None:
+    disk, tier = ({"key": key, "operator": "exists"} for key in ("disk", "tier"))
+    assert rules(rule(disk), rule(tier, pods={"app": "x"})).labels_of_nodes() == ("disk", "tier")
+    assert BindingRules().labels_of_nodes() == ()
+
+
 def test_t5_pods_go_where_the_thesis_puts_them() -> None:
     view = columns(thesis(node1="frontend", node2="backend", node3="frontend"))
     decisions = planned([Filters(), BindingRules()], view, [POD1, POD2, POD3, POD4, POD5])

@@ -64,6 +64,11 @@ def long_ago(*nodes: Node) -> PoolPast:
     return PoolPast(labelled={one.name: LONG_AGO for one in nodes})
 
 
+def test_the_labels_that_its_rules_name_are_told() -> None:
+    assert strategy(rule(FRONT, expression("disk", "exists"))).labels_of_nodes() == ("tier", "disk")
+    assert strategy().labels_of_nodes() == ()
+
+
 T5 = (POD1, POD2, POD3, POD4, POD5)
 
 

@@ -9,7 +9,7 @@ import pytest
 from elasticd.bindings import BINDING
 from elasticd.model import Pod
 from elasticd.moves import NodeLevel
-from elasticd.needs import Expression, Taint, Term
+from elasticd.needs import Expression, Repel, Taint, Term
 from elasticd.placements import Turn
 from elasticd.pods.node_report import Heaps, Standing, asked_labels, report
 from tests.pools import GIB, MIB, NOW, columns, node, pod
@@ -121,6 +121,12 @@ def term(key: str) -> Term:
         pytest.param({"tier": "front"}, [], {"topology.kubernetes.io/zone", "tier"}, id="its pool"),
         pytest.param({}, [pod("p", selector={"disk": "x"})], {"topology.kubernetes.io/zone", "disk"}, id="a selector"),
         pytest.param({}, [pod("p", affinity=(term("tier"),))], {"topology.kubernetes.io/zone", "tier"}, id="affinity"),
+        pytest.param(
+            {},
+            [pod("p", repels=(Repel("rack", ()),))],
+            {"topology.kubernetes.io/zone", "rack"},
+            id="anti-affinity",
+        ),
         pytest.param(
             {},
             [pod("p", annotations={BINDING: '{"expressions": [{"key": "tier", "operator": "exists"}]}'})],

@@ -61,6 +61,13 @@ class Tired(Strategy, tag="tired", frozen=True):
         raise ValueError("too tired")
 
 
+class Certified(Strategy, tag="test-certified", frozen=True):
+    """Has an opinion about one label, which no pod names."""
+
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        return ("cert",)
+
+
 class Bench:
     """A mover and what is shown of it, over a board, in virtual time."""
 
@@ -260,6 +267,13 @@ async def test_a_node_has_its_heaps_its_taints_its_labels_and_its_moves() -> Non
         other = await it.node("b")
         assert other.moving is not None
         assert {one.decision.target for one in other.moving.moves} <= {"b"}
+
+
+async def test_of_a_node_the_labels_are_shown_that_its_policy_picks_nodes_by_or_a_strategy_of_it_names() -> None:
+    labels = {"pool": "x", "cert": "pci", "rack": "7"}
+    async with bench((node("a", labels=labels),), (), Fits(), Certified(), pool=PoolSelect(nodes={"pool": "x"})) as it:
+        await it.look()
+        assert (await it.node("a")).labels == {"pool": "x", "cert": "pci"}
 
 
 async def test_a_pod_that_only_the_broker_keeps_says_what_that_would_say() -> None:
