@@ -173,7 +173,8 @@ class Mover:
         pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot)
-        self._end(over(self._journal.moves(pool.policy.name), found.decisions, case.columns, snapshot.on_nodes(), now))
+        before, go = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
+        self._end(over(before, found.decisions, case.columns, snapshot.on_nodes(), go, now))
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
 
