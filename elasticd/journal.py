@@ -144,6 +144,10 @@ class Journal:
         """What was said last about each pod of which this policy has not said since that it need not go."""
         return [one for key, one in self._moves.items() if key[0] == policy]
 
+    def movers(self) -> frozenset[str]:
+        """The policies that have said something of a pod that stands."""
+        return frozenset(policy for policy, _ in self._moves)
+
     def series(self) -> tuple[int, int]:
         """How many of the series in the last decisions can be trusted, and of how many."""
         found = [one.trusted for decision in self._latest.values() for one in decision.series]

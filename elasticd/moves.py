@@ -103,8 +103,9 @@ class PoolPast(Struct, frozen=True, eq=False):
 class Underway(Struct, frozen=True, gc=False):
     """A move in flight, as it is found in the cluster: of a pod made anew under its name, by making another first
     (surge), or of one that was evicted and takes its time to end. `step` is how far it is, `since` when it got there,
-    `fault` what keeps it there. `stays`: the pod does not leave its node after all, what was begun is taken back. `why`
-    is the reason of its eviction, as far as it is known."""
+    `fault` what keeps it there. `stays`: the pod does not leave its node after all, what was begun is taken back.
+    `why` is the reason of its eviction, as far as it is known. `ends`: another was made first, and the pod takes its
+    time to end."""
 
     pod: Ref
     uid: str
@@ -115,6 +116,7 @@ class Underway(Struct, frozen=True, gc=False):
     fault: str = ""
     stays: bool = False
     why: str = ""
+    ends: bool = False
 
 
 def whose(pod: Pod) -> str:

@@ -58,7 +58,8 @@ class NextMove(Struct, frozen=True):
     @property
     def awaited(self) -> bool:
         """Whether it goes when another is there in its place."""
-        return self.begun and self.underway is not None and self.underway.how == "surge"
+        going = self.underway
+        return self.begun and going is not None and going.how == "surge" and not going.ends
 
     @property
     def goes(self) -> bool:

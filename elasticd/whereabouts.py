@@ -32,8 +32,9 @@ class PoolAbout(Struct, frozen=True):
 
 
 class PodFound(Struct, frozen=True):
-    """A pod as the cluster shows it. `policy` is the first, by name, that is about it; `latest` what was last decided
-    when it was planned for while it waited. `pretended`: what a dry run did to it, and `seen` the node where that put
+    """A pod as the cluster shows it. `policy` is the first, by name, that is about it, and `policies` all of them, with
+    those that move it though another scheduler places it; `latest` what was last decided when it was planned for while
+    it waited. `pretended`: what a dry run did to it, and `seen` the node where that put
     it, if it put it on one; all else is as it really is."""
 
     uid: str
@@ -45,6 +46,7 @@ class PodFound(Struct, frozen=True):
     latest: PodDecision | None = None
     pretended: Literal["", "bound", "moved", "evicted"] = ""
     seen: str = ""
+    policies: tuple[str, ...] = ()
 
 
 class Whereabouts(Struct, frozen=True):
@@ -74,7 +76,8 @@ def about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
 def found(pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None) -> PodFound:
     """A pod, and whose it is."""
     mine = next((one.name for one in policies if one.pool.has(pod)), "")
-    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest)
+    all_of = tuple([one.name for one in policies if one.pool.has(pod) or (one.moves.others and one.pool.names(pod))])
+    return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest, policies=all_of)
 
 
 def strayed(pod: PodFound, really: str, seen: str) -> PodFound:
@@ -95,6 +98,12 @@ def undecided(named: str, seen: Whereabouts) -> str:
     if not seen.pools:
         return "no policy in force has a table [pool]"
     return one_line(_claimed(pod, leading=seen.leading) if pod.policy else _nobody(namespace, pod, seen.pools))
+
+
+def unclaimed(named: str, seen: Whereabouts) -> str:
+    """Why no policy is about a pod that is there, in a clause; empty: one is, or it is not known."""
+    pod = seen.found
+    return undecided(named, seen) if seen.fresh and pod is not None and not (pod.policy or pod.policies) else ""
 
 
 def _claimed(pod: PodFound, *, leading: bool) -> str:

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.placements import PodDecision
-from elasticd.policy import PoolPolicy, PoolSelect
-from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, undecided
+from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, unclaimed, undecided
 from tests.pools import NOW, pod
 
 POOL = PoolAbout("batch", "act", "elasticd", ("shop", "film"))
@@ -114,6 +114,34 @@ def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
     ]
     there = pod("p", on="n")
     last = PodDecision("d", 7.0, "b", there.ref, "act", "wait", "Unschedulable")
-    assert found(there, policies, last) == PodFound("uid-p", "elasticd", "n", "Running", False, "b", last)
+    expected = PodFound("uid-p", "elasticd", "n", "Running", False, "b", last, policies=("b", "c"))
+    assert found(there, policies, last) == expected
     assert found(pod("p", scheduler="other"), policies, None).policy == ""
     assert about(policies[0], 5.0) == PoolAbout("a", "observe", "elasticd", ("bank",), {}, 5.0)
+
+
+def test_a_pod_that_another_places_is_theirs_who_move_it() -> None:
+    policies = [
+        PoolPolicy(name=name, pool=PoolSelect(), strategies=(), moves=MovesTable(others=others))
+        for name, others in (("a", False), ("b", True))
+    ]
+    there = found(pod("p", on="n", scheduler="other"), policies, None)
+    assert (there.policy, there.policies) == ("", ("b",))
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        pytest.param(
+            seen(found=PodFound("u", "elasticd")),
+            "no policy is about namespace sopp (batch: shop, film)",
+            id="nobody is",
+        ),
+        pytest.param(seen(found=WEB), "", id="one places it"),
+        pytest.param(seen(found=PodFound("u", "other", policies=("batch",))), "", id="one moves it"),
+        pytest.param(seen(), "", id="it is gone"),
+        pytest.param(seen(found=PodFound("u", "elasticd"), confirmed=NOW - 91), "", id="it is not known"),
+    ],
+)
+def test_of_a_pod_that_is_there_it_is_said_why_no_policy_is_about_it(what: Whereabouts, told: str) -> None:
+    assert unclaimed("sopp/web", what) == told

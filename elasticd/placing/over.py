@@ -3,7 +3,7 @@
 Pure. Knows what was said before and what is said now; knows no rule of who should go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -15,20 +15,28 @@ OnNodes = Mapping[str, Sequence[Pod]]
 
 
 def over(
-    before: Iterable[MoveDecision], now: Sequence[MoveDecision], columns: Columns, on_nodes: OnNodes, at: float
+    before: Iterable[MoveDecision],
+    now: Sequence[MoveDecision],
+    columns: Columns,
+    on_nodes: OnNodes,
+    leaving: Collection[str],
+    at: float,
 ) -> list[MoveDecision]:
     """A decision about each pod of which something was said `before` and nothing is said `now`. None while a strategy
-    cannot tell what it wants, nor of a pod that counts as leaving, in `columns`, and is still there, as `on_nodes` has
-    it: another is made first."""
+    cannot tell what it wants, nor of a pod that counts as leaving and is still there, as `on_nodes` has it: another is
+    made first. Those that leave are so in `columns`, the nodes of the pool; `leaving` has their UIDs, on other nodes
+    too."""
     if any(one.failures for one in now):
         return []
     wanted = {one.pod for one in now}
     found: list[MoveDecision] = []
     for one in before:
         index = columns.index(one.node)
-        stays = _there(one, () if index is None else columns.pods(index))
-        if one.pod not in wanted and (stays or not _there(one, on_nodes.get(one.node, ()))):
-            found.append(_over(one, *((NOT_WANTED, "it need not go any more") if stays else _gone(one)), at))
+        there = _there(one, on_nodes.get(one.node, ()))
+        stays = _there(one, columns.pods(index)) if index is not None else there and one.uid not in leaving
+        if one.pod not in wanted and (stays or not there):
+            why = "it need not go any more" if index is not None else f"{one.node} is not in the pool any more"
+            found.append(_over(one, *((NOT_WANTED, why) if stays else _gone(one)), at))
     return found
 
 

@@ -62,6 +62,8 @@ class Mover:
         self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
         self._memories: dict[str, Memory] = {}
+        self._before = journal.movers()
+        """Policies of a daemon before of which it is to be seen whether they still move pods."""
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._stirred = asyncio.Event()
         cluster.heed(self._stirred.set)
@@ -122,8 +124,9 @@ class Mover:
         """The pools from which somebody may want pods moved."""
         found = [pool for pool in self._placer.pools if moves(pool)]
         names = {pool.policy.name for pool in found}
-        for name in self._memories.keys() - names:
+        for name in (self._memories.keys() | self._before) - names:
             self._end(dropped(self._journal.moves(name), self._clock.now()))
+        self._before = frozenset()
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
         return found
 
@@ -131,6 +134,7 @@ class Mover:
         """Plan for every pool that is due, or whose nodes changed, or pods failed; and begin what was decided."""
         pools = self._moving()
         if not pools or not self._cluster.leading:
+            self._journal.flush()  # what has ended with its policy
             return
         snapshot = await self._placer.look(now)
         for pool in pools:
@@ -173,7 +177,8 @@ class Mover:
         pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot)
-        self._end(over(self._journal.moves(pool.policy.name), found.decisions, case.columns, snapshot.on_nodes(), now))
+        before, go = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
+        self._end(over(before, found.decisions, case.columns, snapshot.on_nodes(), go, now))
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
 

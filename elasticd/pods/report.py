@@ -186,6 +186,8 @@ def _leaving(pod: Pod, node: str, underway: Mapping[str, Underway]) -> Why | Non
     """Whether a pod is on its way from a node, or to it, in a word and a sentence."""
     going = underway.get(pod.uid)
     if going is not None and going.node == pod.node and not going.stays:
+        if going.ends:
+            return LEAVING, f"another was made first: {going.step}"
         if going.how == "surge":
             return "Replaced", f"another is made first, and awaited: {going.step}"
         why = f" ({going.why})" if going.why else ""

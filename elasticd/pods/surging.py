@@ -59,6 +59,8 @@ class Surging:
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._last: dict[str, tuple[str, float]] = {}
         self._steps: dict[str, tuple[Step, float]] = {}
+        self._ending: dict[str, Underway] = {}
+        """The pods, by UID, that were told to go last, and may take their time to end when the note is gone."""
         self._pauses: dict[str, tuple[float, float]] = {}
         self._undone: dict[str, tuple[object, ...]] = {}
         """Why the last step of each was not done."""
@@ -110,16 +112,21 @@ class Surging:
 
     def in_flight(self, snapshot: Snapshot | None) -> list[Underway]:
         """What is in flight, of either kind."""
-        found = list(self._cluster.restoring())
+        found, ending = list(self._cluster.restoring()), self._still(snapshot) if snapshot else {}
         for workload in _surging(snapshot) if snapshot else ():
             note = noted(workload.annotations)
-            if note is not None:
+            if note is not None and note.uid not in ending:
                 ref = Ref(workload.ref.namespace, "Pod", note.pod, "v1")
                 step, since = self._steps.get(workload.uid, (None, note.at))
                 told = f"{note.phase}: {step.message}" if step else note.phase
                 back = stays(workload, snapshot.pods(workload)) if snapshot else False
                 found.append(Underway(ref, note.uid, "surge", told, since, node=note.node, stays=back))
-        return found
+        return [*found, *ending.values()]
+
+    def _still(self, snapshot: Snapshot) -> dict[str, Underway]:
+        """Those of the pods that end that are still there."""
+        there = snapshot.on_nodes() if self._ending else {}
+        return {uid: one for uid, one in self._ending.items() if any(pod.uid == uid for pod in there.get(one.node, ()))}
 
     async def run(self) -> None:
         """Go on with all that is found, until cancelled."""
@@ -137,6 +144,7 @@ class Surging:
         self._steps = {uid: one for uid, one in self._steps.items() if uid in uids}
         self._last = {uid: one for uid, one in self._last.items() if uid in uids}
         self._undone = {uid: one for uid, one in self._undone.items() if uid in uids}
+        self._ending = self._still(snapshot)
         for workload in found:
             if workload.uid not in self._acting:
                 self._advance(workload, snapshot.pods(workload), now)
@@ -147,10 +155,18 @@ class Surging:
         before = self._steps.get(workload.uid)
         if before is None or before[0].word != step.word:
             self._steps[workload.uid] = step, now
+            if step.done:
+                self._ends(workload, now)
         word, at = self._last.get(workload.uid, ("", 0.0))
         if step.action is not None and not (word == step.word and now - at < REST):
             task = asyncio.create_task(self._act(workload, pods, step), name=f"surge {workload.ref}")
             self._acting[workload.uid] = task
+
+    def _ends(self, workload: Workload, now: float) -> None:
+        """The pod of a move goes."""
+        if note := noted(workload.annotations):
+            ref, step = Ref(workload.ref.namespace, "Pod", note.pod, "v1"), f"{note.phase}: {note.pod} is ending"
+            self._ending[note.uid] = Underway(ref, note.uid, "surge", step, now, node=note.node, ends=True)
 
     async def _act(self, workload: Workload, pods: Sequence[Pod], step: Step) -> None:
         if step.action is None:

@@ -115,7 +115,7 @@ def _far(one: NextMove) -> str:
     """How far a move is that nothing keeps."""
     if one.underway is not None:
         how = "another is made first" if one.awaited else one.underway.how
-        return f"; {how}: {one.underway.step}"
+        return f"; {'another was made first' if one.underway.ends else how}: {one.underway.step}"
     if one.begun:
         return "; it is leaving"
     return f"; {one.outcome.message}" if one.outcome and one.outcome.message else ""

@@ -17,7 +17,7 @@ from elasticd.show import pod_words
 from elasticd.show import pods as show_pods
 from elasticd.show.decisions import add_row, make_table, seconds
 from elasticd.show.pod_story import Held, Story
-from elasticd.whereabouts import Whereabouts, now
+from elasticd.whereabouts import Whereabouts, now, unclaimed
 from elasticd.words import counted, one_line
 
 _GOOD, _DOUBT = "bold green", "yellow"
@@ -50,36 +50,46 @@ class _Pod:
         found = None if isinstance(seen, str) else seen.found
         self._found = found if found and found.uid == uid else None
         self._uid = uid
+        self._nobody = "" if isinstance(seen, str) else unclaimed(name, seen)
+        """Why no policy is about it any more."""
 
     def now(self) -> Text:
         """Where it is now."""
         if isinstance(self._seen, str):
             return Text(one_line(f"told from the journal alone: {self._seen}"), style="dim")
         there = self._found is not None and self._seen.fresh
-        return Text(one_line(f"now: {now(self._seen, self._uid)}"), style="default" if there else _DOUBT)
+        told = "; ".join(filter(None, (now(self._seen, self._uid), self._nobody)))
+        return Text(one_line(f"now: {told}"), style="default" if there and not self._nobody else _DOUBT)
+
+    def _past(self, decision: PodDecision | MoveDecision) -> bool:
+        """Whether its policy is about it no longer, so that what was decided stands no more."""
+        return self._found is not None and decision.policy not in (self._found.policy, *self._found.policies)
 
     def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, last: bool) -> list[RenderableType]:
         """Where it goes, or why it waits, as it was last found; `last`: nothing has come of it since."""
         waits = self._found is None or not (self._found.node or self._found.pretended)
-        latest = self._found.latest if self._found and waits else None
+        past = self._past(decision)
+        latest = self._found.latest if self._found and waits and not past else None
         looked = latest.at if latest else None
         if latest and last and _alike(latest, decision):
             decision = replace(latest, at=decision.at, id=decision.id)
         good = pod_words.acts(decision) and all(one.result == "done" for one in outcomes)
         observed = decision.mode == "observe" and decision.verdict in ("bind", "preempt")
-        head = self._head(decision, looked, pod_words.placing(decision, outcomes), good=good or observed)
+        before = "before: " if past and decision.verdict == "wait" else ""
+        head = self._head(decision, looked, f"{before}{pod_words.placing(decision, outcomes)}", good=good or observed)
         gone = not isinstance(self._seen, str) and self._seen.fresh and self._found is None
-        return show_pods.placing(decision, outcomes, head, current=last and waits and not gone)
+        return show_pods.placing(decision, outcomes, head, current=last and waits and not gone and not past)
 
     def moving(self, decision: MoveDecision, story: Story) -> list[RenderableType]:
         """Why it should leave its node, and what came of that."""
         outcomes, gone = story.moved, story.gone
         last = outcomes[-1] if outcomes else None
-        looked = None
-        if not isinstance(self._seen, str) and decision.verdict != "over" and self._found:
+        looked, past = None, self._past(decision)
+        if not isinstance(self._seen, str) and decision.verdict != "over" and self._found and not past:
             looked = next((one.looked for one in self._seen.pools if one.policy == decision.policy), None)
         good = pod_words.left(last) or decision.verdict == "over"
         line = pod_words.moving(decision, last)
+        line = f"before: {line}" if past and not good else line
         if gone is not None and not pod_words.left(last):
             line = f"{line}; it has left {one_line(decision.node)} since, {self._ago(gone)}"
         head = self._head(decision, looked, line, good=good)

@@ -44,22 +44,29 @@ OTHER = replace(SAID, pod=Ref("shop", "Pod", "q", "v1"))
 def test_what_was_said_is_over_when_it_is_said_no_more(
     there: list[Pod], now: list[MoveDecision], told: list[str]
 ) -> None:
-    found = over([SAID], now, columns([node("a")], there), {"a": there}, NOW + 5)
+    found = over([SAID], now, columns([node("a")], there), {"a": there}, (), NOW + 5)
     assert [(one.verdict, one.reason, one.refusal, one.action) for one in found] == [
         ("over", reason, "", None) for reason in told
     ]
 
 
 def test_of_a_node_that_is_not_in_the_pool_any_more_they_have_left() -> None:
-    (found,) = over([SAID], [], columns([node("b")]), {}, NOW + 5)
+    (found,) = over([SAID], [], columns([node("b")]), {}, (), NOW + 5)
     assert (found.reason, found.message) == ("Gone", "it has left a")
+
+
+def test_of_a_pod_whose_node_has_left_the_pool_nothing_is_wanted_any_more() -> None:
+    there, nodes = {"a": [pod("p", on="a")]}, columns([node("b")])
+    (found,) = over([SAID], [], nodes, there, (), NOW + 5)
+    assert (found.reason, found.message) == ("NotWanted", "a is not in the pool any more")
+    assert over([SAID], [], nodes, there, {"uid-p"}, NOW + 5) == [], "another is made first"
 
 
 def test_of_one_for_which_another_is_made_first_it_is_not_said_that_it_has_left() -> None:
     """It counts as leaving, and is there until the other is ready."""
     leaving, there = pod("p", on="a", deleted=True), pod("p", on="a")
-    assert over([SAID], [], columns([node("a")], [leaving]), {"a": [there]}, NOW + 5) == []
-    (found,) = over([SAID], [], columns([node("a")], [leaving]), {"a": [leaving]}, NOW + 6)
+    assert over([SAID], [], columns([node("a")], [leaving]), {"a": [there]}, (), NOW + 5) == []
+    (found,) = over([SAID], [], columns([node("a")], [leaving]), {"a": [leaving]}, (), NOW + 6)
     assert found.reason == "Gone"
 
 
@@ -72,7 +79,7 @@ def test_nothing_is_held_back_for_a_policy_that_moves_no_pods_any_more() -> None
 def test_the_journal_knows_what_still_stands_when_it_is_opened_again(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     journal = Journal(folder)
-    for one in (SAID, OTHER, *over([OTHER], [], columns([node("a")]), {}, NOW + 5)):
+    for one in (SAID, OTHER, *over([OTHER], [], columns([node("a")]), {}, (), NOW + 5)):
         journal.append(one)
     assert journal.moves("pool") == [SAID]
     journal.close()

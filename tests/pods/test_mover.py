@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strate
 from elasticd.clock import VirtualClock
 from elasticd.cluster import Kind
 from elasticd.daemon import Daemon, Loops
-from elasticd.journal import Journal
+from elasticd.journal import Journal, read
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model import Node, Pod, Readings, Ref
@@ -88,6 +89,11 @@ class Bench:
         placer.adopt([policy])
         self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
 
+    def select(self, nodes: dict[str, str]) -> None:
+        """The same policy with nodes of these labels."""
+        placer = self.mover._placer
+        placer.adopt([replace(placer.pools[0].policy, pool=PoolSelect(nodes=nodes))])
+
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:
             await self.mover.step()
@@ -108,7 +114,7 @@ def running(name: str, on: str) -> Pod:
     return pod(name, on=on, owner=OWNED, started=NOW - 600, ready=True)
 
 
-LEAVE = {"leave": "yes"}
+LEAVE, IN = {"leave": "yes"}, {"pool": "a"}
 
 
 async def test_a_pool_is_looked_at_every_period() -> None:
@@ -206,6 +212,68 @@ async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ev
         it.board.add(node("a", labels=LEAVE))
         await it.until(140)
         assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+
+
+async def test_that_it_ended_with_the_policy_is_in_the_journal_at_once(tmp_path: Path) -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        with closing(Journal(tmp_path)) as journal:
+            it.mover._journal = journal
+            await it.until(2)
+            it.mover._placer.adopt([])
+            await it.mover.turn()
+            verdicts = [one.verdict for one in read(tmp_path) if isinstance(one, MoveDecision)]
+    assert verdicts == ["refuse", "over"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "told"),
+    [
+        pytest.param(["pool"], [], id="theirs still moves pods"),
+        pytest.param([], ["over"], id="it does not any more"),
+        pytest.param(["other"], ["over"], id="another does"),
+    ],
+)
+async def test_what_a_daemon_before_held_back_ends_with_its_policy(policies: list[str], told: list[str]) -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        placer, heard = it.mover._placer, Heard()
+        placer.adopt([replace(placer.pools[0].policy, name=name) for name in policies])
+        again = Mover(it.board, placer, it.journal, it.clock, [heard])
+        again._moving()
+        assert [one.verdict for one in heard.decisions] == told
+        again._moving()
+        assert [one.verdict for one in heard.decisions] == told
+
+
+NO_MORE = "a is not in the pool any more"
+
+
+async def test_what_is_held_back_ends_when_the_node_leaves_the_pool() -> None:
+    async with bench([node("a", labels=LEAVE | IN), node("b", labels=IN)], [running("p", "a")]) as it:
+        it.select(IN)
+        await it.until(2)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.board.add(node("a", labels=LEAVE))
+        await it.mover.step()
+        assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
+        assert it.journal.moves("pool") == []
+
+
+async def test_what_is_held_back_ends_when_the_policy_takes_other_nodes() -> None:
+    async with bench([node("a", labels=LEAVE), node("b", labels=IN)], [running("p", "a")]) as it:
+        await it.until(2)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.select(IN)
+        await it.mover.turn()
+        assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
+
+
+async def test_what_is_held_back_ends_when_the_pool_has_no_node_any_more() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        it.select(IN)
+        await it.mover.turn()
+        assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
 
 
 async def test_one_that_has_left_is_wanted_no_longer() -> None:

@@ -177,6 +177,9 @@ GOING = decided("p", "Leaving")
             id="in the look in which it began",
         ),
         pytest.param(plan(GOING), [going("p", "evicted")], "1 pod is on the way", id="it takes its time to end"),
+        pytest.param(
+            plan(GOING), [going("p", ends=True)], "1 pod is on the way", id="so does one that had another first"
+        ),
         pytest.param(plan(GOING), [], "1 pod is on the way", id="somebody else deletes it"),
         pytest.param(
             plan(GOING, decided("q"), decided("r", "Budget"), decided("s", "Leaving")),

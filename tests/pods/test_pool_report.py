@@ -440,6 +440,9 @@ async def test_of_a_pod_that_is_moved_by_making_another_first_it_is_said_that_th
         view = await it.node("a")
         told = "another is made first, and awaited: wait: 1 of 2 are ready without p"
         assert [(one.name, one.stays, one.why) for one in view.leaving] == [("p", "Replaced", told)]
+        going = replace(going, step="down: p is ending", ends=True)
+        view, told = await it.node("a"), "another was made first: down: p is ending"
+        assert ("p", "Leaving", told) in [(one.name, one.stays, one.why) for one in view.leaving]
 
 
 async def test_of_a_pod_whose_move_is_taken_back_it_is_said_that_it_stays() -> None:

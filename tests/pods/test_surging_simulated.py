@@ -10,6 +10,7 @@ from elasticd.clock import VirtualClock
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.journal import Journal
 from elasticd.model import Pod
+from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
@@ -35,6 +36,7 @@ class Site:
         self.cluster = simulated(*workloads, nodes=NODES).build(self.clock)
         self.outcomes: list[PodOutcome] = []
         self.least = Counter[str]()
+        self.flights: list[Underway] = []
         journal = Journal()
         self.placer = Placer(self.cluster, self.look, journal, self.clock)
         strategies = (Filters(), LeastRequested(), Drain())
@@ -65,6 +67,7 @@ class Site:
                 await asyncio.sleep(0)
             await self.clock.sleep_until(self.clock.now() + 0.2)
             self._note(await self.look(self.clock.now()))
+            self.flights += await self.mover.underway()
         await self.mover.drain(0)
         await self.placer.drain(0)
         return await self.look(self.clock.now())
@@ -110,3 +113,18 @@ async def test_one_that_waits_for_its_turn_is_told_of_once() -> None:
     await site.run()
     refused = Counter(one.pod.name for one in site.outcomes if one.reason == "UnderWay")
     assert set(refused.values()) == {1}
+
+
+@pytest.mark.parametrize("replicas", [4, 8])
+async def test_one_that_takes_its_time_to_end_is_told_as_one_for_which_another_was_made_first(replicas: int) -> None:
+    site = Site(web("web", replicas, stop_seconds=6))
+    await site.run()
+    assert {one.how for one in site.flights} == {"surge"}
+    for uid in {one.uid for one in site.flights}:
+        mine = [one for one in site.flights if one.uid == uid]
+        assert [one.since for one in mine] == sorted(one.since for one in mine)
+        steps = [one.step for one in mine if one.ends]
+        assert set(steps) == {f"down: {mine[0].pod.name} is ending"}
+        assert len(steps) >= 5 / 0.2, "as long as it ends"
+        assert [one.ends for one in mine] == sorted(one.ends for one in mine)
+    assert await site.mover.underway() == []

@@ -235,6 +235,11 @@ def test_who_may_give_way_and_is_not_named_is_not_known() -> None:
             id="it takes its time to end",
         ),
         pytest.param(
+            NextMove(decided("p", "Leaving"), underway=going("p", ends=True)),
+            "shop/p  a     on the way  Overloaded (says); another was made first: wait: 1 of 2 are ready without p",
+            id="and another was made first",
+        ),
+        pytest.param(
             NextMove(decided("p", "Leaving")),
             "shop/p  a     on the way  Overloaded (says); it is leaving",
             id="somebody else deletes it",

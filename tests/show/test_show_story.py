@@ -13,11 +13,19 @@ from tests.pools import NOW
 from tests.show.test_pod_story import FIRST, GAVE_WAY, PLACED, came, move, over, placed, stays
 
 POOL = PoolAbout("pool", "act", "elasticd", looked=NOW + 148)
-HERE = PodFound("uid-web", "elasticd", node="a", phase="Running")
+HERE = PodFound("uid-web", "elasticd", node="a", phase="Running", policy="pool", policies=("pool",))
 ON_A = Whereabouts(NOW + 150, NOW + 149, leading=True, pools=(POOL,), found=HERE, inhabited=True)
 WAITS = replace(ON_A, found=replace(HERE, node="", latest=placed(145)))
 ANEW = replace(ON_A, found=replace(HERE, uid="anew", node="b"))
 GONE = replace(ON_A, found=None)
+ELSEWHERE = replace(POOL, namespaces=("bank",))
+
+
+def unclaimed(seen: Whereabouts) -> Whereabouts:
+    """The same when no policy is about the pod any more."""
+    assert seen.found is not None
+    return replace(seen, pools=(ELSEWHERE,), found=replace(seen.found, policy="", policies=()))
+
 
 WAITING = placed(
     0, verdict="wait", reason="Unschedulable", message="0/1 nodes are available", node="", mend="a shrinks"
@@ -178,6 +186,79 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
     story: Story, seen: Whereabouts | str, first: list[str]
 ) -> None:
     assert told(story, seen)[: len(first)] == first
+
+
+@pytest.mark.parametrize(
+    ("story", "seen", "first"),
+    [
+        pytest.param(
+            Story(PLACED, (), stays(60)),
+            unclaimed(ON_A),
+            [
+                "shop/web  policy pool (act), 90 s ago",
+                "before: should leave a: Drain; stays: NoOtherNode, no room",
+                "now: it is on a; no policy is about namespace shop (pool: bank)",
+            ],
+            id="it should have left",
+        ),
+        pytest.param(
+            Story(PLACED, (), over(60, "NotWanted", message="it need not go any more")),
+            replace(unclaimed(ON_A), pools=()),
+            [
+                "shop/web  policy pool (act), 90 s ago",
+                "no longer to leave a: NotWanted, it need not go any more",
+                "now: it is on a; no policy in force has a table [pool]",
+            ],
+            id="that is over already",
+        ),
+        pytest.param(
+            Story(WAITING),
+            unclaimed(WAITS),
+            [
+                "shop/web  policy pool (act), 2 min ago",
+                "before: wait: Unschedulable, 0/1 nodes are available",
+                "now: it waits for a node; no policy is about namespace shop (pool: bank)",
+            ],
+            id="it waits still",
+        ),
+        pytest.param(
+            Story(PLACED, (came(1, PLACED),)),
+            unclaimed(ON_A),
+            [
+                "shop/web  policy pool (act), 2 min ago",
+                "bind to a: Placed",
+                "now: it is on a; no policy is about namespace shop (pool: bank)",
+            ],
+            id="it was placed",
+        ),
+        pytest.param(
+            Story(moving=stays(60)),
+            replace(ON_A, found=replace(HERE, policy="other", policies=("other",))),
+            [
+                "shop/web  policy pool (act), 90 s ago",
+                "before: should leave a: Drain; stays: NoOtherNode, no room",
+                "now: it is on a",
+            ],
+            id="another policy is about it",
+        ),
+        pytest.param(
+            Story(moving=stays(60)),
+            replace(ON_A, found=replace(HERE, scheduler="default-scheduler", policy="")),
+            [
+                "shop/web  policy pool (act), 90 s ago, last looked at 2.0 s ago",
+                "should leave a: Drain; stays: NoOtherNode, no room",
+                "now: it is on a",
+            ],
+            id="another scheduler places it, and the policy moves it",
+        ),
+    ],
+)
+def test_what_was_decided_of_a_pod_that_its_policy_is_about_no_longer_is_told_as_past(
+    story: Story, seen: Whereabouts, first: list[str]
+) -> None:
+    lines = told(story, seen)
+    assert lines[: len(first)] == first
+    assert ("What would have to change" in lines) is False
 
 
 DRY = "dry run: not sent"
