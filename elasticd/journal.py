@@ -212,9 +212,7 @@ class Journal:
         """Say in the log when it begins to outgrow its measure, and when it no longer does."""
         before, self.swells = self.swells, why
         if why and not before:
-            log.warning(
-                "the journal outgrows its measure: %s: all is written, and segments grow in size or number", why
-            )
+            log.warning("the journal outgrows its measure: %s: all is written, in larger or more segments", why)
         elif before and not why:
             log.info("the journal keeps its measure again")
 

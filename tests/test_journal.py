@@ -371,7 +371,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 SWELLS = "no new segment can be begun: No space left on device"
-OUTGROWS = f"WARNING the journal outgrows its measure: {SWELLS}: all is written, and segments grow in size or number"
+OUTGROWS = f"WARNING the journal outgrows its measure: {SWELLS}: all is written, in larger or more segments"
 AGAIN = "INFO the journal keeps its measure again"
 
 

@@ -128,20 +128,20 @@ class Draft:
             return self._waits(pod, "Unschedulable", found, ranked, NEVER)
         if why := self._case.observation.refused.get(pod.uid):
             return self._waits(pod, why[0], found, ranked, f"those who would give way are not let go: {why[1]}")
-        return self._by_force(pod, places, found, ranked)
+        return self._by_force(pod, found, ranked)
 
     def _empties(self, pod: Pod, node: int) -> bool:
         """Whether a node will have room for a pod when those that are leaving it have left."""
         leaving = any(one.deleted for one in self.columns.pods(node))
         return leaving and suffices(self._case, pod, Room(node, ()))
 
-    def _by_force(self, pod: Pod, places: Mask, found: Found, ranked: Ranked) -> PodDecision:
+    def _by_force(self, pod: Pod, found: Found, ranked: Ranked) -> PodDecision:
         """Others give way, if anybody can."""
         if self._asked > QUESTIONS:
             return self._waits(pod, "Unschedulable", found, ranked, "who could give way is asked at a later look")
         if why := self._blind():
             return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
-        room = self._room(pod, places, found, ranked)
+        room = self._room(pod, found, ranked)
         if isinstance(room, Nobody):
             if failures := room.failures:
                 return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
@@ -161,14 +161,14 @@ class Draft:
             return None
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
-    def _room(self, pod: Pod, places: Mask, found: Found, ranked: Ranked) -> Room | Nobody:
+    def _room(self, pod: Pod, found: Found, ranked: Ranked) -> Room | Nobody:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
         like = _like(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
             return self._hopeless[like]
-        self._asked += int(np.count_nonzero(places))
         room = make_room(self._case, pod, found, ranked.total, self.budgets)
+        self._asked += room.asked
         if isinstance(room, Nobody) and not again:
             self._hopeless[like] = room
         return room

@@ -36,6 +36,8 @@ class Room(Struct, frozen=True, eq=False):
     node: int
     victims: tuple[Pod, ...]
     why: str = ""
+    asked: int = 0
+    """About how many nodes was asked."""
 
     def actions(self, pod: Pod, name: str) -> tuple[Nominate | Evict, ...]:
         """What is to be done: note the node on the pod, then evict, in this order."""
@@ -62,6 +64,8 @@ class Nobody(Struct, frozen=True, gc=False):
     why: str = ""
     mends: Mapping[str, int] = {}
     failures: tuple[Failure, ...] = ()
+    asked: int = 0
+    """About how many nodes was asked."""
 
 
 class Budgets:
@@ -112,13 +116,14 @@ def make_room(case: PoolCase, pod: Pod, found: Found, total: Column, budgets: Bu
         return Nobody()
     offers: list[tuple[tuple[float, ...], Room]] = []
     spared: list[Spared] = []
-    for index in _by_score(case, pod, places, total):
+    asked = 0
+    for asked, index in enumerate(_by_score(case, pod, places, total), 1):
         lacks = found.missing(index)
         heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced, missing=lacks)
         if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
-            return Nobody(failures=failures)
+            return Nobody(failures=failures, asked=asked)
         for victims in _bearable(heard.values, budgets, spared):
-            room = Room(index, victims.pods, victims.why)
+            room = Room(index, victims.pods, victims.why, asked)
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
             elif suffices(case, pod, room):
@@ -129,7 +134,7 @@ def make_room(case: PoolCase, pod: Pod, found: Found, total: Column, budgets: Bu
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
     cheapest = next((room for _, room in offers if suffices(case, pod, room)), None)
-    return cheapest or _nobody([*spared, *[IN_VAIN] * len(offers)])
+    return replace(cheapest or _nobody([*spared, *[IN_VAIN] * len(offers)]), asked=asked)
 
 
 def _nobody(spared: Sequence[Spared]) -> Nobody:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from math import isnan, nan
+from operator import itemgetter
 from typing import Annotated, ClassVar, Literal
 
 from elasticd.api import (
@@ -158,7 +159,8 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
         lesser = self._lesser(there, pod, short, seen)
-        going = within((one, held(one, seen.budgets)) for one, kept in lesser if not kept)
+        free = [one for one, kept in lesser if not kept]
+        going = within((one, held(one, seen.budgets)) for one in free) if seen.budgets else free
         chosen = self._enough(going, short)
         if not chosen:
             return self._kept(pod, short, there, Lesser(self._said(lesser, seen.budgets)), seen)
@@ -202,20 +204,17 @@ class Preemption(Strategy, tag="preemption", frozen=True):
 
     def _lesser(self, there: There, waiting: Pod, short: Short, seen: PoolObservation) -> list[tuple[Pod, Options]]:
         """Those that matter less and do not belong to their node, the least first, with the options that keep each."""
-        rank, scheduler = self._rank(waiting), waiting.needs.scheduler
+        rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
+        order = self._order(seen.use.get("cpu", {}))
         found = [
-            (pod, (*self._options(pod, scheduler, seen.at), *asks))
+            (order(pod), pod, (*self._options(pod, scheduler, seen.at), *asks))
             for group, asks in ((there.movable, ()), (there.asking, (_ASKS,)))
             for pod in group.pods
-            if self._rank(pod) < rank and self._counts(pod, short)
+            # The thesis goes by the order alone, also past those whose leaving brings nothing.
+            if self._rank(pod) < rank and (paper or helps(pod, short))
         ]
-        order = self._order(seen.use.get("cpu", {}))
-        return sorted(found, key=lambda one: order(one[0]))
-
-    def _counts(self, pod: Pod, short: Short) -> bool:
-        """Whether it is asked at all: the thesis goes by the order alone, also past those whose leaving brings
-        nothing."""
-        return self.mode == "paper" or helps(pod, short)
+        found.sort(key=itemgetter(0))
+        return [(pod, kept) for _, pod, kept in found]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
         """Who goes first."""

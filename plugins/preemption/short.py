@@ -57,7 +57,10 @@ def _clash(pod: Pod, other: Pod, labels: Mapping[str, str]) -> bool:
 def helps(pod: Pod, short: Short) -> bool:
     """Whether its leaving brings any of that."""
     takes = needed(pod)
-    return pod.uid in short.clashing or any(takes.get(name) for name in short.amounts)
+    for name in short.amounts:  # a loop, as this is asked of each pod of each node
+        if takes.get(name):
+            return True
+    return pod.uid in short.clashing
 
 
 def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
