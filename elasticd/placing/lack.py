@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from elasticd.columns import Columns, needed
 from elasticd.model import Pod
-from elasticd.placements import Mask, Refusal, Whole
+from elasticd.placements import Mask, Refusal, Selection, Whole
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.look import SHOWN, UNBOUND, Found
+from elasticd.placing.look import SHOWN, UNBOUND, Found, refusals_for
 from elasticd.units import format_amount
 from elasticd.words import counted
 
@@ -41,7 +41,7 @@ def lacking(case: PoolCase, pod: Pod, found: Found, yields: Mapping[str, int], o
     places = np.flatnonzero(found.curable & within)
     mends = _helpful(found.said, within)
     if len(places):
-        told = [_nearest(case, pod, places, found.said), _otherwise(mends), _otherwise(yields), *own]
+        told = [_nearest(case, pod, found, places), _otherwise(mends), _otherwise(yields), *own]
     else:
         told = [_otherwise(mends) or _too_large(columns, needed(pod), within)]
     return "; or ".join(filter(None, told)) or (NOTHING if found.said else "")
@@ -74,11 +74,11 @@ def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     return counts
 
 
-def _nearest(case: PoolCase, pod: Pod, places: NDArray[np.intp], said: Sequence[Refusal]) -> str:
+def _nearest(case: PoolCase, pod: Pod, found: Found, places: NDArray[np.intp]) -> str:
     """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left; of
     the first few rather one where amounts alone are in the way."""
     columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
-    missing = {resource: _missing(columns, resource, amount, said) for resource, amount in needed(pod).items()}
+    missing = {resource: _missing(columns, resource, amount, found.said) for resource, amount in needed(pod).items()}
     short = {name: np.maximum(lack - columns.leaving(name), 0)[places] for name, lack in missing.items()}
     for name, lack in short.items():
         share += lack / np.maximum(columns.allocatable(name)[places], 1)
@@ -86,7 +86,7 @@ def _nearest(case: PoolCase, pod: Pod, places: NDArray[np.intp], said: Sequence[
     for best in map(int, np.argsort(share, kind="stable")[:SHOWN]):
         index, less = int(places[best]), {name: int(lack[best]) for name, lack in short.items() if lack[best]}
         leaves = any(lack[index] > less.get(name, 0) for name, lack in missing.items())
-        blocked = _blocked(case, pod, index, less)
+        blocked = _blocked(case, pod, found.bound, index, less)
         if not blocked or not told:
             told = _wanted(columns.names[index], less, leaves=leaves, blocked=blocked)
         if not blocked:
@@ -94,15 +94,15 @@ def _nearest(case: PoolCase, pod: Pod, places: NDArray[np.intp], said: Sequence[
     return told
 
 
-def _blocked(case: PoolCase, pod: Pod, index: int, less: Mapping[str, int]) -> bool:
+def _blocked(case: PoolCase, pod: Pod, bound: Selection | None, index: int, less: Mapping[str, int]) -> bool:
     """Whether a node would refuse it still if so much less were requested there and all who are leaving had left. That
     is asked only where something else than amounts may be in the way."""
     if not (pod.needs.ports or pod.needs.disks or case.columns.repels()):
         return False
     leaving = [one for one in case.columns.pods(index) if one.deleted]
     with case.columns.without(index, leaving, less):
-        heard = case.ask("filter_nodes", pod=pod)
-        return bool(heard.failures) or any(one.nodes[index] for _, said in heard.values for one in said)
+        refusals, failures = refusals_for(case, pod, bound)
+        return bool(failures) or any(refusal.nodes[index] for refusal in refusals)
 
 
 def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:

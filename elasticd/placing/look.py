@@ -109,9 +109,9 @@ UNRANKED = Ranked(np.zeros(0, dtype=np.float64), {})
 
 def look(case: PoolCase, pod: Pod) -> Found:
     """What stands against each node, and what the pod is bound to."""
-    filters, selections = case.ask("filter_nodes", pod=pod), case.ask("select_nodes", pod=pod)
+    selections = case.ask("select_nodes", pod=pod)
     bound = _narrowed([selection for _, selection in selections.values])
-    refusals = [_yielding(refusal, bound) for _, said in filters.values for refusal in said]
+    refusals, failures = refusals_for(case, pod, bound)
     size = len(case.columns.names)
     cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     for one in refusals:
@@ -119,9 +119,15 @@ def look(case: PoolCase, pod: Pod) -> Found:
     fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
         refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mends=(Mend(f"nodes match {bound.match or bound.why}"),)))
-    failures = filters.failures + selections.failures
+    failures += selections.failures
     counts = _counts((one.reason, one.nodes) for one in refusals)
     return Found(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
+
+
+def refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
+    """What filters say against the nodes, as it counts for a pod that is bound like this; and who failed."""
+    answers = case.ask("filter_nodes", pod=pod)
+    return [_yielding(refusal, bound) for _, said in answers.values for refusal in said], answers.failures
 
 
 def rank(case: PoolCase, pod: Pod) -> Ranked:

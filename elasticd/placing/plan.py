@@ -120,7 +120,7 @@ class Draft:
             return self._waits(pod, "NoNodeMatches", found, ranked)
         places, _ = found.places()
         node = columns.index(pod.nominated) if pod.nominated else None
-        if node is not None and places is not None and places[node] and self._empties(pod, node):
+        if node is not None and places is not None and places[node] and self._empties(pod, bound, node):
             return self._leaving(pod, found, ranked, node)
         if places is None or not places.any() or not self._case.hooks.heeds("select_victims"):
             return self._waits(pod, "Unschedulable", found, ranked)
@@ -130,10 +130,10 @@ class Draft:
             return self._waits(pod, why[0], found, ranked, f"those who would give way are not let go: {why[1]}")
         return self._by_force(pod, found, ranked)
 
-    def _empties(self, pod: Pod, node: int) -> bool:
+    def _empties(self, pod: Pod, bound: Selection | None, node: int) -> bool:
         """Whether a node will have room for a pod when those that are leaving it have left."""
         leaving = any(one.deleted for one in self.columns.pods(node))
-        return leaving and suffices(self._case, pod, Room(node, ()))
+        return leaving and suffices(self._case, pod, bound, Room(node, ()))
 
     def _by_force(self, pod: Pod, found: Found, ranked: Ranked) -> PodDecision:
         """Others give way, if anybody can."""

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from elasticd.actions import GIVES_WAY, Evict, Nominate
 from elasticd.columns import needed
 from elasticd.model import Failure, Pod
-from elasticd.placements import Column, DisruptionBudget, Mask, Spared, Victims
+from elasticd.placements import Column, DisruptionBudget, Mask, Selection, Spared, Victims
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.look import Found
+from elasticd.placing.look import Found, refusals_for
 from elasticd.words import counted
 
 OFFERS = 100
@@ -126,14 +126,14 @@ def make_room(case: PoolCase, pod: Pod, found: Found, total: Column, budgets: Bu
             room = Room(index, victims.pods, victims.why, asked)
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
-            elif suffices(case, pod, room):
+            elif suffices(case, pod, found.bound, room):
                 return room
             else:
                 spared.append(IN_VAIN)
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
-    cheapest = next((room for _, room in offers if suffices(case, pod, room)), None)
+    cheapest = next((room for _, room in offers if suffices(case, pod, found.bound, room)), None)
     return replace(cheapest or _nobody([*spared, *[IN_VAIN] * len(offers)]), asked=asked)
 
 
@@ -177,12 +177,12 @@ def _wrong(said: Iterable[tuple[str, Victims | Spared]], there: Sequence[Pod]) -
     return tuple(found)
 
 
-def suffices(case: PoolCase, pod: Pod, room: Room) -> bool:
-    """Whether no filter refuses the node once all who go have gone."""
+def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Room) -> bool:
+    """Whether no filter refuses the node to a pod that is bound like this once all who go have gone."""
     going = [one for one in case.columns.pods(room.node) if one.deleted]
     with case.columns.without(room.node, (*room.victims, *going)):
-        heard = case.ask("filter_nodes", pod=pod)
-        return not heard.failures and not any(one.nodes[room.node] for _, said in heard.values for one in said)
+        refusals, failures = refusals_for(case, pod, bound)
+        return not failures and not any(refusal.nodes[room.node] for refusal in refusals)
 
 
 def _by_score(case: PoolCase, pod: Pod, places: Mask, total: Column) -> list[int]:

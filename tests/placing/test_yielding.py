@@ -1,11 +1,20 @@
 """Refusals that yield to what a pod is bound to."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from elasticd.api import Nodes, Refusal, Selection, Strategy, hookimpl
-from tests.pools import columns, node, planned, pod
+from elasticd.actions import Evict
+from elasticd.api import Nodes, Pod, Port, Refusal, Selection, Strategy, hookimpl
+from elasticd.placements import PodDecision
+from elasticd_plugins.binding import BindingRules
+from elasticd_plugins.filters import Filters
+from elasticd_plugins.preemption import Preemption
+from elasticd_plugins.static import Static
+from tests.pools import GIB, NOW, columns, node, planned, pod
+from tests.thesis import bound, to
 
 
 class Busy(Strategy, tag="busy", frozen=True):
@@ -49,3 +58,49 @@ def test_a_refusal_that_yields_does_not_count_where_a_pod_is_bound_to(
 def test_it_is_counted_on_the_other_nodes() -> None:
     (decision,) = planned([Busy(), Bound(to="b")], columns([node("a"), node("b")]), [pod("p")])
     assert decision.refusals == {"node(s) were busy": 1}
+
+
+LESSER = pod("lesser", 2, on="a", restart="Never", owner=("Job", "j", "uid-j"), started=NOW - 900)
+EQUAL = pod("equal", 2, on="a", started=NOW - 900)
+
+
+def urgent(fit: str = "force", **more: Any) -> Pod:
+    """A pod that is bound to node a."""
+    return bound("urgent", to("a"), needs={"cpu": 2.0, **more}, resourceNotFit=fit)
+
+
+def combined(waiting: Pod, mode: str = "product", there: Sequence[Pod] = (LESSER, EQUAL)) -> PodDecision:
+    """Filters, binding, static and preemption together, where node a is full, and busier than the pool."""
+    nodes = [node(name, labels={"hostname": name}) for name in "ab"]
+    use = {name: {"a": 0.9 * size, "b": 0.1 * size} for name, size in (("cpu", 4.0), ("memory", 8 * GIB))}
+    strategies = [Filters(), BindingRules(), Static(mode=mode), Preemption(mode=mode)]  # type: ignore[arg-type]
+    (decision,) = planned(strategies, columns(nodes, there, use), [waiting])
+    return decision
+
+
+@pytest.mark.parametrize("mode", ["product", "paper"])
+def test_lesser_pods_give_way_on_a_busy_node_to_a_pod_bound_there_by_force(mode: str) -> None:
+    decision = combined(urgent(), mode)
+    assert (decision.verdict, decision.node) == ("preempt", "a")
+    assert [action.workload.name for action in decision.actions if isinstance(action, Evict)] == ["lesser"]
+
+
+def test_nobody_gives_way_on_a_busy_node_to_a_pod_that_is_bound_to_none() -> None:
+    decision = combined(pod("urgent", 5))
+    assert (decision.verdict, decision.actions) == ("wait", ())
+
+
+@pytest.mark.parametrize(
+    ("fit", "reason"), [pytest.param("force", "Nominated", id="force"), pytest.param("reschedule", "Unschedulable")]
+)
+def test_a_pod_bound_by_force_waits_for_those_who_are_leaving_a_busy_node(fit: str, reason: str) -> None:
+    decision = combined(urgent(fit, nominated="a"), there=[replace(LESSER, deleted=True), EQUAL])
+    assert (decision.verdict, decision.reason) == ("wait", reason)
+
+
+def test_a_bound_pod_is_told_only_of_what_counts_for_it_on_its_node() -> None:
+    port = (Port(80),)
+    there = [pod("old", 3, on="a", ports=port, deleted=True)]
+    decision = combined(urgent("reschedule", ports=port), there=there)
+    other = "nodes match hostname in [a] (its annotation) (1 node)"
+    assert decision.mend == f"a has room once those that are leaving it have left; or {other}"
