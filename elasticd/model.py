@@ -288,9 +288,10 @@ class Limit(Struct, frozen=True, gc=False, omit_defaults=True, cache_hash=True):
     standstill: bool = False
     """What its pods request may not be changed either."""
     takes_back: bool = False
-    """It undoes a change that went wrong: it need not hold the current count, and goes before what gives way."""
+    """It undoes a change that went wrong: it need not hold the current count, and goes past every delay, and what gives
+    way."""
     gives_way: bool = False
-    """It only steadies or paces what is wished for, so that it does not hold up what takes a change back."""
+    """It shortens a change only to pace it, so that it does not hold up what takes one back. What delays never does."""
 
     def clamp(self, replicas: int) -> int:
         """The count inside the interval that is nearest to this one."""

@@ -72,7 +72,7 @@ def _steadied(falls: bool, lowest: int | None, highest: int | None, window: floa
     reason = "ScaleDownStabilized" if falls else "ScaleUpStabilized"
     told = f"at least {lowest} for now: the highest" if falls else f"at most {highest} for now: the lowest"
     message = f"{told} recommendation of the last {window:g} s counts"
-    return Limit(reason, message, lowest, highest, "AbleToScale", gives_way=True)
+    return Limit(reason, message, lowest, highest, "AbleToScale")
 
 
 def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, down: Rates | None) -> Limit | None:
@@ -185,7 +185,7 @@ def cool_down(
     if both or now - past.since >= after_down:
         return None
     message = f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
-    return Limit("BackoffDownscale", message, current, None, "AbleToScale", gives_way=True)
+    return Limit("BackoffDownscale", message, current, None, "AbleToScale")
 
 
 def _last(past: Past, after: float, sign: int) -> float | None:
@@ -204,4 +204,4 @@ def _backed_off(reason: str, way: str, age: int, window: float, current: int) ->
     both = reason == "BackoffBoth"
     what, highest = ("no change", current) if both else ("no scale-in", None)
     message = f"scaled {way} {age} s ago; {what} for {window:g} s after that"
-    return Limit(reason, message, current, highest, "AbleToScale", gives_way=True)
+    return Limit(reason, message, current, highest, "AbleToScale")

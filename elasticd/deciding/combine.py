@@ -45,7 +45,7 @@ def restrained(wish: int, limits: tuple[Limit, ...], bounds: Bounds, current: in
 
     Kept, as the same limits hold the same wish from look to look, and in many workloads at once.
     """
-    return contradiction(limits, current) or combine(wish, limits, bounds)
+    return contradiction(limits, current) or combine(wish, limits, bounds, current)
 
 
 def contradiction(limits: Sequence[Limit], current: int) -> str:
@@ -53,14 +53,16 @@ def contradiction(limits: Sequence[Limit], current: int) -> str:
 
     Those of one stage must; those of the wish come before all others, and contradict none of them. What shortens has
     the last word over what delays as long as it lets the count be what it is, as the HPA's rates do; where it asks for
-    another count it must agree with what delays too. What takes a change back must agree with all but what gives way.
+    another count it must agree with what delays too. What takes a change back must agree with all but what delays or
+    gives way, and goes past these also where they contradict each other.
     """
     if _agree(limits):
         return ""
     cuts, delays, paces, undoing = _stages(limits)
-    stages = [cuts, [*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces]
     if undoing:
-        stages.append([limit for limit in limits if not limit.gives_way])
+        stages = [[*cuts, *undoing, *(pace for pace in paces if not pace.gives_way)]]
+    else:
+        stages = [cuts, [*delays, *(pace for pace in paces if pace.clamp(current) != current)], paces]
     for stage in stages:
         lowest = [(limit.lowest, limit) for limit in stage if limit.lowest is not None]
         highest = [(limit.highest, limit) for limit in stage if limit.highest is not None]
@@ -94,7 +96,7 @@ def _stages(limits: Sequence[Limit]) -> _Stages:
     return stages
 
 
-def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
+def combine(wish: int, limits: Sequence[Limit], bounds: Bounds, current: int) -> Combined:
     """The count that limits which do not contradict each other, then the bounds, leave of a wish.
 
     The limits come unmarked. HPA: Normalization: what delays goes before what shortens, and that before the bounds.
@@ -104,8 +106,8 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds) -> Combined:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)
     cuts, delays, paces, undoing = _stages(limits)
     asked = _clamp(wish, cuts)
-    delayed = _clamp(asked, delays)
-    paced = _clamp(delayed, paces)
+    delayed = _clamp(asked, delays) if _agree(delays) else current
+    paced = _clamp(delayed, paces) if _agree(paces) else current
     undone = _clamp(paced, undoing)
     final = within(undone, bounds)
     # Where what shortens ends at the very bound, the HPA names the bound.

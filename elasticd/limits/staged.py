@@ -62,8 +62,8 @@ class Staged(Strategy, tag="staged", frozen=True):
     """Changes go in stages, `up` and `down` (a direction without is free), and are watched for `window` s.
 
     Guards then say whether a change went well. If one is bad, `then`: "continue" goes on all the same, "pause" makes no
-    further change of that direction until it is good again, "rollback" goes back to the count before, past what only
-    steadies or paces changes, and makes no such change again for `pause` s. A guard without a trusted sample is
+    further change of that direction until it is good again, "rollback" goes back to the count before, past every
+    delay and rate, and makes no such change again for `pause` s. A guard without a trusted sample is
     unknown: that pauses too, unless `then` is "continue". While a guard cannot be known nothing shrinks. The opposite
     direction is always free.
 

@@ -38,7 +38,7 @@ def limit_legacy(observation: Observation) -> Limit:
 @lru_cache(maxsize=1024)
 def _at_most_twice(current: int) -> Limit:
     highest = max(UP_FACTOR * current, UP_LEAST)
-    return Limit("ScaleUpLimit", f"at most twice {current}, or {UP_LEAST}, at once", None, highest)
+    return Limit("ScaleUpLimit", f"at most twice {current}, or {UP_LEAST}, at once", None, highest, gives_way=True)
 
 
 def stabilize_behavior(

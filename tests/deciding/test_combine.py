@@ -72,7 +72,7 @@ def test_what_delays_goes_before_what_shortens_and_that_before_the_bounds(
     wish: int, limits: list[Limit], bounds: tuple[int, int], expected: tuple[int, str, str], binding: str | None
 ) -> None:
     for order in (limits, limits[::-1]):
-        found = combine(wish, order, Bounds(bounds[1], bounds[0]))
+        found = combine(wish, order, Bounds(bounds[1], bounds[0]), 5)
         assert (found.replicas, *reasons(found)) == expected
         assert (found.binding.reason if found.binding else None) == binding
 
@@ -135,7 +135,7 @@ def test_the_count_is_the_wish_after_cuts_then_delays_then_rates_then_bounds(
     asked = brought_into(wish, limits, None)
     delayed = brought_into(asked, limits, "AbleToScale")
     paced = brought_into(delayed, limits, "ScalingLimited")
-    found = combine(wish, limits, bounds)
+    found = combine(wish, limits, bounds, 5)
     assert found.replicas == within(paced, bounds)
     able, limited = reasons(found)
     assert (able == READY) == (delayed == asked)
@@ -149,7 +149,7 @@ def test_what_restrains_a_wish_contradicts_itself_or_combines(
 ) -> None:
     problem = contradiction(limits, current)
     for _ in range(2):
-        assert restrained(wish, tuple(limits), bounds, current) == (problem or combine(wish, limits, bounds))
+        assert restrained(wish, tuple(limits), bounds, current) == (problem or combine(wish, limits, bounds, current))
 
 
 @given(COUNTS, LIMITS, BOUNDS, st.data())
@@ -159,7 +159,7 @@ def test_order_is_all_one_and_limits_are_given_back_in_theirs(
     other = data.draw(st.permutations(limits))
     assert contradiction(limits, 5) == contradiction(other, 5)
     assume(not contradiction(limits, 5))
-    one, two = combine(wish, limits, bounds), combine(wish, other, bounds)
+    one, two = combine(wish, limits, bounds, 5), combine(wish, other, bounds, 5)
     assert [replace(limit, bound=False) for limit in one.limits[:-1]] == limits
     assert sorted(map(repr, one.limits)) == sorted(map(repr, two.limits))
     assert (one.replicas, one.conditions, one.binding) == (two.replicas, two.conditions, two.binding)
@@ -170,7 +170,7 @@ def test_what_binds_ends_at_the_count_and_nothing_does_beside_the_bounds(
     wish: int, limits: list[Limit], bounds: Bounds
 ) -> None:
     assume(not contradiction(limits, 5))
-    found = combine(wish, limits, bounds)
+    found = combine(wish, limits, bounds, 5)
     *told, edge = found.limits
     bound = [limit for limit in told if limit.bound]
     assert all(found.replicas in (limit.lowest, limit.highest) for limit in bound)
@@ -192,11 +192,11 @@ def test_without_all_that_binds_the_count_is_another_unless_a_later_stage_ends_t
     wish: int, limits: list[Limit], bounds: Bounds
 ) -> None:
     assume(not contradiction(limits, 5))
-    found = combine(wish, limits, bounds)
+    found = combine(wish, limits, bounds, 5)
     marked = [limit for limit in found.limits if limit.bound]
     assume(marked)
     rest = [limit for limit in found.limits[:-1] if not limit.bound]
-    free = combine(wish, rest, Bounds(2**31 - 1, 0) if found.limits[-1].bound else bounds)
+    free = combine(wish, rest, Bounds(2**31 - 1, 0) if found.limits[-1].bound else bounds, 5)
     if free.replicas == found.replicas:
         assert free.binding
         assert marked[0].condition == "AbleToScale" or marked[0].of_wish or marked[0].name == "bounds"
@@ -205,7 +205,7 @@ def test_without_all_that_binds_the_count_is_another_unless_a_later_stage_ends_t
 @given(COUNTS, LIMITS, BOUNDS)
 def test_a_wish_that_nothing_touches_is_left_alone(wish: int, limits: list[Limit], bounds: Bounds) -> None:
     free = [limit for limit in limits if limit.clamp(wish) == wish]
-    found = combine(wish, free, replace(bounds, min=min(wish, bounds.min), max=max(wish, bounds.max)))
+    found = combine(wish, free, replace(bounds, min=min(wish, bounds.min), max=max(wish, bounds.max)), 5)
     assert (found.replicas, found.binding, *reasons(found)) == (wish, None, READY, WITHIN)
     assert not any(limit.bound for limit in found.limits)
 
@@ -225,21 +225,24 @@ def yielding(limit: Limit) -> Limit:
         pytest.param(9, [back(None, 4)], 4, "RolledBack", False, id="down against the wish"),
         pytest.param(9, [back(8, None)], 9, None, False, id="the wish goes there anyway"),
         pytest.param(3, [back(8, None), yielding(pace(4, 6))], 8, "RolledBack", False, id="past a rate that gives way"),
-        pytest.param(3, [back(8, None), yielding(delay(None, 5))], 8, "RolledBack", False, id="past a window too"),
+        pytest.param(3, [back(8, None), delay(None, 5)], 8, "RolledBack", False, id="past every delay"),
+        pytest.param(3, [back(8, None), delay(None, 4), delay(6, None)], 8, "RolledBack", False,
+                     id="also past delays that contradict each other"),
+        pytest.param(3, [back(8, None), yielding(pace(None, 4)), yielding(pace(6, None))], 8, "RolledBack", False,
+                     id="and past rates that do"),
         pytest.param(3, [back(8, None), pace(4, 6)], 8, "RolledBack", True, id="never past another limit"),
-        pytest.param(3, [back(8, None), delay(None, 5)], 8, "RolledBack", True, id="whichever stage it is of"),
         pytest.param(3, [back(8, None), pace(4, 9)], 8, "RolledBack", False, id="with one that allows it"),
         pytest.param(3, [back(8, None), cut(None, 6)], 8, "RolledBack", True, id="nor past a schedule's ceiling"),
         pytest.param(3, [back(8, None), back(None, 2)], 8, "RolledBack", True, id="two that go apart"),
         pytest.param(3, [back(20, None)], 10, "TooManyReplicas", False, id="within the bounds"),
     ],
-)
-def test_what_takes_a_change_back_goes_before_what_gives_way_alone(
+)  # fmt: skip
+def test_what_takes_a_change_back_goes_past_delays_and_what_gives_way_alone(
     wish: int, limits: list[Limit], replicas: int, binding: str | None, contradicts: bool
 ) -> None:
     assert bool(contradiction(limits, 5)) == contradicts
     if not contradicts:
         for order in (limits, limits[::-1]):
-            found = combine(wish, order, Bounds(10, 1))
+            found = combine(wish, order, Bounds(10, 1), 5)
             assert (found.replicas, found.binding and found.binding.reason) == (replicas, binding)
             assert [one.reason for one in found.limits if one.bound] == ([binding] if binding else [])

@@ -9,13 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import Change, Limit, Outcome, Past, Point, Recommendation, Strategy, hookimpl
+from elasticd import testing
+from elasticd.api import Change, Limit, Outcome, Past, Point, Rate, Recommendation, Strategy, hookimpl
+from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.limits.guards import Guard
+from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import ROLLED_BACK, Stage, Staged
+from elasticd.memory import Run
 from elasticd.model import Observation, Pod, Quality, Sample, Series
 from elasticd.past import carry, remember
 from elasticd.testing import check_strategy, judge
-from tests.plugins.builders import NOW, OLD, Wants, decode, ends, seen
+from elasticd_plugins.burst import Burst
+from elasticd_plugins.double_threshold import DoubleThreshold
+from elasticd_plugins.hpa import Hpa
+from elasticd_plugins.step_tolerance import StepTolerance
+from tests.plugins.builders import NOW, OLD, Wants, decode, ends, pods, sample, seen, series, use
 
 HALF, QUARTER = Stage(percent=50, interval=60), Stage(percent=25, interval=60)
 
@@ -245,25 +253,61 @@ def test_it_says_why() -> None:
     ]
 
 
-def test_a_rollback_goes_past_what_only_steadies_or_paces() -> None:
-    class Firm(Strategy, tag="firm", frozen=True):
-        @hookimpl
-        def limit(self, observation: Observation) -> Limit:
-            return Limit("Firm", "", observation.workload.replicas, None, "AbleToScale")
+BEHAVIOR = {"scale_down": {"stabilization_window": 300}}
 
-    class Paced(Strategy, tag="paced", frozen=True):
+
+@pytest.mark.parametrize(
+    ("delaying", "wished"),
+    [
+        pytest.param(decode(Hpa), 12, id="an hpa as it is by default"),
+        pytest.param(decode(Hpa), 40, id="whose window asks for more than its rate allows"),
+        pytest.param(decode(Hpa, behavior=BEHAVIOR), 12, id="an hpa with behavior"),
+        pytest.param(decode(Hpa, behavior=BEHAVIOR, rules="1.20"), 12, id="and with the rules of 1.20"),
+        pytest.param(decode(Hpa, mode="paper"), 12, id="an hpa with fixed cooldowns"),
+        pytest.param(decode(StepTolerance), 12, id="step-tolerance"),
+        pytest.param(decode(StepTolerance, mode="paper"), 12, id="step-tolerance of the paper"),
+        pytest.param(decode(DoubleThreshold, mode="paper"), 12, id="double-threshold of the paper"),
+        pytest.param(decode(Burst, scale_down_delay=600), 12, id="burst"),
+        pytest.param(Stabilization(up=300, down=300), 12, id="stabilization"),
+        pytest.param(Cooldown(after_up=600, after_down=600), 12, id="cooldown"),
+        pytest.param(RateLimit(up=(Rate("Pods", 1, 600),), down=(Rate("Pods", 1, 600),)), 12, id="rate"),
+        pytest.param(Rollout(forbids="both"), 12, id="rollout"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("change", "back"), [pytest.param(OUT, 8, id="up"), pytest.param((100, 30, 10), 30, id="down")]
+)
+def test_a_bad_change_is_taken_back_past_every_delay_also_a_strategys_own(
+    delaying: Strategy, wished: int, change: tuple[int, int, int], back: int
+) -> None:
+    """As it is in a policy: what has been wished for all along is wished for still, and its own limits are there."""
+    staged = Staged(guards=ABOVE, window=60, then="rollback")
+    remembered = past(change, points=BAD)
+    remembered = replace(remembered, runs=(Run(NOW - 100, NOW - 1, wished),))
+    load = {"cpu": series(use(*[0.5] * 10)), "concurrency": series([sample("", 100)], "concurrency")}
+    busy = shown(10, pods=tuple(pods(10)))
+    rolling = replace(busy.workload, rollout="1 of 10 pods is of the new template")
+    busy = replace(busy, workload=rolling, series=busy.series | load)
+    found = testing.judge(Wants(replicas=wished), seen=busy, past=remembered, limits=[staged, delaying])
+    assert (found.verdict, found.replicas, found.reason) == ("scale", back, ROLLED_BACK), found.message
+    assert [limit.name for limit in found.limits if limit.bound] == ["staged"]
+
+
+def test_a_rollback_never_goes_past_what_shortens_unless_that_only_paces() -> None:
+    class Firm(Strategy, tag="firm", frozen=True):
+        paces: bool = False
+
         @hookimpl
         def limit(self, observation: Observation) -> Limit:
-            return Limit("Paced", "", observation.workload.replicas, None, "AbleToScale", gives_way=True)
+            return Limit("Firm", "", observation.workload.replicas, None, gives_way=self.paces)
 
     staged = Staged(guards=ABOVE, window=60, then="rollback")
-    before = past(OUT, points=BAD)
-    paced, firm = (
-        judge(Wants(replicas=12), seen=shown(10), past=before, limits=[staged, other]) for other in (Paced(), Firm())
+    firm, paced = (
+        testing.judge(Wants(replicas=12), seen=shown(10), past=past(OUT, points=BAD), limits=[staged, other])
+        for other in (Firm(), Firm(paces=True))
     )
-    assert (paced.verdict, paced.replicas, paced.reason) == ("scale", 8, ROLLED_BACK)
-    assert [limit.name for limit in paced.limits if limit.bound] == ["staged"]
     assert (firm.verdict, firm.replicas, firm.reason) == ("hold", 10, "LimitsContradict")
+    assert (paced.verdict, paced.replicas, paced.reason) == ("scale", 8, ROLLED_BACK)
 
 
 def test_a_rollback_stays_within_the_policys_bounds() -> None:

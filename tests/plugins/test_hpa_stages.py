@@ -83,7 +83,7 @@ def counted(rules: str, behaves: bool) -> Tally:
             moves += expected.replicas != decision.current
         (pace,) = [limit for limit in limits if limit.condition == "ScalingLimited"]
         agreeing = [cut_off(each, pace) if each.condition == "AbleToScale" else each for each in limits]
-        found = combine(decision.wish or 0, agreeing, Bounds(MOST, LEAST))
+        found = combine(decision.wish or 0, agreeing, Bounds(MOST, LEAST), decision.current)
         assert found.replicas == expected.replicas
         said = {condition.type: condition.reason for condition in found.conditions}
         misled += (said["AbleToScale"], said["ScalingLimited"]) != expected[1:]
