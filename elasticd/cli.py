@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     run = command("run", _run, "Run the daemon in the foreground.")
     _takes_config(run)
     run.add_argument("--decisions", action="store_true", help="print every change, hold and new poll rate")
-    checks = command("check", _check, "Check policies: one line for the first mistake of each file, exit code 78.")
+    checks = command("check", _check, "Check policies and settings: one line for each mistake, exit code 78.")
     text = "a folder of policies, or one with an elasticd.toml, or one policy's file; default: what --config says"
     checks.add_argument("place", type=Path, metavar="DIR", nargs="?", help=text)
     checks.add_argument("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")

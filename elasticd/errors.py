@@ -4,7 +4,8 @@ Knows sysexits(3); knows nothing of what raised it.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
@@ -24,6 +25,54 @@ class ConfigError(ElasticdError):
     def __init__(self, file: str, key: str, problem: str) -> None:
         super().__init__(": ".join(part for part in (file, key, problem) if part))
         self.file, self.key, self.problem = file, key, problem
+
+    @property
+    def each(self) -> tuple["ConfigError", ...]:
+        """The mistakes that it tells of, a line each."""
+        return (self,)
+
+
+class SeveralError(ConfigError):
+    """Several mistakes at once, in the order in which they are found."""
+
+    def __init__(self, errors: Iterable[ConfigError]) -> None:
+        self._each = tuple(one for error in errors for one in error.each)
+        first = self._each[0]
+        super().__init__(first.file, first.key, first.problem)
+
+    @property
+    def each(self) -> tuple[ConfigError, ...]:
+        """The mistakes that it tells of."""
+        return self._each
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._each))
+
+
+class Mistakes:
+    """Collects mistakes, so that a person is told of all of them at once."""
+
+    def __init__(self) -> None:
+        self.found: list[ConfigError] = []
+
+    def add(self, errors: Iterable[ConfigError]) -> None:
+        """Take in more, each of them once."""
+        for error in (one for several in errors for one in several.each):
+            if str(error) not in map(str, self.found):
+                self.found.append(error)
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Take in what is raised, and go on."""
+        try:
+            yield
+        except ConfigError as error:
+            self.add([error])
+
+    def raised(self) -> None:
+        """Raise what was found, if anything was."""
+        if self.found:
+            raise self.found[0] if len(self.found) == 1 else SeveralError(self.found)
 
 
 class UnavailableError(ElasticdError):

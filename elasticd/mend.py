@@ -5,27 +5,41 @@ Knows how msgspec words its errors and how types are nested; knows nothing of wh
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, inspect
 
-from elasticd.errors import ConfigError, nearest
-from elasticd.words import one_line, raised, shown
+from elasticd.errors import ConfigError, Mistakes, nearest
+from elasticd.words import one_line, raised, shown, unprintable
 
 T = TypeVar("T")
+_LONE = "must be an array, is one table"
 _NAMES: dict[type, str] = {list: "array", dict: "object"}
 _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false",
           "array": "an array", "object": "a table"}  # fmt: skip
 
 
 def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
-    """The table as a record of that type. Raises ConfigError with the key's full path, in one line."""
+    """The table as a record of that type. Raises ConfigError for all that is wrong with it: a line for each mistake,
+    with the key's full path."""
     try:
-        for where, number in _numbers(table, []):
-            if not math.isfinite(number):
-                raise ConfigError(file, one_line(_join(key, where)), f"must be finite, is {number}")
+        decoded: T = _converted(table, kind, file, key)
+        return decoded
+    except ConfigError as error:
+        found = Mistakes()
+        found.add(_mistakes(table, kind, file, key) or [error])
+        found.raised()
+        raise
+
+
+def _converted(table: Any, kind: Any, file: str, key: str) -> Any:
+    """The same; raises ConfigError for the first thing that is wrong."""
+    try:
+        for where, problem in _unfit(table, []):
+            raise ConfigError(file, one_line(_join(key, where)), problem)
         return msgspec.convert(table, kind, strict=True)
     except ConfigError:
         raise
@@ -33,21 +47,107 @@ def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
         text, _, path = str(error).partition(" - at `$")
         steps = re.findall(r"\[(\d+|\.\.\.)\]|\.([^.\[\]`]+)", path)
         where, problem = _worded(text, [index or name for index, name in steps], table, kind)
+        if problem == _LONE:
+            problem += f": write [[{_join(key, where).rpartition('.')[2]}]]"
         raise ConfigError(file, one_line(_join(key, where)), one_line(problem)) from None
     except Exception as error:  # a record's own check; only ValueError and TypeError are its way to refuse
         raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
 
 
-def _numbers(value: Any, where: list[str]) -> Iterator[tuple[list[str], float]]:
-    """Every floating point number in nested tables, and the way there."""
-    if isinstance(value, float):
-        yield where, value
+class _Part(NamedTuple):
+    """An entry of a table or an array, and the type that is declared for it."""
+
+    step: str
+    value: Any
+    kind: Any
+
+
+def _mistakes(value: Any, kind: Any, file: str, key: str) -> list[ConfigError]:
+    """What is wrong with each entry, with the keys that there are and are not, and only where all of them are right
+    with the whole."""
+    found = [
+        error
+        for part in _parts(value, kind)
+        for error in _mistakes(part.value, part.kind, file, _join(key, [part.step]))
+    ]
+    struct = _struct_of(value, kind)
+    if struct is not None:
+        found += [ConfigError(file, one_line(_join(key, [name])), why) for name, why in _wrong_keys(value, struct)]
+    if not found:
+        try:
+            _converted(value, kind, file, key)
+        except ConfigError as error:
+            return [error]
+    return found
+
+
+def _parts(value: Any, kind: Any) -> Iterator[_Part]:
+    """The entries of a table or an array."""
+    struct = _struct_of(value, kind)
+    if struct is not None:
+        fields = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+        yield from (_Part(name, entry, fields[name]) for name, entry in value.items() if name in fields)
+        return
+    for member in _members(kind):
+        given = get_args(member)
+        if isinstance(value, list) and get_origin(member) in (list, tuple):
+            yield from (_Part(str(index), entry, given[0]) for index, entry in enumerate(value))
+        if isinstance(value, dict) and get_origin(member) is dict:
+            yield from (_Part(name, entry, given[1]) for name, entry in value.items())
+
+
+def _members(kind: Any) -> Iterator[Any]:
+    """The types that a value may have, without what is said of them."""
+    if get_origin(kind) is Annotated:
+        yield from _members(get_args(kind)[0])
+    elif get_origin(kind) in (Union, UnionType):
+        for one in get_args(kind):
+            yield from _members(one)
+    else:
+        yield kind
+
+
+def _struct_of(value: Any, kind: Any) -> type[Struct] | None:
+    """The record that a table is written for: of several the one that its tag names."""
+    if not isinstance(value, dict):
+        return None
+    structs = [one for one in _members(kind) if isinstance(one, type) and issubclass(one, Struct)]
+    for one in structs:
+        config = one.__struct_config__
+        if config.tag_field is None or value.get(config.tag_field) == config.tag:
+            return one
+    return None
+
+
+def _wrong_keys(table: Mapping[str, Any], struct: type[Struct]) -> Iterator[tuple[str, str]]:
+    """The keys that a record has not, and those that must be given and are not; why. One that is misspelt is not
+    missing as well."""
+    fields, config = msgspec.structs.fields(struct), struct.__struct_config__
+    known, meant = [one.encode_name for one in fields], ""
+    for name in table:
+        if config.forbid_unknown_fields and name not in known and name != config.tag_field:
+            guess = nearest(name[:60], known)
+            meant += guess
+            yield name, f"no such key{guess}"
+    for one in fields:
+        if one.required and one.encode_name not in table and f'"{one.encode_name}"' not in meant:
+            yield one.encode_name, "must be given, is missing"
+
+
+def _unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]:
+    """What no value may be, wherever in nested tables it stands, and the way there."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield where, f"must be finite, is {value}"
+    elif isinstance(value, str) and (found := unprintable(value)):
+        yield where, f"must have no control characters, has {found}"
     elif isinstance(value, dict):
         for name, entry in value.items():
-            yield from _numbers(entry, [*where, name])
+            if found := unprintable(name):
+                yield [*where, name], f"must have no control characters in its name, has {found}"
+            yield from _unfit(entry, [*where, name])
     elif isinstance(value, list):
         for index, entry in enumerate(value):
-            yield from _numbers(entry, [*where, str(index)])
+            yield from _unfit(entry, [*where, str(index)])
 
 
 def _worded(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
@@ -71,8 +171,8 @@ def _of_value(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[
         return where, f"must be one of {listed}, is {shown(value)}{nearest(str(value)[:60], choices)}"
     if found := re.match(r"Expected (.+?)(?:, got `(.+)`)?$", text):
         where, value = next(_culprits(table, where, found[2]), (where, value))
-        if found[1] == "`array`" and isinstance(value, dict) and where:
-            return where, f"must be an array, is one table: write [[{where[-1]}]]"
+        if found[1] == "`array`" and isinstance(value, dict):
+            return where, _LONE
         return where, f"must {_expected(found[1])}, is {shown(value)}"
     return where, f"must be a number that fits its type, is {shown(value)}" if text.endswith("out of range") else text
 

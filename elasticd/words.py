@@ -3,6 +3,8 @@
 Knows characters; knows nothing of who said it.
 """
 
+import unicodedata
+
 LONGEST = 500
 """Characters of one line; what is longer is cut."""
 
@@ -22,6 +24,15 @@ def plain(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def unprintable(text: str) -> str:
+    """The first control character of a text, other than those that break and indent lines, as it can be printed; empty:
+    there is none. What only changes how others look, such as a direction of writing, is one too."""
+    for character in "" if text.isprintable() else text:
+        if unicodedata.category(character) in ("Cc", "Cf") and character not in "\t\n\r":
+            return _escaped(character)
+    return ""
 
 
 def counted(count: int, noun: str) -> str:

@@ -81,7 +81,7 @@ def line(x: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"shape": {"type": "point", "x": 1, "y": 14}},
-            "must be something its type can check, raised KeyError: 'oops'",
+            "shape: must be something its type can check, raised KeyError: 'oops'",
             id="a-check-that-fails",
         ),
         pytest.param({"shape": {"type": "line", "ends": []}}, "shape.ends: must not be empty, is []", id="empty"),
@@ -90,7 +90,7 @@ def line(x: Any) -> dict[str, Any]:
         ),
         pytest.param({"labels": {"a": [1]}}, "labels.a: must be a whole number, is [1]", id="an-array-in-a-table"),
         pytest.param({"labels": []}, "labels: must be a table, is []", id="an-array-for-a-table"),
-        pytest.param({"labels": {"a": None}}, "labels: must be a whole number, is {'a': None}", id="not-of-toml"),
+        pytest.param({"labels": {"a": None}}, "labels.a: must be a whole number, is null", id="not-of-toml"),
         pytest.param({"deep": {"a": {}, "b": 5}}, "deep.b: must be a table, is 5", id="a-number-for-a-table"),
         pytest.param({"deep": {"a": {"b": 5}}}, "deep.a.b: must be an array, is 5", id="in-a-table-of-tables"),
         pytest.param(
@@ -113,7 +113,11 @@ def line(x: Any) -> dict[str, Any]:
         pytest.param(
             {"mode": "x" * 99}, f'mode: must be one of fast, slow, is "{"x" * 56}...', id="long-values-are-cut"
         ),
-        pytest.param({"mode": "\x1b[1m"}, 'mode: must be one of fast, slow, is "\\x1b[1m"', id="escapes-are-escaped"),
+        pytest.param({"mode": "\x1b[1m"}, "mode: must have no control characters, has \\x1b", id="an-escape"),
+        pytest.param({"word": "a\u202eb"}, "word: must have no control characters, has \\u202e", id="a-direction"),
+        pytest.param(
+            {"labels": {"a\0": 1}}, "labels.a\\x00: must have no control characters in its name, has \\x00", id="a-key"
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line_with_its_path(table: dict[str, Any], problem: str) -> None:
@@ -121,6 +125,49 @@ def test_what_is_wrong_is_one_line_with_its_path(table: dict[str, Any], problem:
         convert(table, Sheet, "f.toml")
     assert str(caught.value) == f"f.toml: {problem}"
     assert caught.value.exit_code == 78
+
+
+@pytest.mark.parametrize(
+    ("table", "problems"),
+    [
+        pytest.param(
+            {"level": 3, "word": "", "shapes": [{"type": "point", "x": "a", "zzz": 1}, 3]},
+            [
+                "level: must be one of 1, 2, is 3",
+                'word: must not be empty, is ""',
+                'shapes[0].x: must be a whole number, is "a"',
+                "shapes[0].zzz: no such key",
+                "shapes[1]: must be a table, is 3",
+            ],
+            id="in several tables, as they stand there",
+        ),
+        pytest.param(
+            {"shape": {"type": "point", "xx": 1}},
+            ['shape.xx: no such key, did you mean "x"?'],
+            id="a misspelt key is not missing too",
+        ),
+        pytest.param(
+            {"shape": {"type": "point", "zzz": 1}},
+            ["shape.zzz: no such key", "shape.x: must be given, is missing"],
+            id="a key that is none, and one that is missing",
+        ),
+        pytest.param(
+            {"labels": {"a": "x", "b": 1, "c": "y"}},
+            ['labels.a: must be a whole number, is "x"', 'labels.c: must be a whole number, is "y"'],
+            id="entries of a table",
+        ),
+        pytest.param(
+            {"shape": {"type": "point", "x": 1, "y": 13}, "level": 3},
+            ["shape: must have better luck next time", "level: must be one of 1, 2, is 3"],
+            id="a check of one, and a bound of another",
+        ),
+    ],
+)
+def test_all_mistakes_are_told_at_once(table: dict[str, Any], problems: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        convert(table, Sheet, "f.toml")
+    assert str(caught.value).split("\n") == [f"f.toml: {problem}" for problem in problems]
+    assert [str(one) for one in caught.value.each] == str(caught.value).split("\n")
 
 
 def test_a_path_goes_on_where_the_caller_stands() -> None:
@@ -146,5 +193,6 @@ def test_any_table_is_decoded_or_refused_in_one_line(table: dict[str, Any]) -> N
         convert(table, Sheet, "f.toml")
     except ConfigError as error:
         told = str(error)
-    assert told.isprintable()
-    assert told.startswith("f.toml: ")
+    for one in told.split("\n"):
+        assert one.isprintable()
+        assert one.startswith("f.toml: ")

@@ -4,7 +4,7 @@ Knows files and the types they decode to; knows nothing of what is done with the
 """
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +16,10 @@ from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
+from elasticd.config.clashes import clashes
 from elasticd.config.tables import no_such, records, typed
-from elasticd.errors import ConfigError, nearest
+from elasticd.errors import ConfigError, Mistakes, nearest
 from elasticd.mend import convert
-from elasticd.model import Ref
 from elasticd.outlet import Outlet
 from elasticd.plugins import Registry
 from elasticd.policy import (
@@ -29,7 +29,6 @@ from elasticd.policy import (
     Freeze,
     JobSet,
     Policy,
-    PoolPolicy,
     Select,
     Strategy,
     Target,
@@ -133,6 +132,9 @@ POLICY_KEYS = _PolicyFile.__struct_fields__
 _ABOUT = {"workload", "select", "job"}
 _KNOWN = (*POLICY_KEYS, "pool")
 
+_USUAL = [{"type": "resource-metrics"}]
+"""The sources of who names none."""
+
 LARGEST = 1 << 20
 """Bytes of a file that a person may have written."""
 
@@ -162,29 +164,53 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def load_settings(path: Path, registry: Registry) -> Settings:
-    """elasticd.toml. Raises ConfigError for the first thing that is wrong with it."""
+    """elasticd.toml. Raises ConfigError for all that is wrong with it, a line each."""
     file, name, folder = read_toml(path), str(path), path.absolute().parent
-    raw = convert(file, _SettingsFile, name)
-    kind = raw.cluster.get("type", "kubernetes")
-    if not isinstance(kind, str) or kind not in CLUSTERS:
-        raise ConfigError(name, "cluster.type", no_such(kind, CLUSTERS))
-    cluster = convert(_anchored({"type": kind, **raw.cluster}, folder), CLUSTERS[kind], name, "cluster")
-    tables = raw.source if "source" in file else [{"type": "resource-metrics"}]
-    tables = [_anchored(table, folder) for table in tables]
-    sources = [typed(table, registry.sources, registry, name, f"source[{i}]") for i, table in enumerate(tables)]
-    _check_labels(sources, name)
-    _check_derived(sources, name)
+    found = Mistakes()
+    with found.collected():
+        raw = convert(file, _SettingsFile, name)
+    with found.collected():
+        cluster = _cluster(_anchored(file.get("cluster", {}), folder), name)
+    with found.collected():
+        sources = _sources(_anchored(tables_of(file, "source"), folder) if "source" in file else _USUAL, registry, name)
+    with found.collected():
+        outlet = convert(_anchored(file["outlet"], folder), Outlet, name, "outlet") if "outlet" in file else None
+    found.raised()
     return Settings(
         cluster=cluster,
-        sources=tuple(sources),
+        sources=sources,
         policies=folder / raw.policies,
         state=folder / raw.state,
         dry_run=raw.dry_run,
         http=raw.http,
         journal=raw.journal,
         broker=raw.broker,
-        outlet=None if raw.outlet is None else convert(_anchored(raw.outlet, folder), Outlet, name, "outlet"),
+        outlet=outlet,
     )
+
+
+def tables_of(file: Mapping[str, Any], key: str) -> list[Any]:
+    """The tables of an array as far as there is one: that it is none, or holds something else, is told elsewhere."""
+    given = file.get(key)
+    return given if isinstance(given, list) and all(isinstance(one, dict) for one in given) else []
+
+
+def _cluster(table: Any, file: str) -> Kubernetes | Simulated:
+    kind = table.get("type", "kubernetes") if isinstance(table, dict) else "kubernetes"
+    if not isinstance(kind, str) or kind not in CLUSTERS:
+        raise ConfigError(file, "cluster.type", no_such(kind, CLUSTERS))
+    return convert({"type": kind, **table} if isinstance(table, dict) else table, CLUSTERS[kind], file, "cluster")
+
+
+def _sources(tables: Sequence[dict[str, Any]], registry: Registry, file: str) -> tuple[Source, ...]:
+    found, sources = Mistakes(), list[Source]()
+    for index, table in enumerate(tables):
+        with found.collected():
+            sources.append(typed(table, registry.sources, registry, file, f"source[{index}]"))
+    found.raised()
+    found.add([*_same_labels(sources, file), *_underived(sources, file)])
+    found.raised()
+    return tuple(sources)
 
 
 def _anchored(value: Any, folder: Path) -> Any:
@@ -208,16 +234,16 @@ def _names_file(key: str) -> bool:
     return key in ("recording", "kubeconfig", "file") or key.endswith("_file")
 
 
-def _check_labels(sources: Sequence[Source], file: str) -> None:
+def _same_labels(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
     """Policies and reports call sources by these names, so each must have its own."""
     labels = [source.label for source in sources]
     for index, label in enumerate(labels):
         if label in labels[:index]:
             problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
-            raise ConfigError(file, f"source[{index}].name", problem)
+            yield ConfigError(file, f"source[{index}].name", problem)
 
 
-def _check_derived(sources: Sequence[Source], file: str) -> None:
+def _underived(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
     """A source that is made of another needs that one: one with a past, or, where it reads it, one that is not made of
     others itself."""
     labels = [source.label for source in sources]
@@ -230,20 +256,26 @@ def _check_derived(sources: Sequence[Source], file: str) -> None:
         ):
             if label is not None and label not in known:
                 dumb = f", {lacks}" if label in labels else ""
-                raise ConfigError(file, f"source[{index}].of", f"{no_such(label, known)}{dumb}")
+                yield ConfigError(file, f"source[{index}].of", f"{no_such(label, known)}{dumb}")
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:
-    """One policy file. Raises ConfigError for the first thing that is wrong with it."""
-    name = str(path)
-    file = read_toml(path)
-    _check_keys(file, name)
+    """One policy file. Raises ConfigError for all that is wrong with it, a line each."""
+    name, file, found = str(path), read_toml(path), Mistakes()
+    found.add(_wrong_keys(file, name))
+    if not file or any(_meant(key) == "pool" for key in file):
+        found.raised()
+    file = {_meant(key) or key: value for key, value in file.items()}
     if "job" in file and isinstance(file.get("replicas"), dict):
         file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
-    raw = convert(file, _PolicyFile, name)
+    with found.collected():
+        raw = convert({key: value for key, value in file.items() if key in POLICY_KEYS}, _PolicyFile, name)
+    with found.collected():
+        strategies = records(tables_of(file, "strategy"), registry, name, "strategy")
+    with found.collected():
+        limits = records(tables_of(file, "limit"), registry, name, "limit")
+    found.raised()
     job = None if raw.job is UNSET else _job_set(raw.job, path)
-    strategies = records(raw.strategy, registry, name, "strategy")
-    limits = records(raw.limit, registry, name, "limit")
     policy = Policy(
         name=path.stem,
         replicas=raw.replicas,
@@ -263,20 +295,28 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     )
     for key, decoded in (("strategy", strategies), ("limit", limits)):
         for index, record in enumerate(decoded):
-            _check_under(policy, record, name, f"{key}[{index}]")
+            with found.collected():
+                _check_under(policy, record, name, f"{key}[{index}]")
+    found.raised()
     return policy
 
 
-def _check_keys(file: Mapping[str, Any], name: str) -> None:
-    """Refuse keys that there are not, and a file that does not say what it is about, before all else."""
+def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:
+    """Keys that there are not, and that a file does not say what it is about."""
     for key in file:
         if key not in POLICY_KEYS:
             beside = key == "moves"
-            problem = "must stand beside [pool], does not" if beside else f"no such key{nearest(key, _KNOWN)}"
-            raise ConfigError(name, one_line(key), problem)
-    if not _ABOUT & file.keys():
+            problem = "must stand beside [pool], does not" if beside else f"no such key{nearest(key[:60], _KNOWN)}"
+            yield ConfigError(name, one_line(key), problem)
+    if not _ABOUT & file.keys() and not any(map(_meant, file)):
         is_ = "none of them is" if file else "the file is empty"
-        raise ConfigError(name, "workload", f"must be given, or else [select], [job] or [pool], {is_}")
+        yield ConfigError(name, "workload", f"must be given, or else [select], [job] or [pool], {is_}")
+
+
+def _meant(key: str) -> str:
+    """What a misspelt key says that a policy is about; empty: nothing."""
+    guess = "" if key in _KNOWN else nearest(key[:60], _KNOWN)
+    return next((one for one in ("pool", *_ABOUT) if f'"{one}"' in guess), "")
 
 
 def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:
@@ -339,48 +379,5 @@ def load_policies(folder: Path, registry: Registry) -> tuple[list[Policy], list[
                 continue
             policies.append(load_policy(path, registry))
         except ConfigError as error:
-            errors.append(error)
-    return policies, errors + _clashes(folder, policies)
-
-
-def _clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
-    """Two policies that would both act on one workload, as far as the files alone can tell."""
-    errors = []
-    named: dict[Ref, Policy] = {}
-    selecting: list[Policy] = []
-    for policy in policies:
-        if policy.mode != "act":
-            continue
-        rivals = selecting if policy.workload else [*named.values(), *selecting]
-        other = next((other for other in rivals if _overlap(policy, other)), None)
-        if policy.workload:
-            first = named.setdefault(policy.workload.ref, policy)
-            other = other if first is policy else first
-        else:
-            selecting.append(policy)
-        if other:
-            problem = f"must not be one that {other.name}.toml acts on too"
-            key = "job" if policy.job else "workload" if policy.workload else "select"
-            errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
-    return errors
-
-
-def check_sources(folder: Path, policies: Sequence[Policy | PoolPolicy], labels: Sequence[str]) -> list[ConfigError]:
-    """A ConfigError for every source that a policy names and elasticd.toml does not have."""
-    return [
-        ConfigError(str(folder / f"{policy.name}.toml"), f"trust.sources[{index}]", no_such(label, labels))
-        for policy in policies
-        for index, label in enumerate(policy.trust.sources)
-        if label not in labels
-    ]
-
-
-def _overlap(one: Policy, other: Policy) -> bool:
-    """Whether they surely share a workload. Labels are known only to the cluster, where overlaps are found again."""
-    if one.workload and other.workload:
-        return one.workload.ref == other.workload.ref
-    named, select = (one.workload, other.select) if one.workload else (other.workload, one.select)
-    if named and select:
-        same = (named.kind, named.api_version) == (select.kind, select.api_version)
-        return same and not select.labels and bool({named.namespace, "*"} & {*select.namespaces})
-    return one.select == other.select
+            errors += error.each
+    return policies, errors + clashes(folder, policies)

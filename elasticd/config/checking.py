@@ -44,7 +44,7 @@ def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, lis
             settings = load_settings(places.settings, registry)
             unfit = examine(settings, str(places.settings))
         except ConfigError as error:
-            errors.append(error)
+            errors += error.each
     errors += [one for one in unfit if not isinstance(one, CredentialError)]
     where = places.policies or (places.beside if settings is None else settings.policies)
     policies, mistakes = _read(where, registry, None if settings is None else settings.sources)

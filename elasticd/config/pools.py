@@ -3,15 +3,15 @@
 Knows the tables of a policy about pods and nodes; see config for all else that is written in TOML.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from elasticd.config import POLICY_KEYS, policy_files, read_toml
+from elasticd.config import POLICY_KEYS, policy_files, read_toml, tables_of
 from elasticd.config.tables import records
-from elasticd.errors import ConfigError
+from elasticd.errors import ConfigError, Mistakes
 from elasticd.mend import convert
 from elasticd.plugins import Registry
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust, Strategy
@@ -28,15 +28,17 @@ class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_pool(path: Path, registry: Registry) -> PoolPolicy:
-    """One policy file with a table [pool]. Raises ConfigError for the first thing that is wrong with it."""
-    name, file = str(path), read_toml(path)
-    for key in file:
-        if key in POLICY_KEYS and key not in _PoolFile.__struct_fields__:
-            raise ConfigError(name, key, "must not stand beside [pool], does")
-    raw = convert(file, _PoolFile, name)
-    strategies = records(raw.strategy, registry, name, "strategy", "pool")
-    _check_kept_off(strategies, registry, name)
-    _check_alone(strategies, name)
+    """One policy file with a table [pool]. Raises ConfigError for all that is wrong with it, a line each."""
+    name, file, found = str(path), read_toml(path), Mistakes()
+    beside = [key for key in file if key in POLICY_KEYS and key not in _PoolFile.__struct_fields__]
+    found.add(ConfigError(name, key, "must not stand beside [pool], does") for key in beside)
+    with found.collected():
+        raw = convert({key: value for key, value in file.items() if key not in beside}, _PoolFile, name)
+    with found.collected():
+        strategies = records(tables_of(file, "strategy"), registry, name, "strategy", "pool")
+    found.raised()
+    found.add([*_none_kept_off(strategies, registry, name), *_twice(strategies, name)])
+    found.raised()
     return PoolPolicy(
         name=path.stem,
         pool=raw.pool,
@@ -49,23 +51,23 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
     )
 
 
-def _check_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> None:
-    """Refuse a pool where a pod could go anywhere: onto full nodes, and onto those that are not ready."""
+def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> Iterator[ConfigError]:
+    """A pool where a pod could go anywhere: onto full nodes, and onto those that are not ready."""
     if not any(one.keeps_off for one in strategies):
         known = sorted(name for name, one in registry.strategies.items() if one.type.keeps_off)
         which = f" ({', '.join(known)})" if known else ""
         problem = f"must have one that keeps pods off nodes that cannot take them{which}, has none"
-        raise ConfigError(file, "strategy", problem)
+        yield ConfigError(file, "strategy", problem)
 
 
-def _check_alone(strategies: Sequence[Strategy], file: str) -> None:
-    """Refuse a second strategy of a type of which there can be one only."""
+def _twice(strategies: Sequence[Strategy], file: str) -> Iterator[ConfigError]:
+    """A second strategy of a type of which there can be one only."""
     first: dict[type[Strategy], int] = {}
     for index, one in enumerate(strategies):
         if one.alone and type(one) in first:
             kind = type(one).__struct_config__.tag
             problem = f'must be the only "{kind}" of a policy, is the second after strategy[{first[type(one)]}]'
-            raise ConfigError(file, f"strategy[{index}].type", problem)
+            yield ConfigError(file, f"strategy[{index}].type", problem)
         first.setdefault(type(one), index)
 
 
@@ -79,8 +81,7 @@ def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list
             if "pool" in read_toml(path):
                 pools.append(load_pool(path, registry))
         except ConfigError as error:
-            if error.key:
-                errors.append(error)
+            errors += [one for one in error.each if one.key]
     return pools, errors + _clashes(folder, pools)
 
 

@@ -6,7 +6,8 @@ Knows which file is of which kind, and that a plugin may do anything while its o
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from elasticd.config import check_sources, load_policies, load_policy, read_toml
+from elasticd.config import load_policies, load_policy, read_toml
+from elasticd.config.clashes import check_sources
 from elasticd.config.pools import load_pool, load_pools
 from elasticd.errors import ConfigError
 from elasticd.plugins import Registry
@@ -45,7 +46,7 @@ def _guarded(folder: Path, load: Callable[[], Read], sources: Sequence[Source] |
             errors += check_sources(folder, found, [source.label for source in sources])
         return found, errors
     except ConfigError as error:
-        return [], [error]
+        return [], [*error.each]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit in a plugin must not end the daemon

@@ -6,7 +6,7 @@ Knows where a strategy, a limit or a source has its place; knows nothing of the 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from elasticd.errors import ConfigError, nearest
+from elasticd.errors import ConfigError, Mistakes, nearest
 from elasticd.mend import convert
 from elasticd.plugins import Installed, Registry, implemented
 from elasticd.policy import Strategy
@@ -31,21 +31,30 @@ PLACING = frozenset(
 def records(
     tables: list[dict[str, Any]], registry: Registry, file: str, key: str, role: str = ""
 ) -> tuple[Strategy, ...]:
-    """The records of tables that name their type. Their `role` is what such tables are for, if not what `key` says."""
+    """The records of tables that name their type. Their `role` is what such tables are for, if not what `key` says.
+    Raises ConfigError for all that is wrong with them."""
     found: list[Strategy] = []
+    mistakes = Mistakes()
     fit = [name for name, one in registry.strategies.items() if not _misplaced(implemented(one.type), role or key)]
     for index, table in enumerate(tables):
         where = f"{key}[{index}]"
-        record = typed(table, registry.strategies, registry, file, where, fit)
-        if problem := _misplaced(implemented(type(record)), role or key):
-            raise ConfigError(file, f"{where}.type", f'{problem} "{table["type"]}"')
-        if key == "limit" and record.priority:
-            raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
-        if record in found:
-            raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
-        _check_reads(record, file, where)
-        found.append(record)
+        with mistakes.collected():
+            record = typed(table, registry.strategies, registry, file, where, fit)
+            _check_role(record, file, where, role or key)
+            if record in found:
+                raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
+            _check_reads(record, file, where)
+            found.append(record)
+    mistakes.raised()
     return tuple(found)
+
+
+def _check_role(record: Strategy, file: str, where: str, role: str) -> None:
+    """Refuse a type that has no place there, and a limit that would have its way."""
+    if problem := _misplaced(implemented(type(record)), role):
+        raise ConfigError(file, f"{where}.type", f'{problem} "{record.__struct_config__.tag}"')
+    if role == "limit" and record.priority:
+        raise ConfigError(file, f"{where}.priority", f"must be left out of a limit, is {record.priority}")
 
 
 def _misplaced(hooks: frozenset[str], key: str) -> str:

@@ -119,7 +119,10 @@ MISTAKES = [
     (
         "a-mode-alone",
         'mode = "act"\n',
-        "workload: must be given, or else [select], [job] or [pool], none of them is",
+        (
+            "workload: must be given, or else [select], [job] or [pool], none of them is\n"
+            "web.toml: replicas: must be given, is missing\nweb.toml: strategy: must be given, is missing"
+        ),
     ),
     ("a-misspelt-pool", '[pools]\nnamespaces = ["a"]\n', 'pools: no such key, did you mean "pool"?'),
     ("moves-of-a-workload", TAIL + "[moves]\nevery = 5\n", "moves: must stand beside [pool], does not"),
@@ -321,6 +324,73 @@ MISTAKES = [
     ),
     ("not-utf-8", b'mode = "\xff"\n', "must be UTF-8, is not at byte 9"),
 ]
+
+
+MANY = """
+mode = "atc"
+intervall = 5
+[workload]
+namespace = "shop"
+[replicas]
+min = -1
+[[strategy]]
+type = "hpa"
+tolerance = -1
+tolerence = 0.1
+[[strategy]]
+type = "hap"
+[[strategy]]
+type = "cadence"
+alpha = 0.9
+[[limit]]
+type = "rate"
+[[limit]]
+type = "stabilization"
+down = 9999
+"""
+TOLD = [
+    'intervall: no such key, did you mean "interval"?',
+    'mode: must be one of act, observe, is "atc", did you mean "act"?',
+    "workload.name: must be given, is missing",
+    "replicas.min: must be >= 0, is -1",
+    "replicas.max: must be given, is missing",
+    "strategy[0].tolerance: must be >= 0, is -1",
+    'strategy[0].tolerence: no such key, did you mean "tolerance"?',
+    f'strategy[1].type: must be one of {KNOWN}, is "hap", did you mean "hpa"?',
+    "strategy[2].beta: must be > alpha = 0.9, is 0.8",
+    "limit[0].up: must have a rate unless down has one, is empty",
+    "limit[1].down: must be <= 3600, is 9999",
+]
+
+
+def test_all_mistakes_of_a_policy_are_told_at_once(tmp_path: Path) -> None:
+    told = problem_of(tmp_path, MANY).split("\n")
+    assert told == [f"web.toml: {line}" for line in TOLD]
+
+
+def test_options_that_do_not_go_with_the_rest_are_all_told(tmp_path: Path) -> None:
+    marks = '[[strategy]]\ntype = "double-threshold"\nlow = 0.7\nhigh = 0.8\nseries = "{}"\n'
+    told = problem_of(tmp_path, WORKLOAD + BOUNDS + marks.format("cpu") + marks.format("memory")).split("\n")
+    assert [line.partition(": must")[0] for line in told] == ["web.toml: strategy[0].low", "web.toml: strategy[1].low"]
+
+
+def test_a_misspelt_workload_is_looked_into_all_the_same(tmp_path: Path) -> None:
+    told = problem_of(tmp_path, VALID.replace("[workload]", "[worklod]") + "tolerance = -1\n").split("\n")
+    assert told == [
+        'web.toml: worklod: no such key, did you mean "workload"?',
+        "web.toml: strategy[0].tolerance: must be >= 0, is -1",
+    ]
+
+
+def test_all_mistakes_of_the_settings_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "elasticd.toml").write_text(
+        'dry_runn = true\n[cluster]\ntype = "kubernetes"\npage = 0\n[http]\nport = -1\n[outlet]\nqos = 7\n'
+        '[[source]]\ntype = "resource-metric"\n[[source]]\ntype = "resource-metrics"\nevery = -1\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_settings(tmp_path / "elasticd.toml", REGISTRY)
+    keys = [one.key for one in caught.value.each]
+    assert keys == ["http.port", "dry_runn", "cluster.page", "source[0].type", "source[1].every", "outlet.qos"]
 
 
 @pytest.mark.parametrize(
@@ -658,8 +728,9 @@ def told_by(load: Any, path: Path) -> str:
 def decodes_or_is_one_line(path: Path, table: dict[str, Any], load: Any) -> None:
     path.write_text("\n".join(f"{json.dumps(key)} = {toml(entry)}" for key, entry in table.items()), encoding="utf-8")
     told = told_by(load, path)
-    assert told.isprintable()
-    assert told == "" or told.startswith(f"{path}: ")
+    for line in told.split("\n") if told else ():
+        assert line.isprintable()
+        assert line.startswith(f"{path}: ")
     assert "must be TOML" not in told
 
 

@@ -144,3 +144,19 @@ def test_a_folder_tells_the_first_mistake_of_each_file(tmp_path: Path) -> None:
     pools, errors = load_pools(tmp_path, REGISTRY)
     assert [one.name for one in pools] == ["c"]
     assert [(Path(one.file).name, one.key) for one in errors] == [("a.toml", "strategy"), ("b.toml", "workload")]
+
+
+def test_all_mistakes_of_a_policy_about_pods_are_told_at_once(tmp_path: Path) -> None:
+    text = 'interval = 0\nfreeze = "up"\n[pool]\norder = "lifo"\n[[strategy]]\ntype = "filter"\n[moves]\nevery = 0\n'
+    path = tmp_path / "batch.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_pool(path, REGISTRY)
+    assert [one.key for one in caught.value.each] == [
+        "freeze",
+        "interval",
+        "pool.order",
+        "moves.every",
+        "strategy[0].type",
+    ]
+    assert len(load_pools(tmp_path, REGISTRY)[1]) == 5
