@@ -68,7 +68,19 @@ from elasticd.placements import (
     Victims,
     Whole,
 )
-from elasticd.policy import MOST, Bounds, Count, Policy, Poll, PoolPolicy, PoolSelect, Seconds, Strategy, unheeded
+from elasticd.policy import (
+    MOST,
+    USED_BY_PODS,
+    Bounds,
+    Count,
+    Policy,
+    Poll,
+    PoolPolicy,
+    PoolSelect,
+    Seconds,
+    Strategy,
+    unheeded,
+)
 from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
@@ -108,6 +120,7 @@ __all__ = [
     "Loaded",
     "Look",
     "MOST",
+    "USED_BY_PODS",
     "Mark",
     "Mask",
     "Measure",

@@ -17,6 +17,8 @@ Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]
 """Between two looks: what a poll interval may be."""
 MOST = 2**31 - 1
 """The greatest count the Kubernetes API can hold."""
+USED_BY_PODS = frozenset({"cpu", "memory"})
+"""Series of what pods use: where there are none, nobody can measure them."""
 Count = Annotated[int, Meta(ge=0, le=MOST, description="replicas")]
 
 
@@ -73,6 +75,11 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
         """
         return None
+
+    def sleeps(self) -> str:
+        """Why it can never ask for pods while there are none, as in "looks at pods alone"; empty: it can. A policy with
+        min = 0 needs a strategy that can."""
+        return ""
 
     def brings_nothing(self, policy: "PoolPolicy", hooks: frozenset[str]) -> tuple[str, ...]:
         """What is allowed in this policy about pods and brings nothing, as "option: ...", a line each; `hooks` are

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from elasticd.api import (
     MOST,
+    USED_BY_PODS,
     Limit,
     Measure,
     Meta,
@@ -125,6 +126,10 @@ class Burst(Strategy, tag="burst", frozen=True):
     def fastest(self) -> float:
         """Its period."""
         return self.period
+
+    def sleeps(self) -> str:
+        """What pods use cannot be known where there are none; a series of the workload can."""
+        return f"looks at the {self.series} of pods alone" if self.series in USED_BY_PODS else ""
 
     @hookimpl
     def poll_interval(self) -> float:

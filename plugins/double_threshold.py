@@ -156,6 +156,10 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         """What it asks for when the pods are busiest."""
         return self.fast
 
+    def sleeps(self) -> str:
+        """Without pods it has nothing to compare with its marks."""
+        return "looks at pods alone"
+
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
         """What the queue asks for; the present count while it is not full. None where the load cannot be known."""

@@ -94,6 +94,12 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
         """Nothing: it looks at the calendar."""
         return ()
 
+    def sleeps(self) -> str:
+        """A floor or a default above 0 brings pods back; a ceiling never does."""
+        entries: tuple[Window | Moment, ...] = (*self.windows, *self.instants)
+        floors = [one.replicas for one in entries if one.how != "ceiling"]
+        return "" if any(floors) or self.default else "never asks for more than 0"
+
     def next_change(self, at: float) -> float:
         """When a window opens or closes, or the next instant comes; infinity: never."""
         return _plan(self, at).until

@@ -111,6 +111,10 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         width = self.tolerance if self.mode == "paper" else self.target * self.tolerance / 100
         return self.target - width, self.target + width
 
+    def sleeps(self) -> str:
+        """Without pods it has nothing to compare with its set point."""
+        return "looks at pods alone"
+
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
         """More above the band, else fewer below it: growing goes first. None where the load cannot be known."""

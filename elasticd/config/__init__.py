@@ -18,6 +18,7 @@ from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, 
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.clashes import clashes
 from elasticd.config.tables import no_such, records, typed
+from elasticd.config.zero import check_wakes
 from elasticd.errors import ConfigError, Mistakes, nearest
 from elasticd.mend import convert
 from elasticd.outlet import Outlet
@@ -297,6 +298,8 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         for index, record in enumerate(decoded):
             with found.collected():
                 _check_under(policy, record, name, f"{key}[{index}]")
+    with found.collected():
+        check_wakes(policy, name)
     found.raised()
     return policy
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from elasticd.api import (
+    USED_BY_PODS,
     Count,
     Meta,
     Observation,
@@ -71,6 +72,11 @@ class Event(Strategy, tag="event", frozen=True):
     def fastest(self) -> float:
         """The shorter of its periods."""
         return self.period_at_zero if self.period is None else min(self.period, self.period_at_zero)
+
+    def sleeps(self) -> str:
+        """What pods use cannot be known where there are none, so such a trigger never wakes any."""
+        deciding = [one for one in self.triggers if one.decides]
+        return "" if any(one.series not in USED_BY_PODS for one in deciding) else "has only triggers of what pods use"
 
     @hookimpl
     def poll_interval(self, observation: Observation) -> float | None:

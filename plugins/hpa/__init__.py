@@ -24,7 +24,7 @@ from elasticd.api import (
 
 from .grouping import MetricError
 from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy
-from .options import Behavior, Metric, Resource, Rules, Tolerance, Window
+from .options import Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose
 
 PAPER_PERIOD = 30.0
@@ -67,6 +67,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     def fastest(self) -> float | None:
         """Its own period, if it has one."""
         return self.period
+
+    def sleeps(self) -> str:
+        """At 0 pods only metrics that are not of pods can be known, as the API server has it for HPAs."""
+        known = any(isinstance(one, Object | External) for one in self.metrics)
+        return "" if known else "has no Object or External metric"
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
