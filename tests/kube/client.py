@@ -22,6 +22,9 @@ JSON: TypeAlias = Any
 Objects: TypeAlias = list[Any]  # Client.list hides the type
 T = TypeVar("T")
 
+# Manifests are written for today's servers; an older one has the same object under another name.
+OLDER = {"policy/v1": "policy/v1beta1", "autoscaling/v2": "autoscaling/v2beta2"}
+
 PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -81,6 +84,7 @@ class Client:
         self._token = token
         self._tls = ssl.create_default_context(cafile=str(authority))
         self._kinds: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._versions: set[str] | None = None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -145,8 +149,23 @@ class Client:
             options["preconditions"] = {"uid": uid}
         return await self.request("DELETE", path, body=options)
 
+    async def serves(self, version: str) -> bool:
+        """Whether the server has a version of a group, as `policy/v1`, by discovery."""
+        if self._versions is None:
+            groups = (await self.get("/apis"))["groups"]
+            self._versions = {version["groupVersion"] for group in groups for version in group["versions"]}
+        return version in self._versions
+
+    async def as_served(self, manifest: JSON) -> JSON:
+        """The manifest in the version that this server serves."""
+        older = OLDER.get(manifest["apiVersion"])
+        if older and not await self.serves(manifest["apiVersion"]):
+            return manifest | {"apiVersion": older}
+        return manifest
+
     async def path_of(self, manifest: JSON, namespace: str | None = None) -> str:
         """The path of the object that a manifest describes, by discovery."""
+        manifest = await self.as_served(manifest)
         version, kind = manifest["apiVersion"], manifest["kind"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if (version, kind) not in self._kinds:
@@ -167,6 +186,7 @@ class Client:
         return [await self._apply(manifest, namespace) for manifest in manifests]
 
     async def _apply(self, manifest: JSON, namespace: str | None) -> JSON:
+        manifest = await self.as_served(manifest)
         path = await self.path_of(manifest, namespace)
         try:
             return await self.create(path.rpartition("/")[0], manifest)

@@ -95,13 +95,13 @@ def deployment(name: str, replicas: int, cpu: str = "10m", memory: str = "64Mi",
 
 async def create_budget(kube: Kube, namespace: str, app: str, least: int) -> None:
     """A PodDisruptionBudget by which one pod of this many and one more may go, once the controller has counted them."""
-    path = f"/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets"
     spec = {"minAvailable": least, "selector": {"matchLabels": {"app": app}}}
-    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": app}, "spec": spec}
-    await kube.client.create(path, budget)
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app}, "spec": spec}
+    path = await kube.client.path_of(budget, namespace)
+    await kube.client.apply(budget, namespace)
 
     async def has_been_counted() -> bool:
-        found = await kube.client.get(f"{path}/{app}")
+        found = await kube.client.get(path)
         return bool(found.get("status", {}).get("disruptionsAllowed") == 1)
 
     await wait_until(has_been_counted, what="the disruption controller has counted the pods")

@@ -20,8 +20,6 @@ CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 EXAMPLE = "media"
 # Where the daemon itself is.
 HOME = "elasticd"
-# The same object under the name that an older server knows.
-OLDER = {"policy/v1": "policy/v1beta1"}
 
 
 def shipped(folder: Path = FOLDER) -> list[JSON]:
@@ -55,16 +53,6 @@ def only(kind: str) -> JSON:
     """The one shipped object of a kind."""
     (found,) = [one for one in shipped() if one["kind"] == kind]
     return found
-
-
-async def as_served(client: Client, manifest: JSON) -> JSON:
-    """The manifest in the version that this server serves."""
-    group, _, version = manifest["apiVersion"].rpartition("/")
-    if group and manifest["apiVersion"] in OLDER:
-        found = next(one for one in (await client.get("/apis"))["groups"] if one["name"] == group)
-        if version not in {one["version"] for one in found["versions"]}:
-            return manifest | {"apiVersion": OLDER[manifest["apiVersion"]]}
-    return manifest
 
 
 @dataclass(frozen=True)

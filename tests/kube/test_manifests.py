@@ -10,7 +10,7 @@ import pytest_asyncio
 from elasticd.movable import SPARE
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
-from tests.kube.rights import CLUSTER_WIDE, Rights, as_served, only, shipped, shipped_rights
+from tests.kube.rights import CLUSTER_WIDE, Rights, only, shipped, shipped_rights
 from tests.kube.running import running
 from tests.kube.test_plane import deployment, running_pods
 
@@ -248,7 +248,7 @@ def missing(wanted: JSON, stored: JSON, where: str = "") -> list[str]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def installed(kube: Kube) -> AsyncIterator[list[tuple[JSON, JSON]]]:
     """Everything in config/kubernetes, created: each manifest, and what the server made of it."""
-    manifests = [await as_served(kube.client, one) for one in shipped()]
+    manifests = [await kube.client.as_served(one) for one in shipped()]
     try:
         yield [(one, (await kube.client.apply(one))[0]) for one in manifests]
     finally:

@@ -111,7 +111,7 @@ def autoscaler(name: str, behavior: dict[str, Any] | None) -> dict[str, Any]:
     if behavior:
         spec["behavior"] = behavior
     return {
-        "apiVersion": "autoscaling/v2beta2",
+        "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": name},
         "spec": spec,

@@ -24,7 +24,7 @@ from elasticd_plugins.least_requested import LeastRequested
 from tests.kube.client import JSON, ApiError, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec
-from tests.kube.rights import FOLDER, as_served, granted_from, shipped_rights
+from tests.kube.rights import FOLDER, granted_from, shipped_rights
 
 USER = "elasticd"
 TAINT = {"key": "placing", "value": "tests", "effect": "NoSchedule"}
@@ -275,11 +275,11 @@ async def test_an_eviction_keeps_disruption_budgets_and_says_so(scene: Scene) ->
     ]
     answer = await scene.cluster.act(action)
     assert (answer.result, answer.reason) == ("refused", "Budgets"), answer
-    await scene.kube.client.delete(await scene.kube.client.path_of(await pdb(scene, "second"), scene.namespace))
+    await scene.kube.client.delete(await scene.kube.client.path_of(pdb("second"), scene.namespace))
     answer = await scene.cluster.act(action)
     assert (answer.result, answer.code, answer.reason) == ("refused", 429, "Budget"), answer
     assert "deletionTimestamp" not in (await scene.read("web"))["metadata"]
-    await scene.kube.client.delete(await scene.kube.client.path_of(await pdb(scene, "first"), scene.namespace))
+    await scene.kube.client.delete(await scene.kube.client.path_of(pdb("first"), scene.namespace))
     assert (await scene.cluster.act(action)).result == "done"
     assert scene.known("web") is None or scene.known("web").deleted  # type: ignore[union-attr]
     await wait_until(lambda: scene.known("web") is None, what="the pod has left")
@@ -288,16 +288,15 @@ async def test_an_eviction_keeps_disruption_budgets_and_says_so(scene: Scene) ->
     assert scene.writes("", code=200) == [], "no pod was deleted"
 
 
-async def pdb(scene: Scene, name: str, labels: dict[str, str] | None = None) -> JSON:
+def pdb(name: str, labels: dict[str, str] | None = None) -> JSON:
     """A budget that lets no pod go."""
     spec = {"minAvailable": 1, "selector": {"matchLabels": labels or {}}}
-    manifest = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
-    return await as_served(scene.kube.client, manifest)
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
 
 
 async def budget(scene: Scene, name: str, labels: dict[str, str]) -> None:
     """Such a budget, once its controller has counted."""
-    manifest = await pdb(scene, name, labels)
+    manifest = pdb(name, labels)
     await scene.kube.client.apply(manifest, scene.namespace)
     path = await scene.kube.client.path_of(manifest, scene.namespace)
 

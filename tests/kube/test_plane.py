@@ -38,7 +38,7 @@ def autoscaler(name: str, metric: dict[str, Any]) -> dict[str, Any]:
     """A HorizontalPodAutoscaler of the Deployment of the same name."""
     of = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
     return {
-        "apiVersion": "autoscaling/v2beta2",
+        "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": name},
         "spec": {"scaleTargetRef": of, "minReplicas": 1, "maxReplicas": 10, "metrics": [metric]},

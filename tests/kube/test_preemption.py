@@ -120,13 +120,13 @@ async def test_a_pod_that_a_budget_keeps_does_not_give_way_and_the_next_does(
     async with six(kube, namespace, tmp_path / "daemon") as daemon:
         path = f"{PODS.format(namespace)}/pod1"
         await kube.client.patch(path, {"metadata": {"labels": {"keep": "me"}}})
-        budgets = f"/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets"
         spec = {"minAvailable": 1, "selector": {"matchLabels": {"keep": "me"}}}
-        budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep"}}
-        await kube.client.create(budgets, {**budget, "spec": spec})
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep"}}
+        path = await kube.client.path_of(budget, namespace)
+        await kube.client.apply({**budget, "spec": spec}, namespace)
 
         async def counted() -> bool:
-            (found,) = await kube.client.list(budgets)
+            found = await kube.client.get(path)
             return bool(found.get("status", {}).get("currentHealthy") == 1)
 
         await wait_until(counted, what="the disruption controller has seen the pod")
