@@ -1,13 +1,14 @@
 """Fixtures of the tests that need a genuine control plane: one for all of them, and a namespace for each."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from tests.kube import pki
+from tests.kube import fetch, pki
 from tests.kube.client import Client
 from tests.kube.control_plane import ControlPlane, HpaTiming, NoControlPlane
 from tests.kube.hollow import HollowNodes
@@ -35,13 +36,35 @@ class Kube:
         return self.metrics.loads
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder, and run them on the loop on which the shared cluster lives."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark the tests of this folder, and run them on the loop on which the shared cluster lives. Leave out those that
+    are about another version of Kubernetes than the one that is asked for."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
             if pytest_asyncio.is_async_test(item):
                 item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    yield
+    if elsewhere := [item for item in items if about_another_version(item)]:
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
+
+
+def about_another_version(item: pytest.Item) -> bool:
+    """Whether a test is marked since("1.33", "why") or until("1.20", "why"), and the control plane is not so."""
+    markers = [mark for name in ("since", "until") for mark in item.iter_markers(name)]
+    if not markers or (version := control_plane_version()) is None:
+        return False
+    named = [(mark.name, tuple(map(int, mark.args[0].split(".")))) for mark in markers]
+    return any(version < mark if name == "since" else version > mark for name, mark in named)
+
+
+@cache
+def control_plane_version() -> tuple[int, ...] | None:
+    """Major and minor version of the control plane that the tests run; None where there is none."""
+    found = fetch.locate()
+    return fetch.version_of(found.apiserver)[:2] if found else None
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

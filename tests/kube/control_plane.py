@@ -5,8 +5,6 @@ Knows these programs' flags and readiness.  It must not know of nodes, metrics o
 
 import asyncio
 import json
-import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +32,6 @@ rules:
   verbs: [create, update, patch, delete, deletecollection]
 - level: None
 """
-
-
-def _output(command: Sequence[str | Path]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 class NoControlPlane(Exception):
@@ -210,11 +204,9 @@ class ControlPlane:
         return program
 
     async def _start_all(self) -> None:
-        asked: list[str | Path] = [self._binaries.apiserver, "--version"]
-        self.version = await asyncio.to_thread(_output, asked)
-        major, minor = re.findall(r"\d+", self.version)[:2]
+        self.version = await asyncio.to_thread(fetch.version_of, self._binaries.apiserver)
         # Until 1.23 the controller manager and the scheduler also served plain HTTP, on ports of their own.
-        self._no_plain_http = ["--port=0"] if (int(major), int(minor)) < (1, 24) else []
+        self._no_plain_http = ["--port=0"] if self.version < (1, 24) else []
         await self._start_etcd()
         self._launch(self._binaries.apiserver, self._apiserver_flags())
         await self._wait_for_apiserver()

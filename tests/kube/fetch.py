@@ -1,19 +1,29 @@
 #!/usr/bin/env python3
 """Finds the programs that the tests under tests/kube run, and gets those that are missing.
 
-Knows where they are looked for (KUBEBUILDER_ASSETS, else the project's cache), and how Debian 12 makes them:
-etcd and Go are unpacked from its packages, Kubernetes is built from its source package, the MQTT broker and
-Prometheus are installed.  Needs no container engine, and no root except for those two.  Standard library
-only, since it runs outside any virtual environment.  It must not know what the tests do with the programs.
+Knows where they are looked for (KUBEBUILDER_ASSETS, else the project's cache of the version that KUBE names),
+and how they are got.  Kubernetes 1.20.2, the default, comes from Debian 12: etcd and Go are unpacked from its
+packages, Kubernetes is built from its source package.  Any other version is unpacked from compressed binaries
+that lie beside the checkout.  The MQTT broker and Prometheus are installed.  Needs no container engine, and no
+root except for those two.  Standard library only, since it runs outside any virtual environment.  It must not
+know what the tests do with the programs.
 
     python3 tests/kube/fetch.py            get what is missing
     python3 tests/kube/fetch.py --check    say what is missing, exit 1 if anything is
+    KUBE=1.36.2 python3 tests/kube/fetch.py
+
+Compressed binaries are a folder kube-MAJOR.MINOR that holds kube-apiserver.xz, kube-controller-manager.xz,
+kube-scheduler.xz and SHA256SUMS (of the programs, as sha256sum writes them).  KUBE_BINARIES names it; else it is
+looked for in the folders beside the checkout.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import lzma
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,12 +31,13 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = "1.20.2"
+VERSION = "1.20.2"  # the one that Debian 12 has the source of
+CHECKOUT = Path(__file__).resolve().parents[2]
 HOW_TO_GET = "python3 tests/kube/fetch.py"
 REQUIRED = ("etcd", "kube-apiserver")
 BUILT = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -42,6 +53,10 @@ class CannotFetch(Exception):
     """What is missing and what the reader can do about it, in one line."""
 
 
+class NoBinaries(CannotFetch):
+    """Nothing to unpack a version from: exit code 3."""
+
+
 @dataclass(frozen=True)
 class Binaries:
     """Where the control plane's programs are; the last two are optional in envtest's convention."""
@@ -52,12 +67,22 @@ class Binaries:
     scheduler: Path | None
 
 
+def wanted() -> str:
+    """The version that is asked for."""
+    return os.environ.get("KUBE") or VERSION
+
+
+def cache_of(version: str) -> Path:
+    """The project's own folder of a version's programs."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "elasticd" / f"kube-{version}"
+
+
 def assets_folder() -> Path:
     """The folder that holds the programs, or would."""
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
         return Path(assets)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "elasticd" / f"kube-{VERSION}"
+    return cache_of(wanted())
 
 
 def locate() -> Binaries | None:
@@ -72,6 +97,12 @@ def locate() -> Binaries | None:
         controller_manager=manager if manager.exists() else None,
         scheduler=scheduler if scheduler.exists() else None,
     )
+
+
+def version_of(apiserver: Path) -> tuple[int, ...]:
+    """Major, minor and patch version of an API server, as it tells itself."""
+    printed = subprocess.run([apiserver, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(map(int, re.findall(r"\d+", printed)[:3]))
 
 
 def find_program(name: str) -> str | None:
@@ -145,17 +176,34 @@ def private_apt(folder: Path) -> list[str]:
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
-def download(work: Path) -> Path:
-    """Download the packages into the work folder; gives the folder that holds them."""
+def download(work: Path, packages: Sequence[str], source: str = "") -> Path:
+    """Download packages, and the source of one, into the work folder; gives the folder that holds them."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise CannotFetch("not a Debian machine: set KUBEBUILDER_ASSETS to a folder that setup-envtest filled")
     apt_folder, downloads = work / "apt", work / "downloads"
     apt_folder.mkdir()
     downloads.mkdir()
     apt = ["apt-get", "-q", *private_apt(apt_folder)]
     say("reading the package lists")
     run([*apt, "update"])
-    say("downloading etcd, Go and the source of Kubernetes")
-    run([*apt, "download", *UNPACKED], cwd=downloads)
-    run([*apt, "source", "--download-only", "kubernetes"], cwd=downloads)
+    say(f"downloading {', '.join(packages)}" + (f" and the source of {source}" if source else ""))
+    run([*apt, "download", *packages], cwd=downloads)
+    if source:
+        run([*apt, "source", "--download-only", source], cwd=downloads)
+    return downloads
+
+
+def unpack_packages(work: Path, downloads: Path) -> Path:
+    """Unpack the Debian packages; gives the root under which their files are."""
+    root = work / "root"
+    for package in sorted(downloads.glob("*.deb")):
+        run(["dpkg-deb", "-x", str(package), str(root)])
+    return root
+
+
+def download_sources(work: Path) -> Path:
+    """Download what Kubernetes is built from."""
+    downloads = download(work, UNPACKED, "kubernetes")
     # Debian calls it 1.20.5+really1.20.2, since it went back after a mistaken upload.
     if not list(downloads.glob(f"kubernetes_*{VERSION}.orig.tar.*")):
         raise CannotFetch(f"these package sources have no source of Kubernetes {VERSION}; Debian 12 has")
@@ -165,9 +213,7 @@ def download(work: Path) -> Path:
 def unpack(work: Path, downloads: Path) -> tuple[Path, Path]:
     """Unpack the downloads; gives the root of the packages and the tree of Kubernetes."""
     say("unpacking")
-    root, gopath = work / "root", work / "gopath"
-    for package in sorted(downloads.glob("*.deb")):
-        run(["dpkg-deb", "-x", str(package), str(root)])
+    root, gopath = unpack_packages(work, downloads), work / "gopath"
     source = gopath / "src" / "k8s.io"
     source.mkdir(parents=True)
     with tarfile.open(next(downloads.glob("kubernetes_*.orig.tar.*"))) as archive:
@@ -256,23 +302,73 @@ def fetch_control_plane() -> None:
         return
     if os.environ.get("KUBEBUILDER_ASSETS"):
         raise CannotFetch(f"KUBEBUILDER_ASSETS={assets_folder()} lacks {' and '.join(missing_programs())}")
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise CannotFetch("not a Debian machine: set KUBEBUILDER_ASSETS to a folder that setup-envtest filled")
     cache = assets_folder()
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="building-", dir=cache.parent) as name:
         work = Path(name)
-        root, tree = unpack(work, download(work))
         finished = work / cache.name
         finished.mkdir()
-        shutil.copy2(root / "usr/bin/etcd", finished / "etcd")
-        build(root, tree, finished)
+        if wanted() == VERSION:
+            build_from_source(work, finished)
+        else:
+            decompress(work, finished)
         if missing_programs():
             # Not where another fetch was quicker.
             shutil.rmtree(cache, ignore_errors=True)
             finished.rename(cache)
         say("removing the build folder")
-    say(f"the control plane {VERSION} is in {cache}")
+    say(f"the control plane {wanted()} is in {cache}")
+
+
+def build_from_source(work: Path, into: Path) -> None:
+    """Make the programs of the version that Debian has the source of."""
+    root, tree = unpack(work, download_sources(work))
+    shutil.copy2(root / "usr/bin/etcd", into / "etcd")
+    build(root, tree, into)
+
+
+# Any other version, from compressed binaries.
+
+
+def compressed(version: str) -> Path | None:
+    """The folder with a version's compressed binaries, or None where there is none."""
+    given = os.environ.get("KUBE_BINARIES")
+    name = f"kube-{version.rpartition('.')[0]}"
+    folders = [Path(given)] if given else [CHECKOUT.parent / name, *sorted(CHECKOUT.parent.glob(f"*/{name}"))]
+    return next((folder for folder in folders if (folder / "SHA256SUMS").exists()), None)
+
+
+def decompress(work: Path, into: Path) -> None:
+    """Unpack the programs of the version that is asked for, and check them; etcd is that of Debian."""
+    folder = compressed(wanted())
+    if folder is None:
+        raise NoBinaries(
+            f"no compressed binaries of Kubernetes {wanted()} beside the checkout: set KUBE_BINARIES to their folder, "
+            "or KUBEBUILDER_ASSETS to one with etcd, kube-apiserver, kube-controller-manager and kube-scheduler"
+        )
+    say(f"unpacking Kubernetes {wanted()}")
+    sums = {name: digest for digest, name in map(str.split, (folder / "SHA256SUMS").read_text().splitlines())}
+    for name in BUILT:
+        with lzma.open(folder / f"{name}.xz") as packed, (into / name).open("wb") as program:
+            shutil.copyfileobj(packed, program)
+        with (into / name).open("rb") as program:
+            if hashlib.file_digest(program, "sha256").hexdigest() != sums.get(name):
+                raise CannotFetch(f"{folder / name}.xz is not what {folder / 'SHA256SUMS'} says")
+        (into / name).chmod(0o755)
+    version = ".".join(map(str, version_of(into / "kube-apiserver")))
+    if version != wanted():
+        raise CannotFetch(f"{folder} is of Kubernetes {version}, not of {wanted()}")
+    shutil.copy2(find_etcd(work), into / "etcd")
+
+
+def find_etcd(work: Path) -> Path:
+    """The etcd of this machine or of the other version's cache, else of Debian's package."""
+    cached = cache_of(VERSION) / "etcd"
+    if found := shutil.which("etcd"):
+        return Path(found)
+    if os.access(cached, os.X_OK):
+        return cached
+    return unpack_packages(work, download(work, ["etcd-server"])) / "usr/bin/etcd"
 
 
 # The MQTT broker and Prometheus.
@@ -334,16 +430,16 @@ def main() -> int:
         return 1 if lines else 0
     # So that a build that is told to end removes its folder.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    failed = False
+    codes = [0]
     for fetch in (fetch_control_plane, fetch_packages):
         try:
             fetch()
         except CannotFetch as error:
             print(f"fetch.py: {error}", file=sys.stderr)
-            failed = True
-    if not failed:
+            codes.append(3 if isinstance(error, NoBinaries) else 1)
+    if not any(codes):
         say("everything is there")
-    return 1 if failed else 0
+    return 1 if 1 in codes else max(codes)
 
 
 if __name__ == "__main__":
