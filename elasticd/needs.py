@@ -262,6 +262,14 @@ def effective(
     return total
 
 
+def greatest(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The greatest amount of each resource."""
+    found = dict[str, float]()
+    for amounts in each:
+        _raise_to(found, amounts)
+    return found
+
+
 def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:
     for resource, amount in amounts.items():
         total[resource] = total.get(resource, 0.0) + amount

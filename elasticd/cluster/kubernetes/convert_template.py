@@ -1,4 +1,5 @@
-"""What pods of one template have alike, from the wire format to the model: containers, requests and needs.
+"""What pods of one template have alike, from the wire format to the model: containers, requests and needs; and with
+them what a kubelet has given to pods that were resized.
 
 Knows what each field means to a scheduler; knows nothing of a pod's own name, node or state. Pods of one template are
 read once, and share one record of each.
@@ -13,7 +14,15 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from elasticd import model, needs
-from elasticd.cluster.kubernetes.wire import PodMetadata, PodSpec, WireAffinity, WireContainer, WirePod
+from elasticd.cluster.kubernetes.wire import (
+    ContainerStatus,
+    PodMetadata,
+    PodSpec,
+    PodStatus,
+    WireAffinity,
+    WireContainer,
+    WirePod,
+)
 from elasticd.cluster.kubernetes.wire_template import (
     UNREAD,
     Amount,
@@ -89,11 +98,26 @@ def _key(pod: WirePod) -> bytes:
             spec.priority_class_name,
             spec.preemption_policy,
             spec.termination_grace_period_seconds,
+            _given(pod.status),
         )
     )
 
 
 _TEXT = msgspec.json.Encoder()
+
+
+def _given(status: PodStatus) -> object:
+    """What the pod was given, where its kubelet tells that: nearly always what its template says."""
+    containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    given = [(one.name, one.resources, one.allocated_resources) for one in containers if bytes(one.resources)]
+    if not given and not bytes(status.resources):
+        return None
+    return given, status.resources, status.allocated_resources, is_infeasible(status)
+
+
+def is_infeasible(status: PodStatus) -> bool:
+    """Whether the pod's node can never give it what it requests."""
+    return any(one.type == "PodResizePending" and one.reason == "Infeasible" for one in status.conditions or ())
 
 
 def _affinity(pod: WirePod) -> WireAffinity:
@@ -119,17 +143,32 @@ def _family(both: bytes) -> tuple[dict[str, str], Owner]:
 
 
 def _shape(pod: WirePod) -> Shape:
-    spec = pod.spec
+    spec, status = pod.spec, pod.status
     ordinary = [_container(one) for one in spec.containers or ()]
     starting = [_container(one, sidecar=_sidecar(one)) for one in spec.init_containers or ()]
     whole = _amounts(_read(spec.resources, Resources, Resources()).requests)
+    held = {one.name: one for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))}
+    infeasible = is_infeasible(status)
     requests = needs.effective(
-        [one.requests for one in ordinary],
-        [(one.requests, one.sidecar) for one in starting],
-        whole,
+        [_held(one.requests, held.get(one.name), infeasible) for one in ordinary],
+        [
+            (_held(one.requests, held.get(one.name) if one.sidecar else None, infeasible), one.sidecar)
+            for one in starting
+        ],
+        _held(whole, status, infeasible) if whole else {},
         _amounts(_read(spec.overhead, dict[str, Amount], {})),
     )
     return Shape((*ordinary, *[one for one in starting if one.sidecar]), whole, _needs(pod, requests))
+
+
+def _held(asked: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool) -> dict[str, float]:
+    """What a scheduler counts of a container, or of a pod as a whole, while it is resized: the greatest of what it asks
+    for, what its kubelet has set aside, and what it has. What it asks for in vain does not count."""
+    if status is None or bytes(status.resources) in (b"", b"null"):
+        return asked
+    has = _amounts(_read(status.resources, Resources, Resources()).requests)
+    set_aside = _amounts(_read(status.allocated_resources, dict[str, Amount], {}))
+    return needs.greatest([has, set_aside] if infeasible else [asked, has, set_aside])
 
 
 def _sidecar(container: WireContainer) -> bool:

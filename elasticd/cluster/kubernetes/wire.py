@@ -153,11 +153,14 @@ class ContainerState(Wire, frozen=True):
 
 
 class ContainerStatus(Wire, frozen=True):
-    """What became of a container and of the one before it."""
+    """What became of a container and of the one before it; from Kubernetes 1.33 on also what it has (`resources`), and
+    what its kubelet has set aside for it (`allocated_resources`)."""
 
     name: str = ""
     state: ContainerState | None = None
     last_state: ContainerState | None = None
+    resources: Raw = UNREAD
+    allocated_resources: Raw = UNREAD
 
 
 class PodStatus(Wire, frozen=True):
@@ -169,6 +172,9 @@ class PodStatus(Wire, frozen=True):
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: list[WireCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Raw = UNREAD
+    allocated_resources: Raw = UNREAD
 
 
 class WirePod(Wire, frozen=True):

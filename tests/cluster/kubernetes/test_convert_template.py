@@ -8,18 +8,16 @@ import pytest
 from elasticd.cluster.kubernetes import convert_template
 from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.wire import Codec, WirePod
-from elasticd.model import Pod
+from elasticd.cluster.rooms import room
+from elasticd.model import Node, Pod
 from elasticd.needs import Disk, Expression, Needs, Port, Repel, Term, Toleration
+from tests.resized_pods import RESIZED, container, held
 
 
 def pod_of(meta: dict[str, Any] | None = None, **spec: Any) -> Pod:
     """A pod of this spec."""
     wire = {"metadata": {"name": "p", "namespace": "shop", "uid": "u", **(meta or {})}, "spec": spec}
     return to_pod(msgspec.json.decode(msgspec.json.encode(wire), type=WirePod))
-
-
-def container(name: str = "main", **requests: str) -> dict[str, Any]:
-    return {"name": name, "resources": {"requests": requests}}
 
 
 def volume(**kind: Any) -> dict[str, Any]:
@@ -198,6 +196,26 @@ def test_requests_are_counted_as_a_scheduler_does(spec: dict[str, Any], requests
     pod = pod_of(**spec)
     assert pod.needs.requests == pytest.approx(requests)
     assert pod.counted == pytest.approx(requests)
+
+
+@pytest.mark.parametrize(("spec", "status", "cpu"), RESIZED)
+def test_a_pod_that_is_resized_counts_as_kube_scheduler_counts_it(
+    spec: dict[str, Any], status: dict[str, Any], cpu: float
+) -> None:
+    wire = {"metadata": {"name": "p", "namespace": "shop", "uid": "u"}, "status": status}
+    wire["spec"] = {"nodeName": "n", "containers": [container(cpu="1")], **spec}
+    pod = to_pod(msgspec.json.decode(msgspec.json.encode(wire), type=WirePod))
+    assert pod.counted == pytest.approx({"cpu": cpu})
+    assert room(Node("n", "u", ready=True, allocatable={"cpu": 10.0}), [pod]).free == pytest.approx({"cpu": 10 - cpu})
+
+
+def test_pods_whose_kubelets_tell_that_they_have_what_they_ask_for_share_one_record() -> None:
+    def told(name: str) -> Pod:
+        status = {"containerStatuses": [held()], "podIP": name}
+        wire = {"metadata": {"name": name, "uid": name}, "spec": {"containers": [container(cpu="1")]}, "status": status}
+        return to_pod(msgspec.json.decode(msgspec.json.encode(wire), type=WirePod))
+
+    assert told("a").needs is told("b").needs
 
 
 def test_ports_of_the_node_are_those_of_containers_and_sidecars_with_address_and_protocol() -> None:
