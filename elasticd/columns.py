@@ -323,7 +323,7 @@ class Columns:
     def _change(self, index: int, pod: Pod, sign: int) -> None:
         for resource, amount in _taken(pod).items():
             self._own(resource)[index] += sign * amount
-        self._views.clear()
+        self._views = {key: view for key, view in self._views.items() if key[0] == "measured"}
         for (kind, series), column in self._columns.items():
             if kind != "measured":
                 column[index] += sign * estimated(pod, series)

@@ -111,13 +111,16 @@ class Loaded(Strategy, frozen=True, kw_only=True):
         series = ("cpu", "memory", self.image_series, self.data_series)
         return tuple(name for name, part in zip(series, parts, strict=True) if part)
 
-    def load(self, nodes: Nodes, pod: Pod | None = None, seen: Seen | None = None) -> Column:
+    def load(
+        self, nodes: Nodes, pod: Pod | None = None, seen: Seen | None = None, mean_of: Seen | None = None
+    ) -> Column:
         """Each node's score: see load_score. With a pod each node's own use is what it would be with it there, beside
-        the pool's mean as it is; with `seen` nodes use what that says. NaN: not known."""
+        the pool's mean as it is; with `seen` nodes use what that says, and with `mean_of` the mean is taken of that.
+        NaN: not known."""
         look = seen or self.seen(nodes)
         speeds = ((self.image, self.image_series), (self.data, self.data_series))
         return load_score(
-            [(part, self._idleness(nodes, pod, resource, seen)) for resource, part in self.loads().items()],
+            [(part, self._idleness(nodes, pod, resource, seen, mean_of)) for resource, part in self.loads().items()],
             [(part, swiftness(look(series))) for part, series in speeds if part],
         )
 
@@ -140,14 +143,16 @@ class Loaded(Strategy, frozen=True, kw_only=True):
         """Which label says how large nodes are beside each other; none: what they can allocate."""
         return {"cpu": self.cpu_label, "memory": self.memory_label}.get(resource, "")
 
-    def _idleness(self, nodes: Nodes, pod: Pod | None, resource: str, seen: Seen | None) -> Column:
+    def _idleness(
+        self, nodes: Nodes, pod: Pod | None, resource: str, seen: Seen | None, mean_of: Seen | None
+    ) -> Column:
         size, use = _size(resource, nodes.allocatable(resource)), (seen or self.seen(nodes))(resource)
         if pod is None:
             expected = _own(size, use)
         else:
             expected = _part(size, use) + _share((resource, estimated(pod, resource)), size.capacity)
             np.maximum(expected, LEAST_USE, out=expected)
-        return beside(self.mean(nodes, resource, seen), expected)
+        return beside(self.mean(nodes, resource, mean_of or seen), expected)
 
 
 class LoadScored(Loaded, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import numpy as np
 from elasticd.api import Move, NodeLevel, Nodes, Pod, PoolObservation, PoolPast, Scores, Strategy, hookimpl
 
 from .choice import Choice
-from .levels import above, levels
+from .levels import above, levels, taking
 from .memory import heat
 from .options import Options
 from .words import explain
@@ -45,7 +45,7 @@ class Rebalance(Options, tag="rebalance", frozen=True):
     left. Pods that are to be placed avoid nodes that are too loaded, where others will do.
 
     A node gives up pods by what it was measured to use; it takes pods by that and what those are thought to add that
-    came too late to be measured.
+    came too late to be measured. The pool's mean is that of what was measured for both.
 
     Mode "paper": by the score as last measured, at once, without memory, costs or marks for those that take pods; only
     pods of restartPolicy Never, then OnFailure, go, each by memory request and cpu use, the largest first, until both
@@ -62,7 +62,7 @@ class Rebalance(Options, tag="rebalance", frozen=True):
         self, nodes: Nodes, observation: PoolObservation, past: PoolPast, movable: Callable[[Pod], bool]
     ) -> Sequence[Move]:
         """The most loaded node's pods first."""
-        gives, takes = levels(self, nodes, nodes.measured), levels(self, nodes, self.seen(nodes))
+        gives, takes = levels(self, nodes, nodes.measured), taking(self, nodes)
         chosen = heat(self, nodes, observation.at, past, gives).hot
         if not chosen.any() or (self.mode == "product" and not takes.low.any()):
             return []

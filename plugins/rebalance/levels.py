@@ -65,13 +65,18 @@ class FitsMarks(Struct, frozen=True, eq=False):
         return np.asarray(np.logical_and.reduce([self.low[places], *calm]))
 
 
-def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
-    """As the rule has it."""
+def levels(rule: Options, nodes: Nodes, seen: Seen, mean_of: Seen | None = None) -> Levels:
+    """As the rule has it, where nodes use what `seen` says, beside the pool's mean of that, or of `mean_of`.
+
+    Marks are held against the mean, so those by which nodes take pods must come of the same mean as those by which they
+    give them: of what was measured. What young pods are thought to add would raise the one and not the other, and a
+    node could take what it must then give up.
+    """
     sizes = {name: capacity(nodes, name) for name in rule.resources()}
     parts = {name: seen(name) / size for name, size in sizes.items()}
-    means = {name: rule.mean(nodes, name, seen) for name in sizes}
+    means = {name: rule.mean(nodes, name, mean_of or seen) for name in sizes}
     if rule.by == "score":
-        above, calm, low, worst = _by_score(rule, rule.load(nodes, seen=seen), parts)
+        above, calm, low, worst = _by_score(rule, rule.load(nodes, seen=seen, mean_of=mean_of), parts)
     else:
         above, calm, low, worst = _by_marks(rule, parts, means)
     if rule.mode == "product" and rule.by != "use":
@@ -79,12 +84,17 @@ def levels(rule: Options, nodes: Nodes, seen: Seen) -> Levels:
     return Levels(above, calm, low, worst, sizes, parts, means)
 
 
+def taking(rule: Options, nodes: Nodes) -> Levels:
+    """How loaded nodes are for who comes: with what young pods are thought to add."""
+    return levels(rule, nodes, rule.seen(nodes), nodes.measured)
+
+
 def above(rule: Options, nodes: Nodes) -> Mask:
-    """Which have too much, as `levels` has it: by score that is found sooner, for each pod that is to be placed."""
-    seen = rule.seen(nodes)
+    """Which have too much for who comes: by score that is found sooner, for each pod that is to be placed."""
     if rule.by != "score":
-        return levels(rule, nodes, seen).above
-    found = rule.load(nodes) <= rule.lower
+        return taking(rule, nodes).above
+    seen = rule.seen(nodes)
+    found = rule.load(nodes, mean_of=nodes.measured) <= rule.lower
     places = np.flatnonzero(found)
     parts = [seen(name)[places] / capacity(nodes, name)[places] for name in rule.resources()]
     found[places] = np.fmax.reduce(parts) >= rule.least

@@ -11,14 +11,14 @@ import numpy as np
 
 from elasticd.api import Mask, Node, NodeLevel, Nodes, PoolObservation, PoolPast, Stand, Struct
 
-from .levels import Ceiling, Levels, ceilings, excess, levels, lows
+from .levels import Ceiling, Levels, ceilings, excess, levels, lows, taking
 from .memory import Heat, heat
 from .options import Options
 
 
 def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> list[NodeLevel]:
     """Every node, the most loaded first; those of which that is not known last."""
-    now, takes = levels(rule, nodes, nodes.measured), levels(rule, nodes, rule.seen(nodes))
+    now, takes = levels(rule, nodes, nodes.measured), taking(rule, nodes)
     then = heat(rule, nodes, observation.at, past, now)
     able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
     marks = ceilings(rule, now.means)

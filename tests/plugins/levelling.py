@@ -50,10 +50,14 @@ def job(name: str, on: str, restart: str = "Never", **more: Any) -> Pod:
 
 
 def pool(
-    nodes: Mapping[str, tuple[float, float]], pods: Iterable[Using] = (), records: Sequence[Node] | None = None
+    nodes: Mapping[str, tuple[float, float]],
+    pods: Iterable[Using] = (),
+    records: Sequence[Node] | None = None,
+    young: Mapping[str, float] | None = None,
 ) -> Pool:
     """`nodes`: by name, which part of its cpu and of its memory each uses. Those that are other than of 4 cores and
-    8 GiB are given as `records`."""
+    8 GiB are given as `records`. `young`: by name, which further part of both pods are thought to use that are too
+    young to be measured."""
     records, known = records or [node(name, CPU, MEMORY) for name in nodes], list(pods)
     sizes = {one.name: one.allocatable for one in records}
     measured: By = {
@@ -64,7 +68,12 @@ def pool(
         "cpu": {f"{one.namespace}/{one.name}": cpu for one, cpu, _ in known},
         "memory": {f"{one.namespace}/{one.name}": memory for one, _, memory in known},
     }
-    return Pool(columns(records, [one for one, _, _ in known], measured), tuple(records), use, measured)
+    thought = {
+        series: {name: value + (young or {}).get(name, 0.0) * sizes[name][series] for name, value in by_node.items()}
+        for series, by_node in measured.items()
+    }
+    view = columns(records, [one for one, _, _ in known], thought, measured=measured)
+    return Pool(view, tuple(records), use, measured)
 
 
 def observed(found: Pool, at: float = NOW, budgets: Sequence[DisruptionBudget] = ()) -> PoolObservation:

@@ -5,6 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,6 +168,25 @@ def test_pods_that_are_placed_avoid_the_nodes_that_are_too_loaded(strategy: Reba
     scores = strategy.score_nodes(found.view)
     assert scores is not None
     assert scores.values.tolist() == [-strategy.avoid if one else 0.0 for one in above]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(found=pools(), parts=st.lists(st.floats(0, 0.5), min_size=5, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_nobody_sends_a_pod_to_a_node_that_is_too_loaded_with_it(
+    strategy: Rebalance, found: Pool, parts: list[float]
+) -> None:
+    """Beside what was measured, whatever young pods are thought to add anywhere."""
+    measured, pods = parts_of(found)
+    again = pool(measured, pods, young=dict(zip(found.view.names, parts, strict=False)))
+    used = {name: np.array(again.view.use(name)) for name in ("cpu", "memory")}
+    past = looks(again, *[again.measured] * 3)
+    moves = [one for one in planned((Filters(), strategy), again, past, per_look=100) if one.verdict == "move"]
+    places = [again.view.names.index(one.target) for one in moves]
+    for one, place in zip(moves, places, strict=True):
+        for name, column in used.items():
+            column[place] += again.use[name][f"{one.pod.namespace}/{one.pod.name}"]
+    assert not levels(strategy, again.view, used.__getitem__, again.view.measured).above[places].any()
 
 
 def chosen(strategy: Rebalance) -> tuple[Any, ...]:
