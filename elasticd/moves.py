@@ -46,6 +46,8 @@ class Move(Struct, frozen=True, gc=False):
     A strategy may name more pods than a node must give up, for not all of them will find a place: `relief` is what a
     pod takes of each thing that the node has too much of, as parts of that. When those that go come to 1 in each, the
     rest of that node's is left where it is, and nothing is told of it.
+
+    With `waits`, a sentence, it is not moved yet: the strategy still wants it moved and says why it is not time.
     """
 
     pod: Pod
@@ -58,6 +60,7 @@ class Move(Struct, frozen=True, gc=False):
     use: Mapping[str, float] = {}
     fits: Fits | None = None
     relief: tuple[float, ...] = ()
+    waits: str = ""
 
 
 class NodeLevel(Struct, frozen=True, gc=False):

@@ -53,7 +53,8 @@ class Rebind(Strategy, tag="rebind", frozen=True):
 
     The labels must have been as they are for `dwell` seconds: any change of any label of the node begins them anew, and
     so does a start of the daemon. A pod that was moved and came back, with the node's labels as they were (who places
-    it may not know the rule), waits `cooldown` seconds, and twice as long each time after that within an hour.
+    it may not know the rule), waits `cooldown` seconds, and twice as long each time after that within an hour. Of a
+    pod that waits it is told that it does (NotYet).
 
     Nodes that lose the labels by which the policy picks its nodes are not in the pool any more, and their pods are not
     seen. Pods of higher priority go first.
@@ -105,23 +106,26 @@ class Rebind(Strategy, tag="rebind", frozen=True):
         back = _Returned(past, self.cooldown, observation.at)
         others: dict[int, frozenset[str]] = {}
         moves: list[Move] = []
-        for pod, claims, broken in self._unbound(nodes, observation.at, past):
-            if stationary(pod) or back.rests(pod):
+        for pod, claims, broken, settled in self._unbound(nodes, observation.at, past):
+            if stationary(pod):
                 continue
             not_to = others.get(id(claims))
             if not_to is None:
                 not_to = others[id(claims)] = _others(claims, nodes)
-            moves.append(_move(pod, broken, not_to, alone=len(not_to) == len(nodes.names)))
+            waits = "" if settled else f"its labels have not been as they are for dwell = {self.dwell:g} s"
+            if settled and back.rests(pod):
+                waits = "the pod was moved and came back, so it rests for cooldown or a multiple of that"
+            moves.append(_move(pod, broken, not_to, waits, alone=len(not_to) == len(nodes.names)))
         return sorted(moves, key=lambda move: -move.pod.needs.priority)
 
-    def _unbound(self, nodes: Nodes, at: float, past: PoolPast) -> Iterator[tuple[Pod, "Claims", "Claims"]]:
-        """The pods whose nodes do not match, each with all that may move it and with what no longer holds. Pods that
-        are alike are asked about once, and those that are bound alike once for each node that they are on."""
+    def _unbound(self, nodes: Nodes, at: float, past: PoolPast) -> Iterator[tuple[Pod, "Claims", "Claims", bool]]:
+        """The pods whose nodes do not match, each with all that may move it, with what no longer holds, and whether
+        the node's labels have been as they are for long enough. Pods that are alike are asked about once, and those
+        that are bound alike once for each node that they are on."""
         alike: dict[tuple[object, ...], Claims] = {}
         equal: dict[Claims, Claims] = {}
         for index, node in enumerate(nodes.nodes):
-            if not self._settled(node, at, past):
-                continue
+            settled = self._settled(node, at, past)
             here: dict[int, Claims] = {}
             for pod in nodes.pods(index):
                 # Equal needs and labels are one object each, as they come from a cluster.
@@ -137,7 +141,7 @@ class Rebind(Strategy, tag="rebind", frozen=True):
                 if broken is None:
                     broken = here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
                 if broken and not pod.deleted:
-                    yield pod, claims, broken
+                    yield pod, claims, broken, settled
 
     def _settled(self, node: Node, at: float, past: PoolPast) -> bool:
         """Whether its labels have been as they are for long enough; where that is not known, they have not."""
@@ -212,12 +216,12 @@ def _others(claims: Claims, nodes: Nodes) -> frozenset[str]:
     return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
 
 
-def _move(pod: Pod, broken: Claims, not_to: frozenset[str], *, alone: bool) -> Move:
-    """`alone`: no other node matches either."""
+def _move(pod: Pod, broken: Claims, not_to: frozenset[str], waits: str, *, alone: bool) -> Move:
+    """`waits`: why it does not go yet. `alone`: no other node matches either."""
     how: How = "kill" if any(claim.how == "kill" for claim in broken) else "reschedule"
     told = "; ".join(claim.told for claim in broken)
     message = f"{pod.node} no longer matches {told}" + (", and no other node does" if alone else "")
-    return Move(pod, "NodeLabelChange", message, how, not_to=not_to)
+    return Move(pod, "NodeLabelChange", message, how, not_to=not_to, waits=waits)
 
 
 @hookimpl

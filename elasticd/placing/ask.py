@@ -104,6 +104,8 @@ def _moves(value: Any, _: int) -> None:
         raise ValueError("benefit, disruption, use and relief must be finite")
     if not all(one.fits is None or callable(one.fits) for one in value):
         raise TypeError("fits must be a function of what nodes use")
+    if not all(isinstance(one.waits, str) for one in value):
+        raise TypeError("waits must be a sentence")
 
 
 def _levels(value: Any, _: int) -> None:

@@ -38,21 +38,32 @@ UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 def plan_moves(case: PoolCase) -> MovesPlan:
     """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
-    not suit them first. The second strategy that wants a pod moved has no say. Nothing is said of pods whose namespace
-    or labels are not the policy's. Those that were not let through last time come last: else the others never had their
-    turn. Where a strategy could not say what it wants, that is told before, about no pod."""
+    not suit them first. The second strategy that wants a pod moved has no say, but where the first one waits. Nothing
+    is said of pods whose namespace or labels are not the policy's. Those that were not let through last time come last:
+    else the others never had their turn. Where a strategy could not say what it wants, that is told before, about no
+    pod."""
     stand, mute = levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     seen: set[str] = set()
+    waiting: list[tuple[str, Move]] = []
+
+    def consider(name: str, move: Move) -> None:
+        about = case.policy.pool.names(move.pod)
+        if about and move.pod.uid not in seen and draft.needed(name, move):
+            seen.add(move.pod.uid)
+            decisions.append(draft.decide(name, move))
+
     for hook in ("rebind_pods", "rebalance_nodes"):
         heard = case.ask(hook, movable=draft.movable)
         failures += heard.failures
         for name, moves in heard.values:
             for move in sorted(moves, key=lambda one: one.pod.uid in case.past.refused):
-                about = case.policy.pool.names(move.pod)
-                if about and move.pod.uid not in seen and draft.needed(name, move):
-                    seen.add(move.pod.uid)
-                    decisions.append(draft.decide(name, move))
+                if move.waits:
+                    waiting.append((name, move))
+                else:
+                    consider(name, move)
+    for name, move in waiting:
+        consider(name, move)
     told = [_failed(case, failures)] if failures else []
     return MovesPlan((*told, *decisions), stand, (*failures, *mute))
 
@@ -130,6 +141,8 @@ class _Draft:
             return why
         if why := self._foreign(move.pod, optional=bool(move.benefit or move.disruption)):
             return why
+        if move.waits:
+            return "NotYet", move.waits
         if move.benefit < self._case.policy.moves.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
         return self._enough if self._left <= 0 else None

@@ -234,6 +234,23 @@ def test_those_that_were_not_let_through_last_time_let_others_go_first(
     assert [one.pod.name for one in found if one.verdict == "move"] == gone
 
 
+class Later(Strategy, tag="later", frozen=True):
+    """Wants these pods off their nodes, but not yet."""
+
+    names: tuple[str, ...]
+
+    @hookimpl
+    def rebind_pods(self, nodes: Nodes) -> Sequence[Move]:
+        return [Move(one, "Later", waits="it is early") for one in nodes.pods(0) if one.name in self.names]
+
+
+def test_who_is_not_moved_yet_takes_no_turn_and_lets_another_strategy_move_it() -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(3)])
+    found = moves(view, Later(names=("p0", "p1")), Hot(node="a"), per_look=1, single=True)
+    assert told(found) == [("p0", "b"), ("p1", "NotYet")]
+    assert [(one.strategy, one.message) for one in found] == [("hot", ""), ("later", "it is early")]
+
+
 def test_so_many_are_moved_at_a_time() -> None:
     view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
     assert [one for _, one in told(moves(view, Fits(), Leave(node="a"), per_look=2))] == ["b", "b", "Enough", "Enough"]

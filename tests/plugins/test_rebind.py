@@ -14,6 +14,7 @@ from elasticd.api import BINDING, Moved, Node, Pod, PoolObservation, PoolPast, S
 from elasticd.config.pools import load_pool
 from elasticd.moves import MoveDecision
 from elasticd.needs import Expression
+from elasticd.placing.over import over
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import binding, filters, rebind
 from elasticd_plugins.binding import BindingRules
@@ -104,12 +105,12 @@ def test_t5_pods_are_where_the_thesis_has_them_before_and_after_the_labels_chang
         pytest.param({"tier": "back"}, "reschedule", 100, 60, [("p", "b")], id="another value: it goes"),
         pytest.param({}, "reschedule", 100, 60, [("p", "b")], id="the label is gone: it goes"),
         pytest.param({"tier": "back"}, "reschedule", 60, 60, [("p", "b")], id="for just so long"),
-        pytest.param({"tier": "back"}, "reschedule", 59, 60, [], id="not for so long yet"),
+        pytest.param({"tier": "back"}, "reschedule", 59, 60, [("p", "NotYet")], id="not for so long yet"),
         pytest.param({"tier": "back"}, "reschedule", 0, 0, [("p", "b")], id="just now, and nobody waits"),
         pytest.param({"tier": "front"}, "kill", 100, 60, [], id="as it was, it would be ended"),
         pytest.param({"tier": "back"}, "kill", 100, 60, [("p", "ends")], id="another value: it ends"),
         pytest.param({}, "kill", 100, 60, [("p", "ends")], id="the label is gone: it ends"),
-        pytest.param({"tier": "back"}, "kill", 59, 60, [], id="not for so long yet, it would be ended"),
+        pytest.param({"tier": "back"}, "kill", 59, 60, [("p", "NotYet")], id="not for so long yet, it would be ended"),
     ],
 )
 def test_a_pod_whose_node_changes_its_labels_goes_or_ends_once_they_have_stayed_so(
@@ -134,7 +135,29 @@ def test_what_says_still_or_nothing_stays(change: str | None, labels: dict[str, 
 
 def test_while_it_is_not_known_since_when_labels_are_so_nobody_goes() -> None:
     view = columns([tier("a", "back"), tier("b", "front")], [running("p", "a", annotations=bound(FRONT))])
-    assert moving([Filters(), strategy(dwell=60)], view, PoolPast(), single=True) == ()
+    (decision,) = moving([Filters(), strategy(dwell=60)], view, PoolPast(), single=True)
+    assert (decision.verdict, decision.refusal) == ("refuse", "NotYet")
+    assert decision.message.endswith(": its labels have not been as they are for dwell = 60 s")
+
+
+def test_a_pod_that_does_not_match_is_still_wanted_moved_while_it_waits_for_the_dwell_time_anew() -> None:
+    there = running("p", "a", annotations=bound(FRONT))
+    nodes = [tier("a", "back"), tier("b", "back")]
+    before = moving([Filters(), strategy(dwell=60)], columns(nodes, [there]), long_ago(*nodes), single=True)
+    assert told(before) == [("p", "NoOtherNode")]
+    view, past = columns([replace(nodes[0], labels={"tier": "none"}), nodes[1]], [there]), PoolPast(labelled={"a": NOW})
+    now = moving([Filters(), strategy(dwell=60)], view, past, single=True)
+    assert told(now) == [("p", "NotYet")]
+    assert over(before, now, view, {"a": [there]}, (), NOW) == []
+
+
+def test_a_pod_that_came_back_and_rests_is_still_wanted_moved() -> None:
+    there = running("p", "a", annotations=bound(FRONT))
+    past = PoolPast(moved=(Moved(NOW - 9, whose(there), "a"),), labelled={"a": LONG_AGO})
+    back = replace(there, created=NOW - 5, started=NOW - 5)
+    (decision,) = moving([strategy()], columns(WRONG, [back]), past, single=True, min_age=0)
+    assert decision.refusal == "NotYet"
+    assert decision.message.endswith("the pod was moved and came back, so it rests for cooldown or a multiple of that")
 
 
 def wants(*values: str) -> tuple[Term, ...]:
@@ -259,7 +282,8 @@ def returned(moved: list[float], at: float, came: float, labelled: float = LONG_
         labelled={"a": labelled, "b": LONG_AGO},
     )
     asked = strategy(cooldown=cooldown)
-    return bool(asked.rebind_pods(columns(WRONG, [there]), PoolObservation(NOW + at), past))
+    (move,) = asked.rebind_pods(columns(WRONG, [there]), PoolObservation(NOW + at), past)
+    return not move.waits
 
 
 @pytest.mark.parametrize(
@@ -458,7 +482,7 @@ CERTIFIED, LAPSED = node("certified", labels={"example.com/certified": "pci"}), 
     ("labels", "since", "expected"),
     [
         pytest.param({"example.com/data": "cards"}, 600, [("p", "certified")], id="cards leave a node that has lapsed"),
-        pytest.param({"example.com/data": "cards"}, 10, [], id="but not while it has only just"),
+        pytest.param({"example.com/data": "cards"}, 10, [("p", "NotYet")], id="but not yet"),
         pytest.param({}, 600, [], id="others stay"),
     ],
 )
