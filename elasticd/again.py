@@ -9,6 +9,9 @@ from msgspec.structs import replace
 from elasticd.model import Recommendation, Ref, Series
 from elasticd.records import Decision
 
+ROW = 60
+"""So many are told by one that stands in full: who loses that one loses no more than these."""
+
 
 class Again(Struct, frozen=True, gc=False, tag="decision-again", omit_defaults=True):
     """A decision that is the one `of` but for its time, its series and what was recommended (None: the same)."""
@@ -39,18 +42,23 @@ class Shortener:
 
     def __init__(self) -> None:
         self._firsts: dict[tuple[str, Ref], tuple[Decision, Decision]] = {}
+        self._told: dict[tuple[str, Ref], int] = {}
+        """How many have been told by each of them."""
 
     def begin(self) -> None:
         """Another file, or one of which it is not known what stands in it: every workload is told anew."""
         self._firsts.clear()
+        self._told.clear()
 
     def shorten(self, decision: Decision) -> Decision | Again:
         """What is to be written, after what was before."""
         key, bare = (decision.policy, decision.workload), _bare(decision)
         first, like = self._firsts.get(key, (None, None))
-        if first is None or bare != like:
-            self._firsts[key] = (decision, bare)
+        told = self._told.get(key, 0)
+        if first is None or bare != like or told >= ROW:
+            self._firsts[key], self._told[key] = (decision, bare), 0
             return decision
+        self._told[key] = told + 1
         said = None if decision.recommendations == first.recommendations else decision.recommendations
         return Again(decision.id, decision.at, *key, first.id, decision.current, decision.series, said)
 

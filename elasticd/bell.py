@@ -75,7 +75,7 @@ def _awaited(answer: Path, patience: float) -> str:
     """What is answered within so many seconds, empty where nothing is."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        if answer.exists() and (said := answer.read_text(encoding="utf-8")):
+        if answer.exists() and (said := answer.read_text(encoding="utf-8", errors="replace")):
             return said
         time.sleep(0.05)
     return ""

@@ -158,7 +158,7 @@ async def assembled(
     clock = WallClock()
     async with contextlib.AsyncExitStack() as stack:
         kept = settings.journal
-        journal = Journal(settings.state, int(kept.megabytes * 2**20), kept.segments)
+        journal = Journal(settings.state, int(kept.megabytes * 2**20), kept.segments, clock.now())
         stack.callback(journal.close)
         cluster: Cluster = await stack.enter_async_context(
             settings.cluster.open(clock, metrics.called, elect=not settings.dry_run)

@@ -161,6 +161,26 @@ def test_a_killed_daemon_is_explained_and_its_successor_goes_on(
     assert after.until > before.until
 
 
+def test_one_whose_journal_is_damaged_starts_and_tells_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        running.stop()
+    newest = tmp_path / "state" / "journal-00000001.jsonl"
+    lines = newest.read_bytes().splitlines(keepends=True)
+    lines[0] = lines[0].replace(b"web", b"we\xf7", 1)
+    newest.write_bytes(b"".join([*lines, b"[" * 100_000 + b"\n", b"\x00" * 5000, b'{"type":"decision","id":"we']))
+    with daemon(tmp_path) as running:
+        running.replicas(4)
+        told = "3 lines are damaged and passed over: the first is line 1, at byte 0: its checksum is wrong"
+        assert running.logged(re.escape(f"{newest}: {told}"))
+        for command in (["status"], ["explain", "shop/Deployment/web"]):
+            code, out, _ = called(capsys, *command, "--state", tmp_path / "state")
+            assert (code, "shop/Deployment/web" in out) == (0, True)
+        assert running.stop() == 0
+
+
 def test_a_stopped_process_that_goes_on_is_healthy_and_decides_once_for_all_it_missed(running: Daemon) -> None:
     running.process.send_signal(signal.SIGSTOP)
     running.process.send_signal(signal.SIGCONT)

@@ -3,6 +3,7 @@
 import errno
 import io
 import itertools
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,8 @@ def test_what_is_as_usual_is_not_written_and_read_all_the_same(
     path = next(tmp_path.glob("*.jsonl"))
     line = path.read_bytes()
     assert written in line
-    path.write_bytes(line + line.replace(written, _AS_USUAL[table]))
+    earlier = re.sub(rb',"crc32":"[0-9a-f]{8}"', b"", line)
+    path.write_bytes(line + earlier.replace(written, _AS_USUAL[table]))
     assert list(read(tmp_path)) == [made, made]
 
 
@@ -427,7 +429,7 @@ def test_old_segments_that_cannot_be_dropped_are_told_and_are_twice_as_many_at_m
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    journal = Journal(tmp_path, segment_bytes=2000, segments=3)
+    journal = Journal(tmp_path, segment_bytes=10_000, segments=3)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
         numbers = itertools.count()
@@ -437,7 +439,7 @@ def test_old_segments_that_cannot_be_dropped_are_told_and_are_twice_as_many_at_m
         assert (journal.writable, journal.swells) == (True, told)
         fill(journal, 60, start=100)
         assert len(segments(tmp_path)) == 6
-    fill(journal, 2, start=200)
+    fill(journal, 12, start=200)
     assert (len(segments(tmp_path)), journal.swells) == (3, "")
     journal.close()
 
@@ -534,10 +536,10 @@ def test_so_is_one_that_may_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_journal_that_may_not_be_read_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "journal-00000001.jsonl").write_text("")
 
-    def refuse(_: Path) -> bytes:
+    def refuse(_: Path, mode: str) -> Any:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(UnavailableError, match="the journal must be readable: Permission denied"):
         list(read_back(tmp_path))
 
@@ -547,13 +549,13 @@ def test_reading_back_reads_no_more_segments_than_it_needs(tmp_path: Path, monke
     fill(journal, 40)
     journal.close()
     opened: list[str] = []
-    real = Path.read_bytes
+    real = Path.open
 
-    def note(path: Path) -> bytes:
+    def note(path: Path, mode: str) -> Any:
         opened.append(path.name)
-        return real(path)
+        return real(path, mode)
 
-    monkeypatch.setattr(Path, "read_bytes", note)
+    monkeypatch.setattr(Path, "open", note)
     assert next(read_back(tmp_path, b'"web"')) == outcome(39 * 30.0 + 1)
     assert (len(segments(tmp_path)) > 5, len(opened) <= 2) == (True, True)
 

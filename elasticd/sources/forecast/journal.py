@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.errors import UnavailableError
-from elasticd.journal import lines_after
+from elasticd.journal.files import lines_after
+from elasticd.journal.lines import AHEAD
 from elasticd.model import Ref, Sample
 from elasticd.sources import Points, Span
 
@@ -61,27 +62,27 @@ class JournalMemory:
             self._wanted.add(series)
             self._place, self._known = (0, 0), {}
         try:
-            await asyncio.to_thread(self._read, span.first)
+            await asyncio.to_thread(self._read, span)
         except OSError as error:
             raise UnavailableError(f"{self._folder}: the journal must be readable: {error.strerror}") from None
         found = {key: self._known[series, key] for key in workloads if (series, key) in self._known}
         return {key: _cut(points, span) for key, points in found.items()}
 
-    def _read(self, first: float) -> None:
+    def _read(self, span: Span) -> None:
         for place, line in lines_after(self._folder, self._place):
             self._place = place
             try:
                 decision = _decode(line)
-            except msgspec.MsgspecError:  # an outcome, or a torn line
+            except (ValueError, RecursionError):  # an outcome, or a damaged line
                 continue
-            if decision.at >= first:
+            if span.first <= decision.at <= span.last + AHEAD:
                 self._take(decision)
         for key, points in self._known.items():
-            self._known[key] = _cut(points, Span(first, math.inf, 0))
+            self._known[key] = _cut(points, Span(span.first, math.inf, 0))
 
     def _take(self, decision: _Decision) -> None:
         for name, value in _loads(decision):
-            if name in self._wanted:
+            if name in self._wanted and math.isfinite(value):
                 points = self._known.setdefault((name, str(decision.workload)), Points(array("d"), array("d")))
                 # Two policies may look at one workload, or one look twice at one time.
                 if not points.times or decision.at > points.times[-1]:
@@ -94,7 +95,7 @@ def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
     yield REPLICAS, float(decision.current)
     for one in decision.series:
         if one.quality == "fresh" and one.samples:
-            yield one.name, math.fsum(sample.value for sample in one.samples)
+            yield one.name, sum(sample.value for sample in one.samples)
 
 
 def _cut(points: Points, span: Span) -> Points:

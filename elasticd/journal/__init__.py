@@ -1,8 +1,7 @@
 """The journal of decisions and outcomes: the only memory.
 
 Knows how records are kept, on disk as JSON lines in numbered segments and in memory as each workload's Past;
-knows nothing of how they are made. A torn last line, as a crash leaves it, is passed over. Each segment can be read
-without the others: a decision that only tells what is new since another stands in the same one.
+knows nothing of how they are made. It opens whatever stands in its files.
 """
 
 import contextlib
@@ -11,35 +10,29 @@ import fcntl
 import io
 import logging
 import os
-from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from math import inf
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from elasticd import past as pasts
-from elasticd.again import Again, Restorer, Shortener
+from elasticd.again import Shortener
 from elasticd.errors import UnavailableError
+from elasticd.journal.files import lines_after, newest, number_of, read, read_back, segment, segments
+from elasticd.journal.lines import AHEAD, DECISIONS, Record, encode
 from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
 from elasticd.words import counted
 
-Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
+__all__ = ["DECISIONS", "Journal", "Key", "Record", "lines_after", "read", "read_back"]
+
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads, or of the pods that it wants moved."""
 
 log = logging.getLogger(__name__)
-
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Record | Again)
-
-DECISIONS = b'"type":"decision'
-"""What the lines of all decisions contain."""
 
 
 class Journal:
@@ -53,7 +46,10 @@ class Journal:
     not written.
     """
 
-    def __init__(self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16) -> None:
+    def __init__(
+        self, folder: Path | None = None, segment_bytes: int = 16 << 20, segments: int = 16, now: float = inf
+    ) -> None:
+        """`now`: nothing of what is read is from later than that."""
         self.folder, self._segment_bytes, self._segments = folder, segment_bytes, segments
         self._pasts: dict[Key, Past] = {}
         self._latest: dict[Key, Decision] = {}
@@ -70,17 +66,31 @@ class Journal:
         self._oldest = 0.0
         """The time of the first of the lines that are to be written."""
         if folder is not None:
-            self._open(folder)
+            self._open(folder, now)
 
-    def _open(self, folder: Path) -> None:
+    def _open(self, folder: Path, now: float) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _own(folder)
-            for record in read(folder):
-                self._take(record)
-            self._continue(_newest(folder))
+            self._remember(folder, now)
+            try:
+                self._continue(newest(folder))
+            except OSError:  # of that file alone, it may be: then another can be begun
+                self._continue(segment(folder, number_of(newest(folder)) + 1))
         except OSError as error:
             raise UnavailableError(f"{folder}: the journal's folder must be writable: {error.strerror}") from None
+
+    def _remember(self, folder: Path, now: float) -> None:
+        """Take what is on disk. What is from later than now would count as recent for as long as that lies ahead."""
+        ahead: list[float] = []
+        for record in read(folder):
+            if record.at <= now + AHEAD:
+                self._take(record)
+            else:
+                ahead.append(record.at)
+        if ahead:
+            told = f"by {max(ahead) - now:.0f} s" if len(ahead) == 1 else f"by up to {max(ahead) - now:.0f} s"
+            log.warning("%s: %s ahead of the clock, %s: not remembered", folder, counted(len(ahead), "record"), told)
 
     def _continue(self, path: Path) -> None:
         """Write to this file from now on. Only then is the old one let go."""
@@ -102,7 +112,7 @@ class Journal:
     def _written(self, record: Record) -> bytes:
         """Its line, as short as what stands before in the file lets it be."""
         try:
-            return _encoder.encode(self._shortener.shorten(record) if isinstance(record, Decision) else record)
+            return encode(self._shortener.shorten(record) if isinstance(record, Decision) else record)
         except Exception:
             self._shortener.begin()  # nothing may be like what is not there
             raise
@@ -193,7 +203,7 @@ class Journal:
 
     def _overgrown(self, folder: Path) -> bool:
         """Whether the newest segment is as large as all should be, or all are twice that."""
-        sizes, measure = [path.stat().st_size for path in _segments(folder)], self._segment_bytes * self._segments
+        sizes, measure = [path.stat().st_size for path in segments(folder)], self._segment_bytes * self._segments
         return bool(sizes) and (sizes[-1] >= measure or sum(sizes) >= 2 * measure)
 
     def _turn(self) -> None:
@@ -233,13 +243,13 @@ class Journal:
         """Begin a new segment and drop the oldest. Where none can be dropped there are twice as many at most."""
         if self.folder is None:
             return
-        if len(_segments(self.folder)) >= 2 * self._segments:
+        if len(segments(self.folder)) >= 2 * self._segments:
             self._drop(self.folder)
-        self._continue(_segment(self.folder, _number(_newest(self.folder)) + 1))
+        self._continue(segment(self.folder, number_of(newest(self.folder)) + 1))
         self._drop(self.folder)
 
     def _drop(self, folder: Path) -> None:
-        for path in _segments(folder)[: -self._segments]:
+        for path in segments(folder)[: -self._segments]:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -263,138 +273,3 @@ def _own(folder: Path) -> int:
         os.close(lock)
         raise UnavailableError(f"{folder}: must be one daemon's alone, another elasticd writes here") from None
     return lock
-
-
-def _segments(folder: Path) -> list[Path]:
-    """The journal's files, oldest first."""
-    return sorted(path for path in folder.iterdir() if _number(path))
-
-
-def _number(path: Path) -> int:
-    """A segment's number, 0 for any other file."""
-    name = path.name.removeprefix("journal-").removesuffix(".jsonl")
-    return int(name) if path.name == f"journal-{name}.jsonl" and name.isdecimal() else 0
-
-
-def _segment(folder: Path, number: int) -> Path:
-    return folder / f"journal-{number:08d}.jsonl"
-
-
-def _newest(folder: Path) -> Path:
-    found = _segments(folder)
-    return found[-1] if found else _segment(folder, 1)
-
-
-def read(folder: Path) -> Iterator[Record]:
-    """All records on disk, oldest first. Lines that are not records are passed over."""
-    for path in _segments(folder):
-        restorer = Restorer()
-        with path.open("rb") as file, _told(path) as lost:
-            for line in file:
-                record = _decoded(line)
-                if isinstance(record, Decision):
-                    restorer.saw(record)
-                elif isinstance(record, Again):
-                    record = _noted(restorer.restore(record), record, lost)
-                if record is not None:
-                    yield record
-
-
-@contextlib.contextmanager
-def _told(path: Path) -> Iterator[list[Again]]:
-    """Say in the end which decisions of a segment could not be read back, however early its reader stops."""
-    lost: list[Again] = []
-    try:
-        yield lost
-    finally:
-        if lost:
-            newest = max(lost, key=lambda one: one.at)
-            what = f"{counted(len(lost), 'decision')} cannot be read back: a line that is named there is missing"
-            told = f"policy {newest.policy}'s about {newest.workload} at {newest.at:.3f}"
-            log.warning("%s: %s; the newest is %s", path, what, told)
-
-
-def _noted(found: Decision | None, again: Again, lost: list[Again]) -> Decision | None:
-    """The same; that there is none is noted."""
-    if found is None:
-        lost.append(again)
-    return found
-
-
-def _decoded(line: bytes) -> Record | Again | None:
-    try:
-        found: Record | Again = _decoder.decode(line)
-    except msgspec.MsgspecError:
-        return None
-    return found
-
-
-def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """The lines after a place (a segment's number, and bytes of it), each with the place behind it; oldest first. A
-    last line without an end is left for the next time."""
-    for path in _segments(folder):
-        number = _number(path)
-        if number < place[0]:
-            continue
-        with path.open("rb") as file:
-            at = file.seek(place[1]) if number == place[0] else 0
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                at += len(line)
-                yield (number, at), line
-
-
-def read_back(folder: Path, containing: bytes = b"") -> Iterator[Record]:
-    """All records on disk whose line contains these bytes, newest first; no segment is read before it is needed.
-
-    Raises UnavailableError for a folder that cannot be read.
-    """
-    try:
-        for path in reversed(_segments(folder)):
-            lines = _bytes(path).splitlines()
-            firsts = _Firsts(lines)
-            with _told(path) as lost:
-                for line in reversed(lines):
-                    record = _decoded(line) if containing in line else None
-                    if isinstance(record, Again):
-                        record = _noted(firsts.restore(record), record, lost)
-                    if record is not None:
-                        yield record
-    except OSError as error:
-        raise UnavailableError(f"{folder}: the journal must be readable: {error.strerror}") from None
-
-
-class _Firsts:
-    """The decisions that stand in full in a segment, which is read from its end: looked for when they are needed."""
-
-    def __init__(self, lines: Sequence[bytes]) -> None:
-        self._lines = lines
-        self._found: dict[tuple[str, Key, int], Decision | None] = {}
-
-    @cached_property
-    def _by_id(self) -> dict[bytes, list[bytes]]:
-        """Their lines, by their ids as they are written."""
-        begin, end = b'{"type":"decision","id":', b',"at":'
-        found: dict[bytes, list[bytes]] = {}
-        for line in self._lines:
-            if line.startswith(begin):
-                found.setdefault(line[len(begin) :].partition(end)[0], []).append(line)
-        return found
-
-    def restore(self, again: Again) -> Decision | None:
-        """The decision as it was; None where what it is like was lost."""
-        key = again.of, (again.policy, again.workload), again.current
-        if key not in self._found:
-            full = map(_decoded, reversed(self._by_id.get(_encoder.encode(again.of), ())))
-            self._found[key] = next((one for one in full if isinstance(one, Decision) and again.agrees(one)), None)
-        first = self._found[key]
-        return None if first is None else again.restored(first)
-
-
-def _bytes(path: Path) -> bytes:
-    """A segment as it is; empty when the daemon has dropped it meanwhile."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""

@@ -1,0 +1,105 @@
+"""One line of the journal: a record as JSON, and whether it still is what was written.
+
+The last key of a line is the CRC-32 of all that stands before it, so that one flipped bit never makes another record
+of it. Lines of earlier versions have none: of those, what no daemon writes is refused. Knows nothing of files.
+"""
+
+import zlib
+from typing import NamedTuple
+
+import msgspec
+
+from elasticd.again import Again
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision, PodOutcome
+from elasticd.records import Decision, Outcome
+from elasticd.words import one_line, shown
+
+Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
+
+DECISIONS = b'"type":"decision'
+"""What the lines of all decisions contain."""
+
+_KEY, _END = b',"crc32":"', b'"}'
+_SUM = len(_KEY) + 8 + len(_END)
+"""Bytes of the checksum with its key, and of the brace that closes the record."""
+
+LATEST = 32503680000.0
+"""The year 3000, in seconds since the epoch: no record is from then."""
+
+AHEAD = 60.0
+"""Seconds by which a clock may have been put back: a record from later than that is from a clock that was wrong."""
+
+MOST = 2**31 - 1
+"""The greatest count of replicas that Kubernetes has."""
+
+_REASON = 120
+"""Characters of what a decoder says."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record | Again)
+
+
+class Damaged(NamedTuple):
+    """A line that is no record, and why. `foreign`: it is as it was written, but by another version of elasticd."""
+
+    why: str
+    foreign: bool = False
+
+
+def encode(record: Record | Again) -> bytes:
+    """Its line, without the end of the line. Raises TypeError or ValueError where JSON does not know what is in it."""
+    body = _encoder.encode(record)[:-1]
+    return b"%b%b%08x%b" % (body, _KEY, zlib.crc32(body), _END)
+
+
+def decode(line: bytes) -> Record | Again | Damaged | None:
+    """What a line says; None for a blank one. Raises nothing, whatever stands there."""
+    line = line.rstrip(b"\r\n")
+    if not line:
+        return None
+    intact = holds(line)
+    if intact is False:
+        return Damaged("its checksum is wrong")
+    try:
+        record: Record | Again = _decoder.decode(line)
+    except RecursionError:
+        return Damaged("it is nested too deeply", foreign=intact is True)
+    except ValueError as error:  # not UTF-8, not JSON, or not a record
+        return Damaged(one_line(str(error), _REASON), foreign=intact is True)
+    problem = "" if intact else _problem(record)
+    return Damaged(problem) if problem else record
+
+
+def holds(line: bytes) -> bool | None:
+    """Whether a line is what was written; None: it has no checksum that could tell."""
+    line = line.rstrip(b"\r\n")
+    body, end = line[:-_SUM], line[-_SUM:]
+    if len(end) < _SUM or not (end.startswith(_KEY) and end.endswith(_END)):
+        return None
+    return end[len(_KEY) : -len(_END)] == b"%08x" % zlib.crc32(body)
+
+
+def _problem(record: Record | Again) -> str:
+    """What of it no daemon would write and would harm who remembers it; empty where nothing would."""
+    if not 0.0 <= record.at < LATEST:
+        return f"at: must be in [0, {LATEST:.0f}), is {record.at:g}"
+    for name, count in _counts(record).items():
+        if count is not None and not 0 <= count <= MOST:
+            return f"{name}: must be in [0, {MOST}], is {shown(count)}"
+    if isinstance(record, Decision) and not (0.0 <= record.interval < LATEST and 0.0 <= record.recall < LATEST):
+        return f"interval and recall: must be in [0, {LATEST:.0f}), are {record.interval:g} and {record.recall:g}"
+    return ""
+
+
+def _counts(record: Record | Again) -> dict[str, int | None]:
+    match record:
+        case Decision(action=action):
+            counts = {"current": record.current, "replicas": record.replicas, "wish": record.wish}
+            return counts if action is None else {**counts, "before": action.before, "after": action.after}
+        case Outcome():
+            return {"before": record.before, "after": record.after}
+        case Again():
+            return {"current": record.current}
+        case _:
+            return {}
