@@ -10,6 +10,7 @@ from typing import Annotated
 from elasticd.api import (
     USED_BY_PODS,
     Count,
+    Limit,
     Meta,
     Observation,
     Past,
@@ -17,6 +18,7 @@ from elasticd.api import (
     Recommendation,
     Strategy,
     hookimpl,
+    stabilize,
 )
 
 from .quiet import Span, since, since_by
@@ -36,6 +38,9 @@ class Event(Strategy, tag="event", frozen=True):
     50, nobody is needed. While one is active there are at least `least`. `formula` makes one number of all triggers, to
     which set point and activation then belong. What is not known holds the count; another trigger may raise it.
 
+    On the way down the highest wish of `downscale_stabilization` s counts, so that a queue that comes and goes does not
+    make the count flap; to `idle` leads the cooldown alone, from any count.
+
     The cooldown is counted back over readings that are remembered, and begins `initial_cooldown` s after the workload
     was first looked at, or again after a gap: what was before is not known. Every way down and up goes through the
     policy's limits and bounds. Looks are asked for every `period` s, and every `period_at_zero` s while none runs.
@@ -52,6 +57,9 @@ class Event(Strategy, tag="event", frozen=True):
     idle: Annotated[Count, Meta(description="replicas when none has been active for the cooldown")] = 0
     cooldown: Wait = 300.0
     initial_cooldown: Wait = 0.0
+    downscale_stabilization: Annotated[
+        Wait, Meta(description="seconds whose highest wish counts on the way down, but not to idle")
+    ] = 300.0
     period: Poll | None = None
     period_at_zero: Poll = 5.0
 
@@ -92,6 +100,14 @@ class Event(Strategy, tag="event", frozen=True):
         if self.formula is not None:
             measures = (*parts(self.triggers, readings), *measures)
         return Recommendation(*self._judged(signals, observation, past), measures)
+
+    @hookimpl
+    def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
+        """Not below the highest wish of `downscale_stabilization` s, as in the HPA that KEDA makes; what none needs for
+        the cooldown is KEDA's own matter, and goes at once."""
+        if not self.downscale_stabilization or wish <= self.idle:
+            return None
+        return stabilize(wish, observation, past, up=0, down=self.downscale_stabilization)
 
     def _judged(self, signals: Sequence[Signal], observation: Observation, past: Past) -> tuple[int | None, str, str]:
         """The count, a reason and a sentence."""

@@ -47,6 +47,7 @@ replicas = {{ min = 0, max = 8 }}
 type = "event"
 triggers = [{{ series = "queue", average_value = 10, activation = 2 }}]
 cooldown = 1
+downscale_stabilization = 0
 period_at_zero = 0.5
 
 [[limit]]

@@ -99,6 +99,37 @@ async def test_the_cooldown_keeps_what_stabilization_lets_go() -> None:
     assert held.scaled == []
 
 
+FLAPS = "60 if t % 120 < 60 else 10"
+
+
+@pytest.mark.parametrize(
+    ("options", "flaps"),
+    [
+        pytest.param({}, False, id="as it is, as the HPA that KEDA makes"),
+        pytest.param({"downscale_stabilization": 120}, False, id="a window that is longer than the pause"),
+        pytest.param({"downscale_stabilization": 0}, True, id="none"),
+    ],
+)
+async def test_a_queue_that_comes_and_goes_does_not_make_the_count_flap(options: dict[str, Any], flaps: bool) -> None:
+    told = await play(FLAPS, event(**options), replicas=6)
+    assert any(after < before for _, before, after in told.scaled) == flaps
+
+
+async def test_it_falls_once_the_window_is_over_and_to_none_by_the_cooldown_alone() -> None:
+    told = await play("60 if t < 100 else 10 if t < 600 else 0", event(), replicas=6, seconds=1200, limits=())
+    (few, *_), (none, *_) = told.scaled
+    assert [(before, after) for _, before, after in told.scaled] == [(6, 1), (1, 0)]
+    assert 390 <= few <= 401
+    assert 890 <= none <= 910
+
+
+async def test_a_window_that_is_longer_than_the_cooldown_does_not_keep_it_awake() -> None:
+    told = await play("60 if t < 100 else 0", event(cooldown=60), replicas=6, limits=())
+    ((at, before, after),) = told.scaled
+    assert (before, after) == (6, 0)
+    assert 150 <= at <= 170
+
+
 @pytest.mark.parametrize(
     ("options", "pace"),
     [
@@ -130,7 +161,8 @@ FAILS = "1 if t < 100 else 30 if t < 300 or t > 700 or t == 600 else 1 / 0"
     ],
 )
 async def test_keda_s_fallbacks_are_the_policy_s_trust(trust: dict[str, Any], during: int) -> None:
-    told = await play(FAILS, event(cooldown=30), replicas=1, trust=Trust(**{"after": 30.0, **trust} if trust else {}))
+    at_once = event(cooldown=30, downscale_stabilization=0)
+    told = await play(FAILS, at_once, replicas=1, trust=Trust(**{"after": 30.0, **trust} if trust else {}))
     assert told.counts(500, 600) == {during}
     assert told.counts(850, 900) == {3}
 
