@@ -135,6 +135,8 @@ class Pod(Struct, frozen=True, gc=False):
     """The node where others were made to give way for it."""
     static: bool = False
     """A kubelet runs it from a file; the API only mirrors it."""
+    resize_message: str = ""
+    """What the kubelet says of the resize."""
 
     @property
     def ref(self) -> Ref:

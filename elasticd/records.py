@@ -9,17 +9,19 @@ from msgspec import Struct
 
 from elasticd.actions import Create, Mark, Remove, Resize, Result, Scale
 from elasticd.model import Condition, Failure, Limit, Recommendation, Ref, Series
-from elasticd.resources import Resources
+from elasticd.resources import Resizing, Resources
 
 Verdict = Literal["scale", "keep", "hold"]
 
 
 class Sizing(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What containers should request, the pods that are to request it now, and why others are left as they are."""
+    """What containers should request, the pods that are to request it now, why others are left as they are, and pods
+    that have not been given yet what they request."""
 
     resources: tuple[Resources, ...] = ()
     resizes: tuple[Resize, ...] = ()
     unresized: str = ""
+    resizing: tuple[Resizing, ...] = ()
 
 
 class Decision(Struct, frozen=True, gc=False, tag="decision"):

@@ -15,13 +15,15 @@ Sizes = Mapping[str, Mapping[str, float]]
 """By container, then resource: cores or bytes."""
 
 _RESOURCES = ("cpu", "memory")
+_LACKING = {"Deferred": "waits for room on its node", "Infeasible": "does not fit on its node"}
 
 
 def unfit(pod: Pod, sizes: Sizes) -> str:
     """Why these requests cannot be given to the pod, in one line; empty when they can.
 
     A resize changes neither a pod's quality of service nor requests that the pod has as a whole, and no request may be
-    above its limit. What the kubelet called infeasible is asked for again only when nothing in it is more.
+    above its limit. What its node has no room for, now (Deferred) or ever (Infeasible), is asked for again only when
+    nothing in it is more.
     """
     if pod.phase != "Running" or pod.deleted:
         return "is not running" if not pod.deleted else "is being deleted"
@@ -31,21 +33,21 @@ def unfit(pod: Pod, sizes: Sizes) -> str:
     for name, amounts in sizes.items():
         if name not in known:
             return f"has no container {name}"
-        if why := _unfit_container(known[name], amounts, infeasible=pod.resize == "Infeasible"):
+        if why := _unfit_container(known[name], amounts, lacking=_LACKING.get(pod.resize, "")):
             return why
     before, after = quality_of(pod.containers), quality_of(resized(pod.containers, sizes))
     return f"would no longer be {before}" if before != after else ""
 
 
-def _unfit_container(container: Container, amounts: Mapping[str, float], *, infeasible: bool) -> str:
+def _unfit_container(container: Container, amounts: Mapping[str, float], *, lacking: str) -> str:
     for resource, amount in amounts.items():
         limit = container.limits.get(resource)
         if resource not in _RESOURCES:
             return f"cannot change its {resource}"
         if limit is not None and amount > limit:
             return f"{container.name}: {resource} is limited to {limit:g}"
-        if infeasible and amount >= container.requests.get(resource, 0.0):
-            return "does not fit on its node"
+        if lacking and amount >= container.requests.get(resource, 0.0):
+            return lacking
     return ""
 
 

@@ -59,7 +59,8 @@ def test_quality_of_service_is_as_kubernetes_gives_it(containers: list[Container
             pod(resize="Infeasible"), {"main": {"cpu": 0.9, "memory": 2e9}}, "does not fit on its node",
             id="infeasible, and not all of it is less",
         ),
-        pytest.param(pod(resize="Deferred"), {"main": {"cpu": 1.5}}, "", id="deferred may be changed"),
+        pytest.param(pod(resize="Deferred"), {"main": {"cpu": 1.5}}, "waits for room on its node", id="deferred"),
+        pytest.param(pod(resize="Deferred"), {"main": {"cpu": 0.9}}, "", id="less than what was deferred"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_given_to_a_pod_is_told(given: Pod, sizes: dict[str, dict[str, float]], why: str) -> None:

@@ -14,7 +14,7 @@ from elasticd.deciding.vetoes import vetoes
 from elasticd.model import Failure, Pod, Ref
 from elasticd.past import NO_RESIZE
 from elasticd.records import Sizing
-from elasticd.resources import Resources, Sizes
+from elasticd.resources import Resizing, Resources, Sizes
 from elasticd.sizes import unfit
 
 AGAIN = 3600.0
@@ -32,12 +32,13 @@ def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     said = case.ask("recommend_resources")
     wanted = largest([one for value in said.given for one in value])
     general = tuple(one for one in wanted if not one.pod)
+    resizing = tuple(Resizing(pod.name, pod.resize, pod.resize_message) for pod in case.observation.pods if pod.resize)
     if said.failures:
-        return Sizing(general, unresized="a plugin failed"), said.failures
+        return Sizing(general, unresized="a plugin failed", resizing=resizing), said.failures
     resizes, told = actions(case.observation.workload.ref, case.observation.pods, wanted)
     if resizes and (why := _in_the_way(case, busy=busy)):
-        return Sizing(general, unresized=why), ()
-    return Sizing(general, resizes, "; ".join(told)), ()
+        return Sizing(general, unresized=why, resizing=resizing), ()
+    return Sizing(general, resizes, "; ".join(told), resizing), ()
 
 
 def largest(wanted: Sequence[Resources]) -> list[Resources]:

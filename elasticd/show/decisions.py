@@ -219,7 +219,20 @@ def _resources(sizing: Sizing) -> Table:
             add_row(table, one.container, name, amount(name, present), amount(name, wanted), why)
     if sizing.unresized:
         add_row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
+    for each in sizing.resizing[:_RESIZING]:
+        add_row(table, "", "", "", "", f"{each.pod}: {_why(each.state, each.message or _RESIZES.get(each.state, ''))}")
+    if len(sizing.resizing) > _RESIZING:
+        add_row(table, "", "", "", "", f"and {len(sizing.resizing) - _RESIZING} more pods that are being resized")
     return table
+
+
+_RESIZING = 10
+"""The most pods that are being resized of which each is told."""
+_RESIZES = {
+    "Deferred": "its node has no room for what it requests now",
+    "Infeasible": "its node can never give it what it requests",
+    "InProgress": "its kubelet is about to give it what it requests",
+}
 
 
 def amount(resource: str, value: float | None) -> str:

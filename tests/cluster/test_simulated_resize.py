@@ -55,10 +55,10 @@ async def test_what_the_node_has_no_room_for_is_infeasible_until_less_is_asked_f
     shop = play()
     assert (await resize(shop, 50, cpu=5.0)).result == "done"
     pod = await first(shop, 50)
-    assert (pod.resize, pod.containers[0].requests["cpu"]) == ("Infeasible", 5.0)
+    assert (pod.resize, pod.containers[0].requests["cpu"], pod.counted["cpu"]) == ("Infeasible", 5.0, 1.0)
     assert (await resize(shop, 60, cpu=4.0)).result == "done"
     pod = await first(shop, 60)
-    assert (pod.resize, pod.containers[0].requests["cpu"]) == ("", 4.0)
+    assert (pod.resize, pod.containers[0].requests["cpu"], pod.counted["cpu"]) == ("", 4.0, 4.0)
 
 
 async def test_all_room_is_given_back_with_the_pod() -> None:

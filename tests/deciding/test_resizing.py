@@ -17,6 +17,7 @@ from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy, Target
 from elasticd.records import Decision, Sizing
+from elasticd.resources import Resizing
 from elasticd.testing import NOW, observation
 
 REF = Ref("default", "Deployment", "web")
@@ -66,6 +67,12 @@ SEEN = replace(observation([0.5, 0.5]), pods=(pod("a"), pod("b")))
 GENERAL = Resources("web", {"cpu": 0.5}, {"cpu": 1.0}, reason="Histogram", message="p95")
 CHANGE = Resources("web", {"cpu": 0.5}, pod="a", reason="TooMuch")
 RESIZE = Resize(REF, "uid-a", "a", {"web": {"cpu": 1.0}}, {"web": {"cpu": 0.5}}, "TooMuch")
+
+
+def test_pods_that_are_being_resized_are_told_beside_the_wish() -> None:
+    waiting = pod("a", resize="Deferred", resize_message="no room: cpu")
+    found = decided(Sizes(answer=[GENERAL]), seen=replace(SEEN, pods=(waiting, pod("b")))).sizing
+    assert found.resizing == (Resizing("a", "Deferred", "no room: cpu"),)
 
 
 def decided(

@@ -137,6 +137,8 @@ USED = use("cpu", a=0.1, b=0.1), use("memory", a=MI, b=MI)
         pytest.param([asking("a", None, None)], USED, None, id="best effort is left alone"),
         pytest.param([asking("a", resize="InProgress")], USED, None, id="while it is being resized"),
         pytest.param([asking("a", 0.2, 575 * MI, resize="Infeasible")], USED, None, id="more of what did not fit"),
+        pytest.param([asking("a", 0.2, 575 * MI, resize="Deferred")], USED, None, id="more of what waits for room"),
+        pytest.param([asking("a", resize="Deferred")], USED, {"cpu": 0.46, "memory": 575 * MI}, id="less of it"),
         pytest.param([asking("a", resize="Infeasible")], USED, {"cpu": 0.46, "memory": 575 * MI}, id="less of that"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from elasticd.deciding.jobs import grow, tidy
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.model import Condition, Limit, Quality, Recommendation, Ref, Series
 from elasticd.records import Outcome, Sizing
-from elasticd.resources import Resources
+from elasticd.resources import Resizing, Resources
 from elasticd.show import decisions as show
 from tests.batches import SET, ended, workload
 from tests.test_journal import decision, outcome
@@ -256,6 +256,19 @@ def test_requests_are_shown_as_they_are_and_should_be() -> None:
         "mesh - - - NotKnown: too early",
         "pods are left as they are: Frozen: by a person",
     ]
+
+
+def test_pods_that_have_not_been_given_what_they_request_are_told() -> None:
+    resizing = [Resizing("web-0", "Deferred", "no room: cpu"), Resizing("web-1", "Infeasible")]
+    resizing += [Resizing(f"web-{number}", "InProgress") for number in range(2, 12)]
+    said = explained(**QUIET, sizing=Sizing(resizing=tuple(resizing)))
+    start = said.index("Resources")
+    assert said[start + 2 : start + 5] == [
+        "web-0: Deferred: no room: cpu",
+        "web-1: Infeasible: its node can never give it what it requests",
+        "web-2: InProgress: its kubelet is about to give it what it requests",
+    ]
+    assert said[start + 12] == "and 2 more pods that are being resized"
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,13 @@ def _labels(labels: Labels) -> dict[str, str]:
     return _shared_labels(tuple(labels.items())) if labels else {}
 
 
-def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> str:
-    """How far the kubelet is with a change of requests (KEP-1287, from 1.33 on)."""
+def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> tuple[str, str]:
+    """How far the kubelet is with a change of requests, and what it says of that (KEP-1287, from 1.33 on)."""
     if pending is not None and pending.status == "True":
-        return sys.intern(pending.reason or "Deferred")
-    return "InProgress" if under_way is not None and under_way.status == "True" else ""
+        return sys.intern(pending.reason or "Deferred"), pending.message
+    if under_way is not None and under_way.status == "True":
+        return "InProgress", under_way.message
+    return "", ""
 
 
 def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, float]:
@@ -91,6 +93,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
             case _:  # says nothing that counts
                 pass
     moved = ready.last_transition_time if ready else None
+    resize, resize_message = _resize(pending, under_way) if pending or under_way else ("", "")
     return model.Pod(  # in the order of its fields, which is much faster than by name
         sys.intern(meta.namespace),
         meta.name,
@@ -107,13 +110,14 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         status.pod_ip,
         _looked_at(meta.annotations),
         _waits(tried, offset) if not spec.node_name else None,
-        _resize(pending, under_way),
+        resize,
         _killed(status.container_statuses, offset),
         created.timestamp() + offset if created else 0.0,
         shape.needs,
         owner,
         status.nominated_node_name,
         meta.annotations is not None and MIRROR in meta.annotations,
+        resize_message,
     )
 
 

@@ -137,6 +137,7 @@ class WireCondition(Wire, frozen=True):
     status: str
     last_transition_time: datetime | None = None
     reason: str = ""
+    message: str = ""
 
 
 class Terminated(Wire, frozen=True):

@@ -53,6 +53,8 @@ class SimulatedPod(Struct, eq=False):
     """Since when no node takes it."""
     annotations: dict[str, str] = field(default_factory=dict)
     sizes: tuple[Container, ...] = ()
+    """Its containers, where they ask for other requests than the workload's."""
+    given: tuple[Container, ...] = ()
     """Its containers, where they were given other requests than the workload's; `taken` is then its room."""
     taken: Need | None = None
     resize: str = ""
@@ -111,9 +113,9 @@ class SimulatedPod(Struct, eq=False):
         return self.seen
 
     def _needs(self) -> Needs:
-        """Its owner's, unless it was given other requests."""
+        """Its owner's, unless it was given other requests. What it asks for in vain does not count."""
         needs = self.owner.claim.needs
-        return replace(needs, requests=requests_of(self.sizes)) if self.sizes else needs
+        return replace(needs, requests=requests_of(self.given)) if self.given else needs
 
 
 class SimulatedWorkload(Struct, eq=False):

@@ -108,7 +108,7 @@ class World:
         need = need_of(containers)
         pod.sizes, pod.resize = containers, "Infeasible"
         if pod.held and self._room.change(pod.node, pod.need, need):
-            pod.taken, pod.resize = need, ""
+            pod.given, pod.taken, pod.resize = containers, need, ""
             self._freed()
         self._touch(pod)
         self._settle()

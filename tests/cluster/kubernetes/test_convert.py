@@ -365,23 +365,29 @@ def test_list_whose_items_are_null_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("conditions", "resize"),
+    ("conditions", "expected"),
     [
-        pytest.param([], "", id="none"),
-        pytest.param([("PodResizePending", "True", "Deferred")], "Deferred", id="deferred"),
-        pytest.param([("PodResizePending", "True", "Infeasible")], "Infeasible", id="infeasible"),
-        pytest.param([("PodResizePending", "True", "")], "Deferred", id="pending without a reason"),
-        pytest.param([("PodResizePending", "False", "Infeasible")], "", id="pending no more"),
-        pytest.param([("PodResizeInProgress", "True", "")], "InProgress", id="in progress"),
-        pytest.param([("PodResizeInProgress", "False", "")], "", id="in progress no more"),
+        pytest.param([], ("", ""), id="none"),
+        pytest.param([("Pending", "True", "Deferred")], ("Deferred", "Pending!"), id="deferred"),
+        pytest.param([("Pending", "True", "Infeasible")], ("Infeasible", "Pending!"), id="infeasible"),
+        pytest.param([("Pending", "True", "")], ("Deferred", "Pending!"), id="pending without a reason"),
+        pytest.param([("Pending", "False", "Infeasible")], ("", ""), id="pending no more"),
+        pytest.param([("InProgress", "True", "")], ("InProgress", "InProgress!"), id="in progress"),
+        pytest.param([("InProgress", "False", "")], ("", ""), id="in progress no more"),
         pytest.param(
-            [("PodResizeInProgress", "True", ""), ("PodResizePending", "True", "Infeasible")], "Infeasible", id="both"
+            [("InProgress", "True", ""), ("Pending", "True", "Infeasible")], ("Infeasible", "Pending!"), id="both"
         ),
     ],
 )
-def test_what_the_kubelet_says_of_a_resize_is_kept(conditions: list[tuple[str, str, str]], resize: str) -> None:
-    told = [{"type": kind, "status": status, "reason": reason} for kind, status, reason in conditions]
-    assert pod_of(status={"phase": "Running", "conditions": told}).resize == resize
+def test_what_the_kubelet_says_of_a_resize_is_kept(
+    conditions: list[tuple[str, str, str]], expected: tuple[str, str]
+) -> None:
+    told = [
+        {"type": f"PodResize{kind}", "status": status, "reason": reason, "message": f"{kind}!"}
+        for kind, status, reason in conditions
+    ]
+    found = pod_of(status={"phase": "Running", "conditions": told})
+    assert (found.resize, found.resize_message) == expected
 
 
 KILLED = {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:03:00Z", "exitCode": 137}}
