@@ -172,8 +172,8 @@ class KubernetesCluster:
         once, discovery = Once(session, parts.budget), means.discovery
         evictor = Evictor(session, discovery, once, clock)
         records, patience = Records(session, parts.home), 3 * parts.patience
-        shop = Workshop(session, parts.budget, clock, records, lambda: self.leading, parts.identity, patience)
-        self._restorer = Restorer(shop, evictor)
+        shop = Workshop(session, parts.budget, clock, records, evictor, lambda: self.leading, parts.identity, patience)
+        self._restorer = Restorer(shop)
         self._pod_actions = PodActions(
             (self.pods, self.nodes),
             Binder(session, once, clock),

@@ -20,7 +20,8 @@ LABEL = "elasticd.io/restore"
 
 class Restoration(Struct, frozen=True):
     """A pod that has been evicted, or is about to be, and from what it is made anew. `by` is which daemon wrote it,
-    `made` the UID of the pod that took its place, empty before there is one, `why` the reason of its eviction."""
+    `made` the UID of the newest pod that took its place, empty before there is one, `why` the reason of its eviction,
+    `since` the version of the pod, or of that newest one, when that was written; empty: it is not known."""
 
     pod: Ref
     uid: str
@@ -30,6 +31,7 @@ class Restoration(Struct, frozen=True):
     record: str = ""
     """The UID of its ConfigMap; empty: it is not known."""
     why: str = ""
+    since: str = ""
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ class Records:
         """Let there be a record; one that is there stays. Raises ApiError."""
         meta = {"name": one.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by, "why": one.why}
+        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by, "why": one.why, "since": one.since}
         path = CONFIG_MAPS.path(self.home)
         try:
             await self._session.send(Request(verb="create", path=path, resource="configmaps", body=encode(body)))
@@ -89,14 +91,14 @@ class Records:
             raise ApiError(500, "Unreadable", f"ConfigMap {self.home}/{one.name} is no record of a pod any more")
         return found
 
-    async def note(self, one: Restoration, made: str) -> None:
-        """Note which pod took its place. Raises ApiError."""
+    async def note(self, one: Restoration, made: str, since: str) -> None:
+        """Note which pod took its place, and its version. Raises ApiError."""
         await self._session.send(
             Request(
                 verb="patch",
                 path=self._path(one),
                 resource="configmaps",
-                body=encode({"data": {"made": made}}),
+                body=encode({"data": {"made": made, "since": since}}),
                 content_type=MERGE_PATCH,
             )
         )
@@ -133,6 +135,6 @@ def _restoration(found: _WireRecord) -> Restoration | None:
     except (msgspec.DecodeError, ValueError):
         return None
     pod = Ref(meta.namespace, "Pod", meta.name, "v1")
-    by, new, why = (data.get(key, "") for key in ("by", "made", "why"))
-    made = Restoration(pod, uid, manifest, by, new, found.metadata.uid, why)
+    by, new, why, since = (data.get(key, "") for key in ("by", "made", "why", "since"))
+    made = Restoration(pod, uid, manifest, by, new, found.metadata.uid, why, since)
     return made if made.name == found.metadata.name else None

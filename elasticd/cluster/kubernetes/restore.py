@@ -17,7 +17,6 @@ from elasticd.actions import Answer, Evict
 from elasticd.cluster.kubernetes.answers import conflict, refused_by, spent
 from elasticd.cluster.kubernetes.convert import MIRROR
 from elasticd.cluster.kubernetes.course import Course, Workshop, creation
-from elasticd.cluster.kubernetes.evict import Evictor
 from elasticd.cluster.kubernetes.manifest import remade, tried
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.pod_state import PodState, read_pod
@@ -34,8 +33,8 @@ AGAIN = 30.0
 class Restorer:
     """Evicts and makes anew. What follows an eviction goes on in the background, and `run` takes up what is left."""
 
-    def __init__(self, shop: Workshop, evictor: Evictor) -> None:
-        self._shop, self._evictor, self._records = shop, evictor, shop.records
+    def __init__(self, shop: Workshop) -> None:
+        self._shop, self._evictor, self._records = shop, shop.evictor, shop.records
         self._courses: dict[str, Course] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
@@ -90,7 +89,9 @@ class Restorer:
         assert found is not None, "one that is gone is not fit"  # noqa: S101
         manifest = remade(msgspec.json.decode(found.body), self._shop.clock.now())
         text = encode(manifest).decode()
-        one = Restoration(action.workload, action.uid, text, self._shop.identity, why=action.reason)
+        one = Restoration(
+            action.workload, action.uid, text, self._shop.identity, why=action.reason, since=found.version
+        )
         trial = creation(one.pod, encode(tried(manifest)), dryRun="All")
         tried_out = await self._written(partial(self._shop.session.send, trial), allowed)
         if isinstance(tried_out, Answer):

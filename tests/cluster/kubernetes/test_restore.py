@@ -1,10 +1,12 @@
 """Pods without a controller are evicted and made anew: exactly one is there in the end, whatever is lost or killed."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from msgspec.structs import replace
@@ -36,6 +38,7 @@ NONE = status(404, "NotFound", "none")
 def running(uid: str = "u", **meta: Any) -> dict[str, Any]:
     """The pod, on its node."""
     named = {"name": "batch", "namespace": "shop", "uid": uid, "labels": {"app": "batch"}, **meta}
+    named.setdefault("resourceVersion", "7")
     return {"metadata": named, "spec": {**SPEC, "nodeName": "n1"}}
 
 
@@ -55,10 +58,16 @@ class Server:
         self.fault: Callable[[int, str], str] = lambda step, what: ""
         """For each step: empty, or lost, undone, killed before or killed after it was carried out."""
         self.killed = asyncio.Event()
+        self.fate: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda copy: copy
+        """What becomes of a copy that has not run, each time that it is read; None: it is gone."""
+        self.remembers = True
+        """Whether it still knows what has become of pods."""
+        self._history: list[dict[str, Any]] = []
         self._reads_left = self._waits = 2
         api.on("GET", "/api/v1", served("v1"))
         for method, path, do in (
             ("GET", POD, self._read),
+            ("WATCH", PODS, self._remember),
             ("POST", PODS, self._create),
             ("POST", f"{POD}/eviction", self._evict),
             ("POST", RECORDS, self._write),
@@ -74,6 +83,8 @@ class Server:
             what = f"{request.method} {request.path.rpartition('/')[2]}"
             if request.query.get("dryRun"):
                 what += " dry"
+            if request.query.get("watch"):
+                what = "WATCH pods"
             self.steps.append(what)
             fault = self.fault(len(self.steps) - 1, what)
             reply = None if fault in ("undone", "killed before") else do()
@@ -83,6 +94,8 @@ class Server:
             if fault in ("undone", "lost"):
                 return await drop(request)
             said = reply if isinstance(reply, Say) else Say(200, reply)
+            if isinstance(said.body, bytes):
+                return web.Response(body=said.body, content_type="application/json")
             return web.json_response(said.body, status=said.code)
 
         return handle
@@ -96,7 +109,22 @@ class Server:
             self._waits -= 1
             if self._waits < 0:
                 self.pod["status"] = {"phase": "Running"}
+            elif (after := self.fate(self.pod)) is None:
+                self.take_away()
+            else:
+                self.pod = after
         return self.pod or NONE
+
+    def take_away(self) -> None:
+        """The pod is deleted."""
+        if self.pod is not None:
+            self._history.append({"type": "DELETED", "object": self.pod})
+        self.pod = None
+
+    def _remember(self) -> Any:
+        if not self.remembers:
+            return status(410, "Expired", "too old resource version")
+        return Say(200, b"".join(msgspec.json.encode(one) + b"\n" for one in self._history))
 
     def _create(self) -> Any:
         seen = self.api.seen[-1]
@@ -105,12 +133,18 @@ class Server:
         if self.pod is not None:
             return TAKEN
         self.created.append(seen.body)
-        self.pod = {**seen.body, "metadata": {**seen.body["metadata"], "uid": f"new-{len(self.created)}"}}
+        meta = {"uid": f"new-{len(self.created)}", "resourceVersion": "9"}
+        self.pod = {**seen.body, "metadata": {**seen.body["metadata"], **meta}}
         return self.pod
 
     def _evict(self) -> Any:
-        if self.pod is None or self.pod["metadata"]["uid"] != "u":
+        options = (self.api.seen[-1].body or {}).get("deleteOptions", {})
+        uid = options.get("preconditions", {"uid": "u"})["uid"]
+        if self.pod is None or self.pod["metadata"]["uid"] != uid:
             return status(409, "Conflict", "UID in precondition")
+        if uid != "u":
+            self.take_away()
+            return {"kind": "Status", "status": "Success"}
         self.evictions += 1
         self.pod = running(deletionTimestamp="2026-01-01T00:00:00Z")
         return {"kind": "Status", "status": "Success"}
@@ -140,13 +174,16 @@ class Server:
 
     def made_anew(self) -> bool:
         """The pod was made anew, as it was, and nothing is left to do."""
-        if self.pod is None or self.records or self.pod["metadata"]["uid"] != "new-1":
+        return self.made(1)
+
+    def made(self, times: int) -> bool:
+        """The same, where the pod was created so often until it ran."""
+        if self.pod is None or self.records or self.pod["metadata"]["uid"] != f"new-{times}":
             return False
         noted = self.pod["metadata"]["annotations"]
         runs = self.pod.get("status", {}).get("phase") == "Running"
-        return (
-            runs and self.pod["spec"] == SPEC and noted["elasticd.io/restored-from"] == "u" and len(self.created) == 1
-        )
+        same = self.pod["spec"] == SPEC and noted["elasticd.io/restored-from"] == "u"
+        return runs and same and len(self.created) == times
 
     def untouched(self) -> bool:
         """The pod is as it was, and nothing is left to do."""
@@ -170,8 +207,8 @@ async def daemon(
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
     evictor = Evictor(session, Discovery(session), Once(session, budget), clock)
-    shop = Workshop(session, budget, clock, Records(session, "home"), leads, identity, quiet=4.0)
-    restorer = Restorer(shop, evictor)
+    shop = Workshop(session, budget, clock, Records(session, "home"), evictor, leads, identity, quiet=4.0)
+    restorer = Restorer(shop)
     task = asyncio.create_task(restorer.run()) if resumes else None
     try:
         yield restorer
@@ -462,16 +499,198 @@ async def test_a_pod_that_somebody_else_has_made_anew_is_left_to_him(
     assert "shop/Pod/batch was made anew by somebody else" in caplog.text
 
 
-async def test_a_pod_that_was_made_anew_and_taken_away_before_it_ran_is_not_made_again(
+def once(fate: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+    """Of the first copy; the next run."""
+    return lambda copy: fate(copy) if copy["metadata"]["uid"] == "new-1" else {**copy, "status": {"phase": "Running"}}
+
+
+def bound(copy: dict[str, Any], **became: Any) -> dict[str, Any]:
+    """The copy, on a node; the server has put the name there that it did not have."""
+    return {**copy, "status": {"phase": "Pending", **became}}
+
+
+NODE_GONE = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+CREATING = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}
+FATES = [
+    pytest.param(lambda copy: None, id="at once"),
+    pytest.param(
+        lambda copy: None if copy.get("status") else bound(copy, containerStatuses=[CREATING]),
+        id="when its containers were being created",
+    ),
+    pytest.param(
+        lambda copy: None if copy.get("status") else bound(copy, phase="Failed", conditions=[NODE_GONE]),
+        id="called failed by who clears up after nodes",
+    ),
+    pytest.param(lambda copy: bound(copy, phase="Failed", reason="OutOfcpu"), id="refused by its kubelet"),
+    pytest.param(lambda copy: bound(copy, phase="Failed", reason="Evicted"), id="evicted since memory is short"),
+    pytest.param(
+        lambda copy: (
+            None
+            if "deletionTimestamp" in copy["metadata"]
+            else {**copy, "metadata": {**copy["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+        ),
+        id="deleted by somebody",
+    ),
+]
+
+
+@pytest.mark.parametrize("fate", FATES)
+async def test_a_copy_that_goes_before_it_ran_is_made_again(
+    server: Server, session: Session, clock: HurriedClock, fate: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server._waits, server.fate = 1000, once(fate)
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: server.made(2))
+    assert (server.evictions, server.steps[CREATED]) == (1, "POST pods")
+    assert "shop/Pod/batch was made anew, and is gone before it ran: it is made again in 0 s" in caplog.text
+
+
+CREATED, AGAIN = 11, 26
+"""The step at which the pod is created, and how many there are when its first copy is refused."""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("step", range(CREATED, AGAIN))
+async def test_killed_at_any_step_a_daemon_leaves_to_the_next_a_copy_that_goes_before_it_ran(
+    server: Server, session: Session, clock: HurriedClock, step: int, moment: str
+) -> None:
+    server._waits = 1000
+    server.fate = once(lambda copy: bound(copy, phase="Failed", reason="OutOfcpu"))
+    server.fault = lambda number, _: f"killed {moment}" if number == step else ""
+    async with daemon(session, clock) as first:
+        task = asyncio.create_task(first.evict(ACTION, granted))
+        await until(server.killed.is_set)
+        await task
+    async with daemon(session, clock, resumes=True):
+        await until(lambda: server.made(2))
+    assert server.evictions == 1
+
+
+def seen(times: int) -> Callable[[Server], bool]:
+    """The record notes so many copies."""
+    return lambda server: server.records["elasticd-restore-u"]["data"].get("made") == f"new-{times}"
+
+
+@pytest.mark.parametrize(
+    ("ran", "remembers", "since", "copies"),
+    [
+        pytest.param(True, True, True, 1, id="it ran: it stays gone"),
+        pytest.param(False, True, True, 2, id="it did not"),
+        pytest.param(True, False, True, 2, id="the server does not remember"),
+        pytest.param(True, True, False, 2, id="a daemon of the version before has written it"),
+    ],
+)
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "not noted yet"])
+async def test_a_copy_that_went_while_no_daemon_was_there_is_made_again_if_it_is_not_known_to_have_run(
+    server: Server,
+    session: Session,
+    clock: HurriedClock,
+    ran: bool,
+    remembers: bool,
+    since: bool,
+    copies: int,
+    noted: bool,
+) -> None:
+    server._waits, server.remembers = 1000, remembers
+    server.fault = lambda _, what: "killed before" if server.created and what.startswith("PATCH") and not noted else ""
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: seen(1)(server) if noted else server.killed.is_set())
+    record = server.records["elasticd-restore-u"]["data"]
+    if not since:
+        del record["since"]
+    assert server.pod is not None
+    if ran:
+        server.pod = {**server.pod, "status": {"phase": "Running"}}
+    server.take_away()
+    server._waits, server.fault = 0, lambda *_: ""
+    async with daemon(session, clock, resumes=True) as one:
+        await until(lambda: not server.records)
+        await until(lambda: not one.underway)
+    assert len(server.created) == copies
+    if since:
+        (asked,) = server.api.asked("WATCH", PODS)
+        assert (asked.query["fieldSelector"], asked.query["resourceVersion"]) == (
+            "metadata.name=batch",
+            "9" if noted else "7",
+        )
+
+
+async def test_copies_that_always_go_before_they_run_are_made_ever_more_seldom_and_that_is_told(
     server: Server, session: Session, clock: HurriedClock
 ) -> None:
+    made = list[float]()
+
+    def note(step: int, what: str) -> str:
+        if what == "POST pods":
+            made.append(clock.now())
+        return ""
+
+    server._waits, server.fault = 10_000, note
+    server.fate = lambda copy: bound(copy, phase="Failed", reason="OutOfcpu")
     async with daemon(session, clock) as one:
-        server._waits = 1000
         await one.evict(ACTION, granted)
-        await until(lambda: server.records and server.records["elasticd-restore-u"]["data"].get("made"))
-        server.pod = None
-        await until(lambda: not server.records)
-    assert (server.pod, len(server.created)) == (None, 1)
+        await until(lambda: len(made) == 5, within=30)
+        pauses = [later - before for before, later in itertools.pairwise(made)]
+        assert all(pause >= least for pause, least in zip(pauses, (0, 10, 20, 40), strict=True))
+        await until(lambda: "5 copies of it went before they ran; now: gone" in one.fault)
+        server.fate = lambda copy: {**copy, "status": {"phase": "Running"}}
+        await until(lambda: server.made(6), within=30)
+        await until(lambda: not one.fault)
+
+
+async def test_what_a_copy_waits_for_on_its_node_is_told(server: Server, session: Session, clock: HurriedClock) -> None:
+    image = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    server._waits = 1000
+    server.fate = lambda copy: {**bound(copy, containerStatuses=[image]), "spec": {**SPEC, "nodeName": "n2"}}
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: "starting on n2 for" in one.fault)
+        assert one.fault.endswith(" s (ImagePullBackOff)")
+        assert server.records
+        assert len(server.created) == 1
+
+
+async def test_a_copy_that_stands_in_the_way_and_cannot_be_evicted_is_told(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server._waits, server.fate = 1000, once(lambda copy: bound(copy, phase="Failed", reason="Evicted"))
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        api.on("POST", f"{POD}/eviction", status(403, "Forbidden", "may not evict"))
+        await until(lambda: "it ended before it ran, and stays: 403 Forbidden: may not evict" in one.fault)
+        assert [step.step for step in one.underway] == ["ended before it ran"]
+        api.on("POST", f"{POD}/eviction", server._step(server._evict))
+        await until(lambda: server.made(2))
+
+
+async def test_what_became_of_a_copy_is_asked_again_when_the_server_does_not_say(
+    api: FakeApi, server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server._waits = 1000
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: server.records and seen(1)(server))
+        api.on("WATCH", PODS, status(500, "InternalError", "no"), b"{", server._step(server._remember))
+        server.take_away()
+        server._waits = 0
+        await until(lambda: server.made(2))
+    assert len(api.asked("WATCH", PODS)) == 3
+
+
+async def test_a_copy_that_is_moved_on_before_it_ran_is_left_to_its_own_record(
+    server: Server, session: Session, clock: HurriedClock
+) -> None:
+    server._waits = 1000
+    async with daemon(session, clock) as one:
+        await one.evict(ACTION, granted)
+        await until(lambda: server.records and seen(1)(server))
+        server.pod = running(
+            "moved-on", labels={"changed": "since"}, annotations={"elasticd.io/restored-from": "new-1"}
+        )
+        await until(lambda: not one.underway)
+    assert (server.records, len(server.created)) == ({}, 1)
 
 
 async def test_a_pod_that_waits_long_to_run_again_keeps_its_record_and_is_told(

@@ -1,0 +1,191 @@
+"""Copies of pods that go before they ran, on a genuine API server: whoever takes them away, they are made again, and
+one that has run is not.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+
+from tests.kube.between import Moment
+from tests.kube.client import JSON, wait_until
+from tests.kube.conftest import Kube
+from tests.kube.moving import TAINT, Daemon, Stage, stage
+from tests.kube.reports import NodeSpec
+from tests.kube.test_moves import begun, ended, moved, without_ours
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def scene(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The pool of all tests."""
+    async with stage(kube, tmp_path_factory.mktemp("lost")) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def first(scene: Stage) -> AsyncIterator[Daemon]:
+    """A daemon."""
+    async with scene.daemon("one") as one:
+        yield one
+
+
+def starts(scene: Stage, monkeypatch: pytest.MonkeyPatch, *, never: bool) -> None:
+    """Let pods that come to a node from now on start, or not."""
+    monkeypatch.setattr(scene.kube.nodes, "startup", lambda _: None if never else 0.2)
+
+
+async def copy_on_node(scene: Stage, pod: JSON) -> JSON:
+    """Wait until a copy of a pod is on a node."""
+
+    async def found() -> JSON:
+        copy = await scene.read(f"{scene.pods}/{pod['metadata']['name']}")
+        there = copy is not None and copy["metadata"]["uid"] != pod["metadata"]["uid"]
+        return copy if there and copy["spec"].get("nodeName") else None
+
+    return await wait_until(found, within=90, what="a copy is on a node")
+
+
+async def noted(scene: Stage, copy: JSON) -> None:
+    """Wait until the record knows of a copy."""
+
+    async def found() -> bool:
+        return copy["metadata"]["uid"] in [one["data"].get("made") for one in await scene.records()]
+
+    await wait_until(found, what="its copy is noted")
+
+
+async def leaving(scene: Stage, monkeypatch: pytest.MonkeyPatch) -> tuple[JSON, JSON]:
+    """A pod that was moved, and its copy, which does not start."""
+    starts(scene, monkeypatch, never=False)
+    pod = await begun(scene)
+    starts(scene, monkeypatch, never=True)
+    await scene.cordon(pod["spec"]["nodeName"])
+    copy = await copy_on_node(scene, pod)
+    await noted(scene, copy)
+    return pod, copy
+
+
+async def deleted(scene: Stage, copy: JSON) -> None:
+    """A person deletes it; its kubelet confirms that."""
+    await scene.kube.client.delete(f"{scene.pods}/{copy['metadata']['name']}")
+
+
+async def forced(scene: Stage, copy: JSON) -> None:
+    """It is deleted at once, as the garbage collector does when its node is gone."""
+    await scene.kube.client.delete(f"{scene.pods}/{copy['metadata']['name']}", grace=0)
+
+
+async def refused(scene: Stage, copy: JSON) -> None:
+    """Its kubelet does not take it."""
+    status = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource"}
+    await scene.kube.client.patch(f"{scene.pods}/{copy['metadata']['name']}/status", {"status": status}, "merge")
+
+
+LOSSES = [
+    pytest.param(deleted, id="deleted"),
+    pytest.param(forced, id="deleted at once"),
+    pytest.param(refused, id="refused by its kubelet"),
+]
+Lose = Callable[[Stage, JSON], Awaitable[None]]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("absent", [False, True], ids=["daemon there", "daemon killed"])
+async def test_a_copy_that_goes_before_it_ran_is_made_again(
+    scene: Stage, first: Daemon, monkeypatch: pytest.MonkeyPatch, lose: Lose, absent: bool
+) -> None:
+    pod, copy = await leaving(scene, monkeypatch)
+    async with scene.never_lost(pod["metadata"]["name"]):
+        if absent:
+            await first.kill()
+        starts(scene, monkeypatch, never=False)
+        await lose(scene, copy)
+        if absent:
+            first.start()
+        assert await moved(scene, pod) == 1
+    again = await scene.runs(pod["metadata"]["name"])
+    assert again["metadata"]["uid"] != copy["metadata"]["uid"]
+    assert again["metadata"]["annotations"]["elasticd.io/restored-from"] == pod["metadata"]["uid"]
+    await ended(scene, pod)
+
+
+@pytest.mark.parametrize(
+    ("step", "moment", "bound"), [("create", "after", False), ("note", "after", False), ("clear", "before", True)]
+)
+async def test_a_copy_that_ran_and_was_deleted_while_the_daemon_was_down_is_not_made_again(
+    scene: Stage, first: Daemon, step: str, moment: Moment, bound: bool
+) -> None:
+    await wait_until(first.leads, what="it leads")
+    pod = await begun(scene)
+    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+    await scene.killed(first.kill, first, (step, moment, 1), node)
+    if not bound:
+        (other,) = set(scene.nodes) - {node}
+        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": other}}
+        await scene.kube.client.create(f"{scene.pods}/{name}/binding", binding)
+    await scene.runs(name, not_uid=pod["metadata"]["uid"])
+    await scene.kube.client.delete(f"{scene.pods}/{name}", grace=0)
+    first.start()
+
+    async def cleared() -> bool:
+        return not await scene.records()
+
+    await wait_until(cleared, within=60, what="the record is removed")
+    assert await scene.copies(name) == []
+
+
+async def test_a_copy_that_does_not_start_keeps_its_record_and_is_told_everywhere(
+    scene: Stage, first: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, copy = await leaving(scene, monkeypatch)
+    name, node = pod["metadata"]["name"], copy["spec"]["nodeName"]
+    wanted = f"{scene.namespace}/Pod/{name} has yet to be made anew, from ConfigMap {scene.namespace}/elasticd-restore-"
+
+    async def told() -> bool:
+        return wanted in str((await first.running.status())["cluster"]["problems"])
+
+    await wait_until(told, within=90, what="status tells of it")
+    (shown,) = json.loads(await asyncio.to_thread(first.running.elasticd, "moves", "--json"))["in_flight"]
+    assert (shown["pod"]["name"], shown["how"], shown["step"]) == (name, "anew", f"starting on {node}")
+    assert "(ContainerCreating)" in shown["fault"]
+    assert 'elasticd_moves_in_trouble{how="anew"} 1.0' in (await first.running.page("/metrics"))[1]
+    assert f"starting on {node}" in await asyncio.to_thread(first.running.elasticd, "moves")
+    assert [one["data"]["made"] for one in await scene.records()] == [copy["metadata"]["uid"]]
+    starts(scene, monkeypatch, never=False)
+    await deleted(scene, copy)
+    assert await moved(scene, pod) == 1
+    await ended(scene, pod)
+
+
+async def test_copies_whose_node_is_deleted_while_they_start_are_made_again_elsewhere(
+    scene: Stage, first: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The genuine garbage collector takes them away, after some 40 s."""
+    await wait_until(first.leads, what="it leads")
+    old, other = scene.nodes
+    await scene.cordon(other)
+    pods = [await scene.pod(scene.name("batch")) for _ in range(4)]
+    assert {pod["spec"]["nodeName"] for pod in pods} == {old}
+    doomed = NodeSpec(f"{scene.namespace}-doomed", labels={"pool": scene.namespace}, taints=[TAINT])
+    monkeypatch.setattr(
+        scene.kube.nodes, "startup", lambda pod: None if pod["spec"]["nodeName"] == doomed.name else 0.2
+    )
+    await scene.kube.nodes.add(doomed)
+    await scene.cordon(old, other)
+    copies = [await copy_on_node(scene, pod) for pod in pods]
+    assert {copy["spec"]["nodeName"] for copy in copies} == {doomed.name}
+    await scene.kube.nodes.remove(doomed.name)
+    await scene.cordon(old)
+
+    async def all_run() -> list[JSON]:
+        found = [await scene.read(f"{scene.pods}/{pod['metadata']['name']}") for pod in pods]
+        run = [pod for pod in found if pod and pod["status"].get("phase") == "Running"]
+        return run if len(run) == len(pods) and not await scene.records() else []
+
+    again = await wait_until(all_run, within=180, what="all run elsewhere, and their records are removed")
+    assert {pod["spec"]["nodeName"] for pod in again} == {other}
+    assert [without_ours(pod) for pod in again] == [without_ours(pod) for pod in pods]
+    for pod in pods:
+        await ended(scene, pod)
