@@ -1,9 +1,10 @@
 """What plans by bald eagle search cost, and what they come to: `make bench`.
 
 Every figure is printed with the machine it was measured on, in seconds of CPU; nothing here passes or fails. The tables
-are those of docs/bald-eagle.md.
+are those of docs/bald-eagle.md: `python tests/bench_eagle.py imbalance` prints one of them.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any
@@ -13,8 +14,9 @@ from msgspec.structs import replace
 
 from elasticd.api import Candidate, Node, Pod
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
+from tests.imbalance import imbalance
 from tests.measuring import alone, machine
-from tests.paper_pool import FOUR, balanced_allocation, imbalance, least_requested, one_by_one, paper_pool, used_parts
+from tests.paper_pool import FOUR, balanced_allocation, least_requested, one_by_one, paper_pool, used_parts
 from tests.plugins.benchmarks import BENCHMARKS, FLOCK, iterations
 from tests.pools import GIB, columns, node, planned, pod
 
@@ -57,33 +59,54 @@ def times() -> None:
     print(f"bald-eagle: a whole plan with decisions, 1800 pods on 31 nodes: {process_time() - began:.3f} s")
 
 
-SPREAD: dict[str, Callable[[list[Node], list[Pod]], tuple[dict[int, int], float, float]]] = {
-    "least-requested (LRA)": lambda *pool: (one_by_one(least_requested, *pool), 0.0, 0.0),
-    "balanced-allocation (BRA)": lambda *pool: (one_by_one(balanced_allocation, *pool), 0.0, 0.0),
-    "each pod on its best node by S_N": lambda *pool: placed(ALONE, *pool),
-    "bald-eagle-plain": lambda *pool: placed(BaldEaglePlain(), *pool),
-    "bald-eagle, greedy = false": lambda *pool: placed(BaldEagle(greedy=False), *pool),
-    "the same, printed = true": lambda *pool: placed(BaldEagle(greedy=False, printed=True), *pool),
-    "bald-eagle": lambda *pool: placed(BaldEagle(), *pool),
+LRA, BRA = "least-requested (LRA)", "balanced-allocation (BRA)"
+WAYS: dict[str, Callable[[list[Node], list[Pod]], tuple[dict[int, int], float]]] = {
+    LRA: lambda *pool: (one_by_one(least_requested, *pool), 0.0),
+    BRA: lambda *pool: (one_by_one(balanced_allocation, *pool), 0.0),
+    "each pod on its best node by S_N": lambda *pool: placed(ALONE, *pool)[:2],
+    "bald-eagle": lambda *pool: placed(BaldEagle(), *pool)[:2],
+    "bald-eagle, greedy = false": lambda *pool: placed(BaldEagle(greedy=False), *pool)[:2],
+    "the same, printed = true": lambda *pool: placed(BaldEagle(greedy=False, printed=True), *pool)[:2],
+    "bald-eagle-plain": lambda *pool: placed(BaldEaglePlain(), *pool)[:2],
 }
+COUNTS, SEEDS = (600, 1200, 1800), range(1, 6)
+
+
+def uneven() -> None:
+    """The paper's imbalance, the mean Z of eq. (34), in percent: the mean of five pools, and how much more or less than
+    by LRA and by BRA that is."""
+    print("| mean Z on 31 nodes, beside LRA and BRA | 600 pods | 1,200 pods | 1,800 pods |")
+    print("|---|---|---|---|")
+    pools = {count: [paper_pool(count, seed=seed) for seed in SEEDS] for count in COUNTS}
+    found = {(label, count): _imbalance(label, pools[count]) for label in WAYS for count in COUNTS}
+    for label in WAYS:
+        cells = [_beside(found[label, count], found[LRA, count], found[BRA, count]) for count in COUNTS]
+        print(f"| {label} | {' | '.join(cells)} |")
+
+
+def _imbalance(label: str, pools: Sequence[tuple[list[Node], list[Pod]]]) -> float:
+    return float(np.mean([100 * imbalance(used_parts(WAYS[label](*pool)[0], *pool)) for pool in pools]))
+
+
+def _beside(own: float, *others: float) -> str:
+    return f"{own:.1f} ({', '.join(f'{own / other - 1:+.0%}' for other in others)})"
 
 
 def spread() -> None:
-    """How evenly 1,800 pods lie on 31 nodes: Z (eq. 33), and the least and most used node, in percent."""
+    """How 1,800 pods lie on 31 nodes: the least and the most used node of each resource, in percent."""
     nodes, pods = paper_pool()
     asked = [sum(one.counted[resource] for one in pods) for resource in FOUR]
     whole = [sum(one.allocatable[resource] for one in nodes) for resource in FOUR]
     shares = zip(FOUR, np.divide(asked, whole), strict=True)
     print("1,800 pods ask 31 nodes for", ", ".join(f"{100 * share:.0f} % of {name}" for name, share in shares))
-    print("| 1,800 pods on 31 nodes | mean Z | cpu | memory | bandwidth | disk | mean S_N | seconds |")
-    print("|---|---|---|---|---|---|---|---|")
-    for label, place in SPREAD.items():
-        places, score, seconds = place(nodes, pods)
+    print("| 1,800 pods on 31 nodes | cpu | memory | bandwidth | disk | mean S_N |")
+    print("|---|---|---|---|---|---|")
+    for label, place in WAYS.items():
+        places, score = place(nodes, pods)
         parts = used_parts(places, nodes, pods)
-        each = zip(imbalance(parts), 100 * parts.min(axis=0), 100 * parts.max(axis=0), strict=True)
-        columns_ = " | ".join(f"{z:.0f} ({low:.0f} to {high:.0f} %)" for z, low, high in each)
-        worth = f"{score:.4f} | {seconds:.1f}" if score else "- | -"
-        print(f"| {label} | {imbalance(parts).mean():.0f} | {columns_} | {worth} |")
+        each = zip(100 * parts.min(axis=0), 100 * parts.max(axis=0), strict=True)
+        columns_ = " | ".join(f"{low:.0f} to {high:.0f} %" for low, high in each)
+        print(f"| {label} | {columns_} | {f'{score:.4f}' if score else '-'} |")
 
 
 def tight(trials: int = 100) -> None:
@@ -132,15 +155,17 @@ def functions() -> None:
             print(f"| {name} | {label} | {min(values):.4g} | {max(values):.4g} | {mean:.0f} | {told} |")
 
 
-def main() -> None:
-    """Print all figures."""
+TABLES = {"times": times, "imbalance": uneven, "spread": spread, "tight": tight, "functions": functions}
+
+
+def main(names: Sequence[str]) -> None:
+    """Print the tables of these names, or all. What has no seconds is the same on every machine."""
     print(machine())
     alone()
-    times()
-    for table in (spread, tight, functions):
+    for name in names or TABLES:
         print()
-        table()
+        TABLES[name]()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -80,10 +80,5 @@ def used_parts(places: dict[int, int], nodes: Sequence[Node], pods: Sequence[Pod
     return used / _amounts(nodes)
 
 
-def imbalance(parts: Floats) -> Floats:
-    """Z of eq. (33) for each resource, in percent: the root of the sum of squares, not of their mean."""
-    return 100 * np.sqrt(((parts - parts.mean(axis=0)) ** 2).sum(axis=0))  # type: ignore[no-any-return]
-
-
 def _amounts(nodes: Sequence[Node]) -> Floats:
     return np.array([[one.allocatable[resource] for resource in FOUR] for one in nodes])
