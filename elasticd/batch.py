@@ -6,6 +6,7 @@ Frozen records, as those of model.py; knows nothing of templates or of how Jobs 
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 JOB_KIND = ("batch/v1", "Job")
 """apiVersion and kind of a job set: a Job alone cannot be scaled, so a reference of this kind is always to a set."""
@@ -25,3 +26,30 @@ class Job(Struct, frozen=True, gc=False):
     ended: float = 0.0
     result: Literal["", "Complete", "Failed"] = ""
     deleted: bool = False
+
+
+REMEMBERED = 900.0
+"""Seconds for which a Job that is gone is remembered: a queue may have been measured while it was there."""
+
+
+class Gone:
+    """The Jobs of a set that are no more there, each with the time at which it ended or was deleted."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+
+    def add(self, job: Job, at: float) -> None:
+        """One has been deleted, or was found to be gone, at a time. What is gone for long is forgotten."""
+        oldest = at - REMEMBERED
+        if not job.ended or job.ended >= oldest:
+            self._jobs[job.uid] = job if job.ended else replace(job, ended=at)
+        while self._jobs and (first := next(iter(self._jobs.values()))).ended < oldest:
+            del self._jobs[first.uid]
+
+    def back(self, uid: str) -> None:
+        """It is there after all."""
+        self._jobs.pop(uid, None)
+
+    def all(self) -> tuple[Job, ...]:
+        """All of them."""
+        return tuple(self._jobs.values())

@@ -207,6 +207,9 @@ class Workload(Struct, frozen=True, gc=False):
     """Who set spec.replicas last, as the API server notes it; empty when it does not say."""
     jobs: tuple[Job, ...] = ()
     """Of a job set: all that are there, also those that have ended, by name. Its pods are those of Jobs in flight."""
+    gone: tuple[Job, ...] = ()
+    """Of a job set: those that are not there any more, and were a while ago; each with the time when it `ended`, or was
+    deleted."""
 
 
 class Observation(Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from elasticd.api import (
     MOST,
     Count,
+    Job,
     Measure,
     Meta,
     Observation,
@@ -43,8 +44,8 @@ class Jobs(Strategy, tag="jobs", frozen=True):
     - `eager`: needed, whatever is in flight, up to the policy's max
     - `custom`: needed - deduction - running_percentage * in flight
 
-    A Job is pending until one of its pods has reached `started`. Jobs that were created, or have ended, after the queue
-    was measured are counted as the measurement saw them, so no message is counted twice, however often one looks.
+    A Job is pending until one of its pods has reached `started`. What became of Jobs after the
+    queue was measured (created, ended, deleted) is left out, so no message is counted twice, however often one looks.
     A queue that cannot be known creates nothing; of several, with "max" or "sum", the others still count.
 
     Source: KEDA 2.17, ScaledJob specification and pkg/scaling/executor/scale_jobs.go. It parts from KEDA where that
@@ -98,9 +99,13 @@ class Jobs(Strategy, tag="jobs", frozen=True):
             lacking = next(one for one in read if one.jobs is None)
             return Recommendation(None, "QueueUnknown", lacking.measure.message, measures)
         needed = min(ceil(self._combined([one.jobs for one in known if one.jobs])), MOST)
-        wish = min(workload.replicas + max(0, self._more(needed, observation, min(one.at for one in known))), MOST)
+        measured = min(one.at for one in known)
+        wish = min(workload.replicas + max(0, self._more(needed, observation, measured)), MOST)
         reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
-        return Recommendation(wish, reason, f"{needed} Jobs needed, {workload.replicas} in flight", measures)
+        told = f"{needed} Jobs needed, {workload.replicas} in flight"
+        if ended := len(_ended((*workload.jobs, *workload.gone), measured)):
+            told += f", {ended} ended since the queue was measured"
+        return Recommendation(wish, reason, told, measures)
 
     def _combined(self, needs: Sequence[float]) -> float:
         """The Jobs needed for all queues that are not empty. KEDA: multipleScalersCalculation."""
@@ -114,26 +119,28 @@ class Jobs(Strategy, tag="jobs", frozen=True):
 
     def _more(self, needed: int, observation: Observation, measured: float) -> int:
         """The Jobs to create beside those in flight, as of when the queue was measured."""
-        jobs, flying = observation.workload.jobs, observation.workload.replicas
-        unseen = [job for job in jobs if job.created + RESOLUTION > measured]
+        workload, flying = observation.workload, observation.workload.replicas
+        there = (*workload.jobs, *workload.gone)
+        unseen = {job.uid for job in there if job.created + RESOLUTION > measured}
+        ended = _ended(there, measured)
         if self.strategy == "default":
-            ended = sum(1 for job in jobs if job.result and job.ended + RESOLUTION > measured)
-            return needed + self.spare - flying - ended
+            return needed + self.spare - flying - len(ended)
         if self.strategy == "accurate":
-            return needed - self._waiting(observation, {job.uid for job in unseen}, measured)
+            return needed - self._waiting(observation, unseen | ended, measured)
         if self.strategy == "eager":
             return needed - len(unseen)
-        older = flying - sum(1 for job in unseen if not job.result)
+        older = flying - len(unseen & _flying(workload.jobs)) + len(ended - unseen)
         share = int(max(0, older - self.spare) * self.running_percentage)
         return max(needed - self.deduction - share - len(unseen), self.spare - flying)
 
-    def _waiting(self, observation: Observation, unseen: set[str], measured: float) -> int:
-        """The Jobs whose messages are in the queue still: pending, or too young for the measurement to know them."""
+    def _waiting(self, observation: Observation, doubtful: set[str], measured: float) -> int:
+        """The Jobs whose messages are in the queue still: pending, too young for the measurement to know them, or ended
+        since, of which nobody knows any more when they began."""
         begun = {pod.job for pod in observation.pods if self._has_begun(pod, measured)}
-        pending = {job.uid for job in observation.workload.jobs if not job.result and job.uid not in begun}
+        flying = _flying(observation.workload.jobs)
         # A dry run counts Jobs in flight that there are none of.
-        pretended = observation.workload.replicas - sum(1 for job in observation.workload.jobs if not job.result)
-        return len(pending | unseen) + max(0, pretended)
+        pretended = observation.workload.replicas - len(flying)
+        return len(flying - begun | doubtful) + max(0, pretended)
 
     def _has_begun(self, pod: Pod, measured: float) -> bool:
         """Whether its Job had begun when the queue was measured, as far as its readiness tells."""
@@ -144,6 +151,15 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         if self.started == "scheduled":
             return bool(pod.node)
         return pod.phase == "Running" and (self.started == "running" or pod.ready is True)
+
+
+def _flying(jobs: Iterable[Job]) -> set[str]:
+    return {job.uid for job in jobs if not job.result}
+
+
+def _ended(jobs: Iterable[Job], measured: float) -> set[str]:
+    """Those that ended, or were deleted, after the queue was measured."""
+    return {job.uid for job in jobs if job.ended and job.ended + RESOLUTION > measured}
 
 
 class _Read(Struct, frozen=True):

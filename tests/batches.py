@@ -58,10 +58,10 @@ def pod_of(one: Job, phase: str = "Running", **more: Any) -> Pod:
     )
 
 
-def workload(jobs: Sequence[Job], replicas: int | None = None) -> Workload:
+def workload(jobs: Sequence[Job], replicas: int | None = None, gone: Sequence[Job] = ()) -> Workload:
     """The set as it is seen."""
     flying = sum(1 for one in jobs if not one.result) if replicas is None else replicas
-    return Workload(TRANSCODE, str(TRANSCODE), "", flying, flying, jobs=tuple(jobs))
+    return Workload(TRANSCODE, str(TRANSCODE), "", flying, flying, jobs=tuple(jobs), gone=tuple(gone))
 
 
 def queue(length: float, at: float = NOW, name: str = "queue_length") -> Series:
@@ -73,6 +73,7 @@ def seen(
     jobs: Sequence[Job] = (),
     queues: Mapping[str, Series | float] | float = 0.0,
     pods: Sequence[Pod] | None = None,
+    gone: Sequence[Job] = (),
     **more: Any,
 ) -> Observation:
     """What is known of the set; each Job in flight has a pod that runs, unless pods are given."""
@@ -80,6 +81,7 @@ def seen(
     series = {name: one if isinstance(one, Series) else queue(one, name=name) for name, one in named.items()}
     if pods is None:
         pods = [pod_of(one) for one in jobs if not one.result]
+    found = workload(jobs, gone=gone)
     return Observation(**{
-        "at": NOW, "workload": workload(jobs), "pods": tuple(pods), "series": series, "confirmed": NOW, **more,
+        "at": NOW, "workload": found, "pods": tuple(pods), "series": series, "confirmed": NOW, **more,
     })  # fmt: skip

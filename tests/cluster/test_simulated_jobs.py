@@ -28,9 +28,11 @@ from tests.test_loop import Told
 KINDS = frozenset({JOB_KIND})
 
 
-def simulated(node: dict[str, Any] = BIG_NODE, seed: int = 0, **jobs: Any) -> Simulated:
+def simulated(node: dict[str, Any] = BIG_NODE, seed: int = 0, resolution: float = 1, **jobs: Any) -> Simulated:
     table = {"namespace": "media", "name": "transcode", "start_seconds": 2, "run_seconds": 10, **jobs}
-    return msgspec.convert({"type": "simulated", "nodes": [node], "jobs": [table], "seed": seed}, Simulated)
+    measured = {"resolution": resolution}
+    made = {"type": "simulated", "nodes": [node], "jobs": [table], "seed": seed, "metrics": measured}
+    return msgspec.convert(made, Simulated)
 
 
 SEVEN: dict[str, Any] = {"arrivals": {"formula": "7"}}
@@ -186,17 +188,26 @@ def created(told: Told) -> int:
     return sum(max(0, one.after - one.before) for one in told.outcomes if one.result == "done")
 
 
-@pytest.mark.parametrize(("strategy", "leave"), [("default", "end"), ("accurate", "begin")])
-@given(messages=st.lists(st.integers(0, 5), min_size=1, max_size=5), run=st.integers(1, 30), most=st.integers(1, 8))
+@pytest.mark.parametrize(("strategy", "leave"), [("default", "end"), ("accurate", "begin"), ("custom", "end")])
+@given(
+    messages=st.lists(st.integers(0, 5), min_size=1, max_size=5),
+    run=st.integers(1, 30),
+    most=st.integers(1, 8),
+    start=st.sampled_from([0, 2, 20]),
+    resolution=st.sampled_from([1, 5, 15]),
+    history=st.sampled_from([0, 2, 100]),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_message_finds_one_job_and_no_more_than_max_are_in_flight(
-    strategy: str, leave: str, messages: list[int], run: int, most: int
+    strategy: str, leave: str, messages: list[int], run: int, most: int, start: int, resolution: int, history: int
 ) -> None:
-    """Bursts of messages every ten seconds, Jobs that run from 1 to 30 s, and a look every 2 s."""
+    """Bursts of messages every ten seconds, Jobs that begin within 0 to 20 s and run from 1 to 30 s, and a look every
+    2 s at a queue that is measured every 1 to 15 s; of Jobs that have ended as many as are kept."""
     arrived = [[10 * index + 0.5, sum(messages[: index + 1])] for index in range(len(messages))]
-    seconds = 10.0 * len(messages) + 60 + sum(messages) * (1.5 * run + 6) / most
-    cluster = simulated(run_seconds=run, spread=0.5, leave=leave, arrivals={"table": [[0, 0], *arrived]})
-    told = played(cluster, policy(strategy, most, successful_history=2), seconds)
+    seconds = 10.0 * len(messages) + 90 + sum(messages) * (1.5 * run + start + resolution + 6) / most
+    of: dict[str, Any] = {"run_seconds": run, "start_seconds": start, "resolution": resolution, "leave": leave}
+    cluster = simulated(spread=0.5, arrivals={"table": [[0, 0], *arrived]}, **of)
+    told = played(cluster, policy(strategy, most, successful_history=history), seconds)
     assert created(told) == sum(messages)
     assert max(one.current for one in told.made) <= most
     assert told.made[-1].current == 0

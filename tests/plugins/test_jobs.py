@@ -15,7 +15,7 @@ from elasticd.policy import Bounds
 from elasticd.quality import failed
 from elasticd.testing import NOW, check_strategy, observation
 from elasticd_plugins.jobs import Jobs
-from tests.batches import ended, job, pod_of, queue, seen
+from tests.batches import OLD, ended, job, pod_of, queue, seen
 
 
 def jobs(strategy: str = "default", **options: Any) -> Jobs:
@@ -174,13 +174,43 @@ def test_the_same_measurement_creates_its_jobs_once(strategy: str) -> None:
         pytest.param("default", NOW - 5, 2, id="default: the message may have been counted"),
         pytest.param("default", NOW - 0.5, 2, id="default: in the same second it may too"),
         pytest.param("default", NOW + 1.5, 3, id="default: a later measurement knows"),
-        pytest.param("accurate", NOW - 5, 5, id="accurate: it took its message long ago"),
+        pytest.param("custom", NOW - 5, 2, id="custom: the same"),
+        pytest.param("custom", NOW + 1.5, 3, id="custom: and then it knows"),
+        pytest.param("accurate", NOW - 5, 4, id="accurate: nobody knows any more when it took its message"),
+        pytest.param("accurate", NOW + 1.5, 5, id="accurate: a later measurement knows that it did"),
+        pytest.param("eager", NOW - 5, 5, id="eager: whatever has ended"),
     ],
 )
-def test_a_job_that_has_just_ended(strategy: str, at: float, wish: int) -> None:
-    """Of three messages two are in hand, and the third is the one that was done at NOW, or it is a new one."""
-    there = [job(1), job(2), ended(3, NOW)]
-    assert wanted(jobs(strategy), there, {"queue_length": queue(3, at)}) == wish
+@pytest.mark.parametrize("there", [True, False], ids=["it is there", "it is gone"])
+def test_a_job_that_has_just_ended(strategy: str, at: float, wish: int, there: bool) -> None:
+    """Of three messages two are in hand, and the third is the one that was done at NOW, or it is a new one. It is all
+    one whether the Job is there still, or its time to live or the history was over at once."""
+    done = ended(3, NOW)
+    left = {"there": [job(1), job(2), done]} if there else {"there": [job(1), job(2)], "gone": [done]}
+    assert wanted(jobs(strategy), left["there"], {"queue_length": queue(3, at)}, gone=left.get("gone", ())) == wish
+
+
+@pytest.mark.parametrize(
+    ("strategy", "created", "wish"),
+    [
+        pytest.param("default", OLD, 1, id="default"),
+        pytest.param("accurate", OLD, 2, id="accurate"),
+        pytest.param("custom", OLD, 1, id="custom"),
+        pytest.param("eager", OLD, 3, id="eager: of the time before"),
+        pytest.param("eager", NOW - 2, 2, id="eager: made for this measurement"),
+        pytest.param("accurate", NOW - 2, 2, id="accurate: made for this measurement"),
+        pytest.param("default", NOW - 2, 1, id="default: made for this measurement"),
+    ],
+)
+def test_a_job_that_was_deleted_while_it_was_in_flight(strategy: str, created: float, wish: int) -> None:
+    """Whether its message waits again only a later measurement tells: of two one is in hand."""
+    deleted = job(2, created=created, ended=NOW - 1)
+    assert wanted(jobs(strategy), [job(1)], {"queue_length": queue(2, NOW - 5)}, gone=[deleted]) == wish
+
+
+def test_it_says_how_many_have_ended_since_the_queue_was_measured() -> None:
+    said = jobs().recommend_replicas(seen([job(1), ended(2, NOW)], {"queue_length": queue(2, NOW - 5)}))
+    assert said.message == "2 Jobs needed, 1 in flight, 1 ended since the queue was measured"
 
 
 def test_eager_fills_all_the_room_measurement_by_measurement() -> None:

@@ -161,7 +161,8 @@ class KubernetesCluster:
     """A Cluster. Made by Kubernetes.open, which also ends it."""
 
     def __init__(self, parts: Parts, tasks: asyncio.TaskGroup) -> None:
-        self.pods, self.nodes, self.workloads, self.jobs = PodStore(), NodeStore(), WorkloadStore(), JobStore()
+        self.pods, self.nodes, self.workloads = PodStore(), NodeStore(), WorkloadStore()
+        self.jobs = JobStore(parts.clock.now)
         self.autoscalers, self._budgets = AutoscalerStore(), BudgetStore(self.pods)
         self._parts, self._group = parts, tasks
         session, clock, means = parts.session, parts.clock, parts.means
@@ -284,7 +285,7 @@ class KubernetesCluster:
             task.cancel()
             self.workloads.retain(kind, "", ())
             if kind == JOB_KIND:
-                self.jobs.retain("", ())
+                self.jobs.clear()
         for kind in sorted(kinds - self._kinds.keys()):
             means = self._parts.means
             follower = follow_jobs(means, self.jobs) if kind == JOB_KIND else follow_kind(means, kind, self.workloads)

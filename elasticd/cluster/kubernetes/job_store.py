@@ -1,11 +1,12 @@
 """The Jobs of all job sets, in memory, and each set as a workload.
 
-Knows which Jobs are in flight, and which pods are theirs; knows nothing of how they came or of templates.
+Knows which Jobs are in flight, which pods are theirs, and which were there a while ago; knows nothing of how they came
+or of templates.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from elasticd.batch import Job
+from elasticd.batch import Gone, Job
 from elasticd.cluster.kubernetes.job_wire import PlacedJob
 from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.template import SET
@@ -13,10 +14,12 @@ from elasticd.model import Pod, Ref, Workload
 
 
 class JobStore:
-    """All Jobs that bear a set's label, by set."""
+    """All Jobs that bear a set's label, by set, and for a while those that did."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self._sets: dict[Ref, dict[str, Job]] = {}
+        self._gone: dict[Ref, Gone] = {}
         self._places: dict[Key, Ref] = {}
         self._seen: dict[Ref, Workload] = {}
         self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
@@ -27,10 +30,15 @@ class JobStore:
         before = self._places.get(key)
         if before is not None and before != item.set:
             self._drop(key)
+            self._gone[before].back(item.job.uid)
         jobs = self._sets.setdefault(item.set, {})
         old = jobs.get(item.job.name)
         stale = old is not None and not listed and old.uid == item.job.uid and old.result and not item.job.result
         if old != item.job and not stale:
+            if old is not None and old.uid != item.job.uid:
+                self._drop(key)
+            if item.set in self._gone:
+                self._gone[item.set].back(item.job.uid)
             jobs[item.job.name] = item.job
             self._places[key] = item.set
             self._seen.pop(item.set, None)
@@ -49,13 +57,18 @@ class JobStore:
     def _drop(self, key: Key) -> None:
         ref = self._places.pop(key, None)
         if ref is not None:
-            del self._sets[ref][key[1]]
+            self._gone.setdefault(ref, Gone()).add(self._sets[ref].pop(key[1]), self._now())
             self._seen.pop(ref, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all Jobs of the namespace (all namespaces, if empty) but these."""
         for key in [key for key in self._places if namespace in ("", key[0]) and key not in keep]:
             self._drop(key)
+
+    def clear(self) -> None:
+        """Forget everything: nobody looks at Jobs any more."""
+        self.retain("", ())
+        self._gone.clear()
 
     def get(self, ref: Ref) -> Workload:
         """The set as a workload, also while it has no Jobs; the same record while nothing changed."""
@@ -71,6 +84,7 @@ class JobStore:
                 status_replicas=flying,
                 selector=f"{SET}={ref.name}",
                 jobs=tuple(sorted(jobs.values(), key=lambda job: job.name)),
+                gone=self._gone[ref].all() if ref in self._gone else (),
             )
         return found
 

@@ -13,7 +13,7 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from elasticd.actions import Create
-from elasticd.batch import JOB_KIND, Job
+from elasticd.batch import JOB_KIND, Gone, Job
 from elasticd.cluster.simulated.demand import Curve, Demand, remember
 from elasticd.cluster.simulated.needs import PodTable
 from elasticd.cluster.simulated.nodes import claim_of
@@ -70,6 +70,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
     """A job set. Its pods are those of the Jobs in flight, under the Jobs' names."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
+    gone: Gone = field(default_factory=Gone)
     start: float = 0.0
     seed: int = 0
     arrivals: Curve | None = None
@@ -139,12 +140,12 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         self.taken -= pod.messages
         return True
 
-    def drop(self, name: str, uid: str) -> SimulatedPod | None:
+    def drop(self, name: str, uid: str, at: float) -> SimulatedPod | None:
         """Delete a Job, if it is the one of this UID; its pod, where it was in flight, which frees its messages."""
         job = self.jobs.get(name)
         if job is None or job.uid != uid:
             return None
-        del self.jobs[name]
+        self.gone.add(self.jobs.pop(name), at)
         pod = self.pods.get(f"{name}-pod")
         if not job.result and pod is not None:
             self.replicas -= 1
@@ -160,7 +161,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         """As judgement sees it."""
         jobs = tuple(sorted(self.jobs.values(), key=lambda job: job.name))
         count, selector = self.replicas, f"app={self.ref.name}"
-        return Workload(self.ref, self.uid, "", count, count, selector=selector, jobs=jobs)
+        return Workload(self.ref, self.uid, "", count, count, selector=selector, jobs=jobs, gone=self.gone.all())
 
     def _arrived(self, at: float) -> float:
         arrived = self.arrivals(at - self.start) if self.arrivals else 0.0

@@ -123,7 +123,7 @@ class World:
     def remove(self, jobs: SimulatedJobSet, action: Remove) -> None:
         """Delete Jobs, now, and the pods of those in flight."""
         for name, uid in action.jobs:
-            pod = jobs.drop(name, uid)
+            pod = jobs.drop(name, uid, self.now)
             if pod is not None:
                 pod.deleted = True
                 self._drop(pod)

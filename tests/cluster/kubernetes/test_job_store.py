@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.batch import JOB_KIND, Job
+from elasticd.batch import JOB_KIND, REMEMBERED, Job
 from elasticd.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.job_wire import PlacedJob, WireJob, to_job
 from elasticd.cluster.kubernetes.template import SET
+from elasticd.testing import NOW
 from tests.batches import HASH, TRANSCODE, ended, job, pod_of
 from tests.cluster.kubernetes.fake import PODS, FakeApi, page, status, until, write_kubeconfig
 from tests.cluster.kubernetes.test_jobs import NAME, wire
@@ -67,14 +68,14 @@ def test_a_name_that_is_not_ours_has_no_number(name: str, number: int) -> None:
 
 
 def store(*jobs: Job) -> JobStore:
-    made = JobStore()
+    made = JobStore(lambda: NOW)
     for one in jobs:
         made.put(PlacedJob(TRANSCODE, one), listed=True)
     return made
 
 
 def test_a_set_is_there_before_it_has_jobs() -> None:
-    found = JobStore().get(TRANSCODE)
+    found = JobStore(lambda: NOW).get(TRANSCODE)
     assert (found.replicas, found.jobs, found.selector) == (0, (), f"{SET}=transcode")
 
 
@@ -104,6 +105,37 @@ def test_what_is_gone_is_forgotten_by_uid() -> None:
     assert kept.get(TRANSCODE).replicas == 1
 
 
+def gone(kept: JobStore) -> list[tuple[int, float]]:
+    """The Jobs that were there, by number, and until when."""
+    return [(one.number, one.ended) for one in kept.get(TRANSCODE).gone]
+
+
+def test_what_is_gone_is_known_for_a_while_with_the_time_at_which_it_ended_or_was_found_gone() -> None:
+    clock = [NOW]
+    kept = JobStore(lambda: clock[0])
+    for one in (job(1), ended(2, NOW - 60), ended(3, NOW - REMEMBERED - 1), job(4), job(5)):
+        kept.put(PlacedJob(TRANSCODE, one), listed=True)
+    for one in (job(1), ended(2), ended(3)):
+        kept.remove(PlacedJob(TRANSCODE, one))
+    assert gone(kept) == [(1, NOW), (2, NOW - 60)]
+    kept.retain("", {("media", job(5).name)})
+    kept.put(PlacedJob(TRANSCODE, job(5, uid="another")), listed=True)
+    assert gone(kept) == [(1, NOW), (2, NOW - 60), (4, NOW), (5, NOW)]
+    clock[0] += REMEMBERED + 1
+    kept.remove(PlacedJob(TRANSCODE, job(5, uid="another")))
+    assert gone(kept) == [(5, NOW + REMEMBERED + 1)]
+
+
+def test_what_is_there_after_all_is_not_gone_and_what_went_to_another_set_never_was() -> None:
+    kept = store(job(1), job(2))
+    kept.remove(PlacedJob(TRANSCODE, job(1)))
+    kept.put(PlacedJob(TRANSCODE, job(1)), listed=True)
+    kept.put(PlacedJob(msgspec.structs.replace(TRANSCODE, name="other"), job(2)), listed=False)
+    assert gone(kept) == []
+    kept.clear()
+    assert gone(kept) == []
+
+
 @pytest.mark.parametrize(("namespace", "left"), [("", [2]), ("media", [2]), ("other", [1, 2])])
 def test_what_a_list_does_not_have_is_gone(namespace: str, left: list[int]) -> None:
     kept = store(job(1), job(2))
@@ -129,7 +161,8 @@ async def test_a_job_set_is_seen_once_its_jobs_were_read(api: FakeApi, tmp_path:
         feed.push("MODIFIED", wire(status={"conditions": [condition("Failed")]}))
         await until(lambda: snapshot.workload(TRANSCODE).replicas == 0)  # type: ignore[union-attr]
         await cluster.observe(0.0, frozenset())
-        assert (snapshot.workload(TRANSCODE), cluster.jobs.get(TRANSCODE).jobs) == (None, ())
+        left = cluster.jobs.get(TRANSCODE)
+        assert (snapshot.workload(TRANSCODE), left.jobs, left.gone) == (None, (), ())
 
 
 async def test_jobs_that_may_not_be_read_are_a_problem_in_one_line(api: FakeApi, tmp_path: Path) -> None:
