@@ -10,6 +10,7 @@ from elasticd.actions import Answer, Mark
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent, unknown_kind
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery, UnknownKindError
+from elasticd.cluster.kubernetes.once import another
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
 
 
@@ -53,8 +54,8 @@ class Marker:
 
 
 def _told(error: ApiError, mark: Mark) -> Answer:
-    if error.code == 409 and mark.version:
+    if error.code == 409 and mark.version and not another(error):
         return conflict(409, f"it changed: {error}")
-    if error.code in (404, 409):  # 409: the uid is another, so that what was to be marked is gone
+    if error.code in (404, 409) or another(error):  # 409: the uid is another, so that what was to be marked is gone
         return conflict(404, f"it is gone: {error}")
     return refused_by(error)

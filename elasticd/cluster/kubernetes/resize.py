@@ -14,6 +14,7 @@ from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_b
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.once import another
 from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import WirePod
 from elasticd.model import Pod
@@ -45,6 +46,8 @@ class Resizer:
             return await self._change(resize) if allowed() else NOT_LEADING
         except ApiError as error:
             self._budget.pause(error.quiet)
+            if another(error):
+                return conflict(404, f"it was deleted and created anew: {error}")
             if error.code in (404, 409):
                 return conflict(error.code, f"it is gone or has changed: {error}")
             return refused_by(error)

@@ -16,6 +16,7 @@ ON_POD = Mark(WEB, "u", {"a": "1", "b": None}, "web-0")
 ON_WEB = Mark(WEB, "v", {"a": "1"})
 POD = "/api/v1/namespaces/shop/pods/web-0"
 DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web"
+IMMUTABLE = 'Pod "web-0" is invalid: metadata.uid: Invalid value: "u": field is immutable'
 
 
 @pytest.fixture
@@ -53,6 +54,8 @@ async def test_a_mark_of_one_version_has_that_as_its_precondition_too(api: FakeA
     [
         pytest.param(status(404, "NotFound", "no such pod"), "conflict", "NotFound", id="gone"),
         pytest.param(status(409, "Conflict", "uid"), "conflict", "NotFound", id="another of that name"),
+        pytest.param(status(422, "Invalid", IMMUTABLE), "conflict", "NotFound", id="another of that name, since 1.36"),
+        pytest.param(status(422, "Invalid", "metadata.annotations: Invalid value"), "failed", "Invalid", id="invalid"),
         pytest.param(status(403, "Forbidden", "may not"), "failed", "Forbidden", id="may not"),
         pytest.param(status(500, "InternalError", "oh"), "failed", "ServerError", id="trouble"),
         pytest.param(drop, "failed", "NoReply", id="no reply"),
@@ -64,6 +67,22 @@ async def test_what_cannot_be_marked_is_told(
     api.on("PATCH", POD, reply)
     answer = await marker.mark(ON_POD, lambda: True)
     assert (answer.result, answer.reason) == (result, reason)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(status(422, "Invalid", IMMUTABLE), id="since 1.36"),
+        pytest.param(status(409, "Conflict", "Precondition failed: UID in precondition: v, UID in object meta: w"),
+                     id="before"),
+    ],
+)  # fmt: skip
+async def test_one_of_a_version_whose_object_was_replaced_is_told_as_gone(
+    api: FakeApi, marker: Marker, reply: Reply
+) -> None:
+    api.on("PATCH", DEPLOYMENT, reply)
+    answer = await marker.mark(Mark(WEB, "v", {"a": None}, version="7"), lambda: True)
+    assert (answer.result, answer.code, answer.reason) == ("conflict", 404, "NotFound")
 
 
 async def test_unknown_kind_is_told(marker: Marker) -> None:

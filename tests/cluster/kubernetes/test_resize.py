@@ -94,6 +94,12 @@ async def test_a_pod_that_is_not_as_it_was_judged_is_left_alone(
         pytest.param(status(404, "NotFound", "no such pod"), "conflict", "NotFound", id="gone meanwhile"),
         pytest.param(status(409, "Conflict", "version"), "conflict", "Conflict", id="changed meanwhile"),
         pytest.param(status(403, "Forbidden", "may not"), "failed", "Forbidden", id="may not"),
+        pytest.param(
+            status(422, "Invalid", "metadata.uid: Invalid value: field is immutable"),
+            "conflict",
+            "NotFound",
+            id="another of that name",
+        ),
         pytest.param(status(422, "Invalid", "qos"), "failed", "Invalid", id="not allowed"),
         pytest.param(status(500, "InternalError", "oh"), "failed", "ServerError", id="trouble"),
         pytest.param(drop, "failed", "NoReply", id="no reply"),
