@@ -44,6 +44,7 @@ from elasticd.shelf import opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
+from elasticd.words import last_heard
 
 log = logging.getLogger("elasticd")
 
@@ -100,11 +101,13 @@ class Daemon:
         return f"{unfit}; {told}" if unfit else told
 
     def _unfit(self) -> str:
-        if self.loop.snapshot is None:
-            return "the cluster has not been read yet"
-        age = self.clock.now() - self.loop.snapshot.confirmed
-        if age > STALLED * 3:
-            return f"the cluster was last heard of {age:.0f} s ago"
+        confirmed = 0.0 if self.loop.snapshot is None else self.loop.snapshot.confirmed
+        if not confirmed:
+            faults = [f"{kind[1]}: {problem}" for kind, problem in self.cluster.problems().items()]
+            return "; ".join(["not yet: waits for the first list of the cluster's pods", *faults])
+        now = self.clock.now()
+        if now - confirmed > STALLED * 3:
+            return last_heard(now, confirmed)
         if not self.cluster.leading:
             for kind, problem in self.cluster.problems().items():
                 return f"{kind[1]}: {problem}"

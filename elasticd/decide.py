@@ -21,6 +21,7 @@ from elasticd.deciding.zero import markings, paused
 from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
 from elasticd.records import Decision, Verdict
+from elasticd.words import last_heard
 
 __all__ = ["Case", "decide", "held", "announcements"]
 
@@ -146,7 +147,8 @@ def _bounds_first(case: Case, age: float) -> _Judgement | None:
     observation, bounds = case.observation, case.policy.replicas
     current = observation.workload.replicas
     if age > VIEW_AGE:
-        message = f"the cluster was last heard of {age:.0f} s ago, at most {VIEW_AGE:g} s"
+        most = f", at most {VIEW_AGE:g} s" if observation.confirmed else ""
+        message = f"{last_heard(observation.at, observation.confirmed)}{most}"
         return _hold(current, "AbleToScale", "StaleCluster", message)
     jobs = case.policy.job is not None
     if jobs and current >= bounds.min:  # Jobs beyond max end by themselves

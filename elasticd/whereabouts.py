@@ -14,7 +14,7 @@ from elasticd.errors import nearest
 from elasticd.model import Pod
 from elasticd.placements import PodDecision
 from elasticd.policy import PoolPolicy
-from elasticd.words import one_line
+from elasticd.words import last_heard, one_line
 
 FRESH = 90.0
 """Seconds for which what was seen of the cluster is taken for how it is."""
@@ -116,7 +116,7 @@ def _claimed(pod: PodFound, *, leading: bool) -> str:
 
 
 def _unheard(seen: Whereabouts) -> str:
-    return f"the cluster was last heard of {seen.at - seen.confirmed:.0f} s ago"
+    return last_heard(seen.at, seen.confirmed)
 
 
 def _nobody(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:

@@ -40,6 +40,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def last_heard(at: float, confirmed: float) -> str:
+    """When the cluster was last heard of, for a sentence; 0: never."""
+    if not confirmed:
+        return "the cluster has not been read yet"
+    return f"the cluster was last heard of {at - confirmed:.0f} s ago"
+
+
 def raised(error: BaseException) -> str:
     """An exception's type and text in one line, even if its text cannot be had."""
     kind = type(error).__name__

@@ -11,10 +11,13 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from elasticd import daemon as process
+from elasticd.clock import VirtualClock
 from elasticd.config.reading import read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
@@ -22,6 +25,7 @@ from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
+from elasticd.testing import NOW
 from tests import daemons
 from tests.daemons import Daemon, called, daemon, policy, run, until, write
 from tests.test_journal import decision, outcome
@@ -268,6 +272,31 @@ def test_a_plugin_that_exits_while_its_options_are_read_is_a_mistake_in_a_file(
         [],
         [f"{tmp_path}: a plugin must decode its options, raised SystemExit: 3"],
     )
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "problems", "told"),
+    [
+        pytest.param(None, {}, "not yet: waits for the first list of the cluster's pods", id="nothing was observed"),
+        pytest.param(0.0, {}, "not yet: waits for the first list of the cluster's pods", id="no list has come"),
+        pytest.param(
+            0.0,
+            {("v1", "Pod"): "403 Forbidden: pods is forbidden"},
+            "not yet: waits for the first list of the cluster's pods; Pod: 403 Forbidden: pods is forbidden",
+            id="it is known why",
+        ),
+        pytest.param(NOW - 100.0, {}, "the cluster was last heard of 100 s ago", id="it is long ago"),
+        pytest.param(NOW - 1.0, {}, "", id="it is ready"),
+    ],
+)
+def test_readiness_tells_what_is_waited_for(
+    confirmed: float | None, problems: dict[tuple[str, str], str], told: str
+) -> None:
+    snapshot = None if confirmed is None else SimpleNamespace(confirmed=confirmed)
+    loops: Any = (SimpleNamespace(snapshot=snapshot), None, None)
+    cluster: Any = SimpleNamespace(leading=True, problems=lambda: problems)
+    metrics: Any = None
+    assert process.Daemon(loops, cluster, Journal(), metrics, VirtualClock(NOW)).readiness() == told
 
 
 def test_systemd_is_told_when_it_is_ready_reloads_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

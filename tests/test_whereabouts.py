@@ -65,6 +65,7 @@ def seen(**more: Any) -> Whereabouts:
             id="another daemon leads",
         ),
         pytest.param(seen(confirmed=NOW - 300), "the cluster was last heard of 300 s ago", id="nothing is known"),
+        pytest.param(seen(confirmed=0.0), "the cluster has not been read yet", id="nothing was ever known"),
     ],
 )
 def test_it_is_told_why_nothing_was_decided(what: Whereabouts, told: str) -> None:

@@ -133,12 +133,28 @@ class Elector:
         spec = self._claimed((raw or {}).get("spec") or {}, _stamp(started))
         if raw is None:
             meta = {"name": self._settings.name, "namespace": self._settings.namespace}
-            self._raw = await self._send("create", "", {"metadata": meta, "spec": spec})
+            self._raw = await self._create({"metadata": meta, "spec": spec})
         else:
             # What others wrote into it (labels, new fields) is written back as it was read.
             self._raw = await self._send("update", self._settings.name, {**raw, "spec": spec})
         self._until = started + self._settings.renew
         self._seen, self._seen_at = msgspec.convert(self._raw, WireLease).spec, started
+
+    async def _create(self, lease: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._send("create", "", lease)
+        except ApiError as error:
+            if error.code == 404 and "namespaces" in error.message:
+                raise ValueError(self._homeless()) from error
+            raise
+
+    def _homeless(self) -> str:
+        """What to do where the namespace of the Lease is missing."""
+        name = self._settings.namespace
+        return (
+            f'namespace "{name}" must be there, is not: create it (kubectl create namespace {name}), name another one '
+            "in [cluster.lease] namespace, or set [cluster.lease] enabled = false if no other elasticd acts here"
+        )
 
     def _claimed(self, before: dict[str, Any], stamp: str) -> dict[str, Any]:
         ours = before.get("holderIdentity") == self._identity

@@ -291,3 +291,24 @@ async def test_forbidden_lease_is_a_fault_and_nobody_leads(api: FakeApi, session
     elector = Elector(session, VirtualClock(0), SETTINGS, "a")
     await elector.step()
     assert (elector.leading, elector.fault) == (False, "403 Forbidden: leases is forbidden")
+
+
+async def test_a_missing_namespace_is_told_once_with_what_to_do_and_waited_for(
+    api: FakeApi, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    api.on("GET", LEASE, status(404, "NotFound", 'leases.coordination.k8s.io "elasticd" not found'))
+    api.on("POST", LEASES, status(404, "NotFound", 'namespaces "home" not found', name="home", kind="namespaces"))
+    clock = VirtualClock(0)
+    elector = Elector(session, clock, SETTINGS, "a")
+    for _ in range(3):
+        await elector.step()
+    told = (
+        'namespace "home" must be there, is not: create it (kubectl create namespace home), name another one '
+        "in [cluster.lease] namespace, or set [cluster.lease] enabled = false if no other elasticd acts here"
+    )
+    assert (elector.leading, elector.fault) == (False, told)
+    assert [one.getMessage() for one in caplog.records] == [f"lease home/elasticd: {told}"]
+    LeaseServer(api)
+    await elector.step()
+    assert (elector.leading, elector.fault) == (True, "")
