@@ -18,7 +18,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from elasticd import bell, daemon
+from elasticd import bell, daemon, logs
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import check
 from elasticd.errors import EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
@@ -73,8 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     run = command("run", _run, "Run the daemon in the foreground.")
-    _takes_config(run)
-    run.add_argument("--decisions", action="store_true", help="print every change, hold and new poll rate")
+    _takes_run(run)
     checks = command("check", _check, "Check policies and settings: one line for each mistake, exit code 78.")
     text = "a folder of policies, or one with an elasticd.toml, or one policy's file; default: what --config says"
     checks.add_argument("place", type=Path, metavar="DIR", nargs="?", help=text)
@@ -114,6 +113,15 @@ def _takes_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
 
 
+def _takes_run(parser: argparse.ArgumentParser) -> None:
+    _takes_config(parser)
+    add = parser.add_argument
+    add("--decisions", action="store_true", help="print every change, hold and new poll rate")
+    text = "of the log, on stderr; under systemd, text has the journal's priorities instead of times; default: text"
+    add("--log-format", choices=logs.FORMATS, default="text", help=text)
+    add("--log-level", choices=logs.LEVELS, default="info", help="the least that is logged; default: info")
+
+
 def _takes_record(parser: argparse.ArgumentParser) -> None:
     def time_of(text: str) -> float:
         return _argument(lambda: moment(text, time.time()))
@@ -151,10 +159,15 @@ def _joined(words: Sequence[str]) -> list[str]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    logs.set_up(sys.stderr, arguments.log_format, arguments.log_level)
     told = arguments.decisions
-    listeners = [Printer(Terminal(), dry_run=load_settings(arguments.config, discover()).dry_run)] if told else []
-    asyncio.run(daemon.run(arguments.config, listeners))
+    try:
+        listeners = [Printer(Terminal(), dry_run=load_settings(arguments.config, discover()).dry_run)] if told else []
+        asyncio.run(daemon.run(arguments.config, listeners))
+    except ElasticdError as error:  # in the form that was asked for, a line each
+        for line in plain(str(error)).split("\n"):
+            logging.getLogger("elasticd").error("%s", line)
+        return error.exit_code
     return 0
 
 

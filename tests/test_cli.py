@@ -200,18 +200,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(
     assert capsys.readouterr().err == ""
 
 
-def test_so_is_one_of_a_running_daemon(tmp_path: Path) -> None:
-    settings = write(tmp_path, web=policy().replace('"act"', '"observe"'))  # says the same again and again
-    arguments = daemons.command("run", "--decisions", "--config", settings)
-    reading, writing = os.pipe()
-    process = subprocess.Popen(arguments, stdout=writing, stderr=subprocess.PIPE)
-    os.close(writing)
-    with os.fdopen(reading) as output:
-        assert "shop/Deployment/web" in output.readline()
-    _, told = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, told.count(b"\n")) == (0, 1), told
-
-
 def test_run_prints_every_change_as_it_is_made(tmp_path: Path) -> None:
     process = subprocess.Popen(
         daemons.command("run", "--decisions", "--config", write(tmp_path, web=policy())),
@@ -286,13 +274,14 @@ def test_explaining_from_a_large_journal_reads_little_of_it(
         made.flush()
     made.close()
     opened: list[Path] = []
-    real = Path.read_bytes
+    real = Path.open
 
-    def note(path: Path) -> bytes:
-        opened.append(path)
-        return real(path)
+    def note(path: Path, *arguments: Any, **more: Any) -> Any:
+        if path.suffix == ".jsonl":
+            opened.append(path)
+        return real(path, *arguments, **more)
 
-    monkeypatch.setattr(Path, "read_bytes", note)
+    monkeypatch.setattr(Path, "open", note)
     assert called(capsys, "explain", "shop/Deployment/web", "--state", tmp_path)[0] == 0
     assert (len(list(tmp_path.iterdir())) > 10, len(opened)) == (True, 1)
 

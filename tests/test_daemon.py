@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -82,13 +83,13 @@ def test_a_signal_ends_it_soon_even_with_a_client_that_stays(tmp_path: Path, num
     ids=["a bound", "no TOML", "three files"],
 )
 def test_wrong_policies_are_told_in_a_line_for_each_mistake(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, policies: dict[str, str], lines: list[str]
+    tmp_path: Path, policies: dict[str, str], lines: list[str]
 ) -> None:
-    code, out, err = called(capsys, "run", "--config", write(tmp_path, **policies))
-    told = err.splitlines()
-    assert (code, len(told), out) == (78, len(lines), "")
+    done = run("run", "--config", write(tmp_path, **policies))
+    told = done.stderr.splitlines()
+    assert (done.returncode, len(told), done.stdout) == (78, len(lines), "")
     for line, pattern in zip(told, lines, strict=True):
-        assert re.fullmatch(rf".*/policies/{pattern}", line), line
+        assert re.fullmatch(rf"\S+Z ERROR /.*/policies/{pattern}", line), line
 
 
 @pytest.mark.parametrize(
@@ -104,15 +105,13 @@ def test_wrong_policies_are_told_in_a_line_for_each_mistake(
     ],
     ids=["a number", "a key", "no folder", "no file"],
 )
-def test_wrong_settings_are_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, settings: str | None, line: str
-) -> None:
+def test_wrong_settings_are_told_in_one_line(tmp_path: Path, settings: str | None, line: str) -> None:
     path = tmp_path / "elasticd.toml"
     if settings is not None:
         path.write_text(settings)
-    code, _, err = called(capsys, "run", "--config", path)
-    assert code == 78
-    assert re.fullmatch(line, err.strip()), err
+    done = run("run", "--config", path)
+    assert done.returncode == 78
+    assert re.fullmatch(rf"\S+Z ERROR {line}", done.stderr.strip()), done.stderr
 
 
 def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path: Path) -> None:
         settings.write_text(settings.read_text().replace("port = 0", f"port = {port}"))
         done = run("run", "--config", settings)
     assert (done.returncode, len(done.stderr.splitlines())) == (69, 1)
-    assert done.stderr.startswith(f"http: 127.0.0.1:{port} must be free to listen on, is not: ")
+    assert done.stderr.partition(" ERROR ")[2].startswith(f"http: 127.0.0.1:{port} must be free to listen on, is not: ")
 
 
 def test_a_state_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
@@ -183,6 +182,26 @@ def test_one_whose_journal_is_damaged_starts_and_tells_where(
             code, out, _ = called(capsys, *command, "--state", tmp_path / "state")
             assert (code, "shop/Deployment/web" in out) == (0, True)
         assert running.stop() == 0
+
+
+def test_who_stops_reading_its_decisions_does_not_end_it(tmp_path: Path) -> None:
+    settings = write(tmp_path, web=policy())
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            daemons.command("run", "--decisions", "--config", settings), stderr=log, stdout=subprocess.PIPE
+        )
+    try:
+        assert process.stdout is not None
+        assert b"replicas" in process.stdout.readline()
+        process.stdout.close()
+        running = Daemon(tmp_path, process)
+        (tmp_path / "policies" / "web.toml").write_text(policy(6).replace("value = 10", "value = 5"))
+        running.replicas(6)
+        assert running.logged("--decisions: nobody reads them any more") == ["--decisions: nobody reads them any more"]
+        assert running.stop() == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_stopped_process_that_goes_on_is_healthy_and_decides_once_for_all_it_missed(running: Daemon) -> None:

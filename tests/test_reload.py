@@ -80,7 +80,7 @@ def test_a_bad_reload_keeps_what_runs_and_says_the_line(running: Daemon, text: s
     refused = refusals(running)
     put(running, text)
     hang_up(running)
-    running.logged(f"(?m)^(?:{line})$")
+    running.logged(rf"(?m)^\S+ (?:{line})$")
     running.logged("ERROR the policies in force are kept as they were")
     until(lambda: refusals(running) > refused)
     assert "Traceback" not in running.log
@@ -96,7 +96,7 @@ def test_after_a_bad_reload_a_good_one_is_adopted(running: Daemon) -> None:
     put(running, policy(4))
     hang_up(running)
     running.replicas(4)
-    running.logged("INFO all policies are right again\nINFO 1 policy in force\n")
+    running.logged(r"INFO all policies are right again\n\S+ INFO 1 policy in force\n")
     hang_up(running)
     running.logged("INFO 1 policy in force\n", times=2)
     assert running.log.count("right again") == 1

@@ -3,7 +3,7 @@
 Knows the records and a terminal; knows nothing of how anything is decided.
 """
 
-import signal
+import logging
 from contextlib import suppress
 from datetime import datetime
 
@@ -18,33 +18,43 @@ from elasticd.show.pod_lines import PodLines
 from elasticd.show.pod_words import mark
 from elasticd.words import one_line
 
+log = logging.getLogger(__name__)
+
 
 class Printer:
     """Prints decisions as they are made: changes, and every change of verdict, reason or poll rate; of pods, each that
-    differs from the one before, with how it ended. What is only said and not done has a mark."""
+    differs from the one before, with how it ended. What is only said and not done has a mark, and is printed once, not
+    at every look. When nobody reads any more it prints nothing, and the daemon goes on."""
 
     def __init__(self, console: Console, *, dry_run: bool = False) -> None:
         self._console, self._dry_run = console, dry_run
         self._pods = PodLines(lambda at, pod, text: self._line(at, pod, f"{'':>11}  {text}"), dry_run=dry_run)
         self._last: dict[tuple[str, object], tuple[object, ...]] = {}
+        self._resizes: dict[tuple[str, object], tuple[str, ...]] = {}
+        """The resizes that were printed last, of policies that only observe."""
 
     def decided(self, decision: Decision) -> None:
         """Print it, if it is news: that a count is still right is none."""
         key = (decision.policy, decision.workload)
+        does = decision.mode == "act"  # else it is decided again at every look, for nothing comes of it
         reason = decision.reason if decision.verdict == "hold" else ""
-        news = (reason, decision.interval)
-        if decision.verdict == "scale" or self._last.get(key, ("", None)) != news:
+        news = (reason, decision.interval, None if does or decision.verdict != "scale" else decision.replicas)
+        if (does and decision.verdict == "scale") or self._last.get(key) != news:
             poll = f"every {decision.interval:g} s"
             told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.headline(decision)}"
             self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {told}")
         self._last[key] = news
-        for change in decision.sizing.resizes:
-            told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.resize(change)}"
-            self._line(decision.at, f"{decision.workload}", f"{'':>11}  {told}")
+        resizes = tuple(map(show.resize, decision.sizing.resizes))
+        printed = () if does else self._resizes.get(key, ())
+        for resize in resizes:
+            if resize not in printed:
+                told = f"{mark(decision.mode, dry_run=self._dry_run)}{resize}"
+                self._line(decision.at, f"{decision.workload}", f"{'':>11}  {told}")
+        self._resizes[key] = resizes
 
     def acted(self, outcome: Outcome) -> None:
-        """Print what came of it, unless it simply worked."""
-        if outcome.result != "done":
+        """Print what came of it, unless it simply worked, or was not to be done."""
+        if outcome.result not in ("done", "observed"):
             self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {show.answer(outcome)}")
 
     def ticked(self, lag: float, unchanged: int) -> None:
@@ -82,9 +92,9 @@ class Printer:
         clock = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
         try:
             self._console.print(Text.assemble((clock, "dim"), "  ", (f"{workload:<28}", "bold"), text), soft_wrap=True)
-        except BrokenPipeError:  # a listener must not raise; and nobody is left to run for
+        except BrokenPipeError:  # a listener must not raise, and the cluster needs its daemon whoever reads
             self._console.quiet = True
-            signal.raise_signal(signal.SIGTERM)
+            log.warning("--decisions: nobody reads them any more: no more are printed, all else goes on")
         except OSError:  # a full disk costs the line; else more and more would be kept for when there is room again
             self._console.begin_capture()
             with suppress(OSError):

@@ -2,20 +2,23 @@
 
 import errno
 from io import StringIO
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from elasticd.actions import Bind, Evict, Nominate
+from elasticd.actions import Bind, Evict, Nominate, Resize
 from elasticd.model import Ref
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.pods.listeners import MovingListener, PlacingListener
+from elasticd.records import Decision, Outcome, Sizing
 from elasticd.show.printer import Printer
+from elasticd.show.terminal import Terminal
 from elasticd.surge import BEGUN
 from tests.pools import NOW
-from tests.test_journal import decision
+from tests.test_journal import WEB, decision, outcome
 
 POD, LOW = Ref("shop", "Pod", "web", "v1"), Ref("shop", "Pod", "low", "v1")
 BINDS = PodDecision(
@@ -207,6 +210,81 @@ def test_of_workloads_too(mode: str, dry_run: bool, mark: str) -> None:
     with console.capture() as capture:
         Printer(console, dry_run=dry_run).decided(decision(60.0, mode=mode))
     assert f"  {mark}2 -> 3 replicas: " in capture.get()
+
+
+def of_workloads(*records: Decision | Outcome) -> list[str]:
+    """What is printed of these, without the time and the workload."""
+    console = Console(width=400, color_system=None)
+    printer = Printer(console)
+    with console.capture() as capture:
+        for one in records:
+            printer.decided(one) if isinstance(one, Decision) else printer.acted(one)
+    return [" ".join(line.split()[2:]) for line in capture.get().splitlines()]
+
+
+def wants(at: float, replicas: int = 3, **changes: Any) -> Decision:
+    """A decision of a policy that only observes."""
+    return replace(decision(at, replicas), mode="observe", **changes)
+
+
+GROWS = "every 30 s (observe) 2 -> 3 replicas: Wanted, more"
+OBSERVED = outcome(2.0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("records", "printed"),
+    [
+        pytest.param([wants(1.0), wants(31.0), wants(61.0)], [GROWS], id="the same at every look"),
+        pytest.param([wants(1.0), wants(31.0, message="other words")], [GROWS], id="for the same in other words"),
+        pytest.param(
+            [wants(1.0), wants(31.0, 4), wants(61.0, 4), wants(91.0)],
+            [GROWS, "every 30 s (observe) 2 -> 4 replicas: Wanted, more", GROWS],
+            id="another count and back",
+        ),
+        pytest.param(
+            [wants(1.0), wants(31.0, verdict="keep", replicas=2)],
+            [GROWS, "every 30 s (observe) keep 2 replicas: Wanted, more"],
+            id="it is wanted no longer",
+        ),
+        pytest.param(
+            [wants(1.0), wants(31.0, interval=1.0)],
+            [GROWS, "every 1 s (observe) 2 -> 3 replicas: Wanted, more"],
+            id="another pace",
+        ),
+        pytest.param(
+            [wants(1.0), replace(OBSERVED, result="observed", message="mode = observe")], [GROWS], id="with its outcome"
+        ),
+        pytest.param(
+            [decision(1.0), decision(31.0)],
+            ["every 30 s 2 -> 3 replicas: Wanted, more"] * 2,
+            id="who acts says so each time",
+        ),
+    ],
+)
+def test_what_is_only_observed_is_printed_once(records: list[Decision | Outcome], printed: list[str]) -> None:
+    assert of_workloads(*records) == printed
+
+
+def test_a_resize_that_is_only_observed_is_printed_once() -> None:
+    resizing = Sizing(resizes=(Resize(WEB, "uid", "web-0", {"main": {"cpu": 0.5}}, {"main": {"cpu": 0.7}}),))
+    told = of_workloads(*[wants(at, verdict="keep", sizing=resizing) for at in (1.0, 31.0, 61.0)])
+    assert len([line for line in told if "web-0" in line]) == 1
+
+
+def test_when_nobody_reads_any_more_it_says_so_once_and_prints_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    class Closed(StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    class Screen(Console):
+        on_broken_pipe = Terminal.on_broken_pipe
+
+    printer = Printer(Screen(file=Closed(), width=400, color_system=None))
+    for at in (1.0, 31.0, 61.0):
+        printer.decided(decision(at))
+    assert [one.getMessage() for one in caplog.records] == [
+        "--decisions: nobody reads them any more: no more are printed, all else goes on"
+    ]
 
 
 def test_names_cannot_write_to_the_terminal() -> None:

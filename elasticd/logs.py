@@ -1,0 +1,97 @@
+"""How the daemon's log looks: lines of text, of JSON, or with the priorities of systemd's journal.
+
+Knows formats and streams; knows nothing of what is logged.
+"""
+
+import logging
+import os
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import IO, Literal
+
+import msgspec
+
+Format = Literal["text", "json"]
+
+FORMATS: tuple[Format, ...] = ("text", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+"""From each level on, syslog(3)'s; what is less is 7."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def set_up(stream: IO[str], form: Format = "text", level: str = "info") -> None:
+    """Log to this stream from now on. Below info only elasticd's own loggers tell: libraries may tell secrets there."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Formatter(form, journal=is_journal(stream, os.environ)))
+    own = getattr(logging, level.upper())
+    logging.basicConfig(level=max(own, logging.INFO), handlers=[handler], force=True)
+    logging.getLogger("elasticd").setLevel(own)
+    logging.captureWarnings(capture=True)
+
+
+def is_journal(stream: IO[str], environment: Mapping[str, str]) -> bool:
+    """Whether systemd's journal reads this stream, and not only that of whoever started us: systemd.exec(5),
+    $JOURNAL_STREAM."""
+    device, _, inode = environment.get("JOURNAL_STREAM", "").partition(":")
+    try:
+        stat = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return (device, inode) == (str(stat.st_dev), str(stat.st_ino))
+
+
+class Formatter(logging.Formatter):
+    """A record as text, `TIME LEVEL message`, or as one line of JSON. The journal has times of its own, and is told
+    the priority of each line in front of it: sd-daemon(3)."""
+
+    def __init__(self, form: Format, *, journal: bool) -> None:
+        super().__init__()
+        self._form, self._journal = form, journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        """All its lines."""
+        text = self._json(record) if self._form == "json" else self._text(record)
+        if not self._journal:
+            return text
+        priority = next((number for level, number in _PRIORITIES if record.levelno >= level), 7)
+        return "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
+
+    def _text(self, record: logging.LogRecord) -> str:
+        lines = [record.getMessage(), *filter(None, [_exception(record)])]
+        if self._journal:
+            return "\n".join(lines)
+        return "\n".join([f"{_moment(record)} {record.levelname} {lines[0]}", *lines[1:]])
+
+    def _json(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": _moment(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if exception := _exception(record):
+            fields["exception"] = exception
+        try:
+            return _encode(fields).decode()
+        except ValueError:  # half a character
+            return _encode({key: text.encode(errors="replace").decode() for key, text in fields.items()}).decode()
+
+
+def _exception(record: logging.LogRecord) -> str:
+    """Its traceback, without the end of its last line; empty where it has none."""
+    parts = []
+    if record.exc_info and record.exc_info[1] is not None:
+        parts += traceback.format_exception(record.exc_info[1])
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return "".join(parts).rstrip("\n")
+
+
+def _moment(record: logging.LogRecord) -> str:
+    """When it was made: RFC 3339, in UTC, to the millisecond."""
+    made = datetime.fromtimestamp(record.created, UTC)
+    return f"{made.isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
