@@ -12,9 +12,11 @@ RESTORED = "elasticd.io/restored-from"
 RESUMED = "elasticd.io/resumed"
 """Annotation of a pod that was made anew: when the one before it was evicted, in seconds since the epoch."""
 
-_KEPT = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
+_KEPT = ("name", "namespace", "annotations", "finalizers", "ownerReferences")
 # Of a priority only its class: the server works out the rest, and refuses what differs.
 _LEFT_OUT = frozenset(("nodeName", "priority", "preemptionPolicy", "ephemeralContainers"))
+# Since Kubernetes 1.35 the server copies these from a node to each pod that is bound to it.
+_OF_NODE = frozenset(("topology.kubernetes.io/zone", "topology.kubernetes.io/region"))
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -22,17 +24,20 @@ def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
     """What creates a pod like this one, on no node, evicted at that time (seconds since the epoch)."""
     old = pod["metadata"]
     meta = {key: old[key] for key in _KEPT if old.get(key)}
+    meta["labels"] = _without_nodes(old)
     meta["annotations"] = {**meta.get("annotations", {}), RESTORED: old["uid"], RESUMED: f"{at:.3f}"}
     spec = {key: value for key, value in pod["spec"].items() if key not in _LEFT_OUT}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _without_tokens(spec)}
 
 
 def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
-    """Whether a pod runs what the manifest would, under the same labels: somebody else has made it anew."""
+    """Whether a pod runs what the manifest would, under the same labels but for zone and region: somebody else has made
+    it anew, and it may be on another node."""
 
     def what(one: dict[str, Any]) -> object:
         containers = [(each["name"], each.get("image")) for each in one["spec"].get("containers") or ()]
-        return one["metadata"].get("labels") or {}, containers
+        labels = one["metadata"].get("labels") or {}
+        return {key: value for key, value in labels.items() if key not in _OF_NODE}, containers
 
     return what(manifest) == what(pod)
 
@@ -41,6 +46,17 @@ def tried(manifest: dict[str, Any]) -> dict[str, Any]:
     """The same under a name that is free, to see whether it would be created."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "name"}
     return {**manifest, "metadata": {**meta, "generateName": f"{manifest['metadata']['name'][:200]}-"}}
+
+
+def _without_nodes(meta: dict[str, Any]) -> dict[str, str]:
+    """The labels without the zone and region that the server took from the node: nobody is written down as who set
+    them. Where it is not written down who set what, all are kept: the server puts the new node's in their place."""
+    written = meta.get("managedFields")
+    if not written:
+        return meta.get("labels") or {}
+    fields = [(one.get("fieldsV1") or {}).get("f:metadata") or {} for one in written]
+    somebodys = {key.removeprefix("f:") for one in fields for key in one.get("f:labels") or ()}
+    return {key: value for key, value in (meta.get("labels") or {}).items() if key not in _OF_NODE - somebodys}
 
 
 def _without_tokens(spec: dict[str, Any]) -> dict[str, Any]:

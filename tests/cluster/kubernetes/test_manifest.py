@@ -73,6 +73,35 @@ def test_what_the_server_put_in_is_left_out(token: dict[str, Any]) -> None:
     }
 
 
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+def written(*labels: str) -> dict[str, Any]:
+    """Who set these labels."""
+    fields: dict[str, Any] = {"f:metadata": {"f:labels": {".": {}, **{f"f:{one}": {} for one in labels}}}}
+    return {"manager": "kubectl", "operation": "Update", "fieldsV1": fields}
+
+
+@pytest.mark.parametrize(
+    ("managed", "kept"),
+    [
+        pytest.param([written("app"), {"manager": "kubelet", "subresource": "status", "fieldsV1": {}}], ["app"],
+                     id="put there by the server"),
+        pytest.param([written("app", ZONE)], ["app", ZONE], id="the zone is the user's"),
+        pytest.param([written("app"), written(ZONE, REGION)], ["app", ZONE, REGION], id="set by another"),
+        pytest.param([{"manager": "kubectl"}], ["app"], id="by nobody who is known"),
+        pytest.param(None, ["app", ZONE, REGION], id="it is not written down who set what"),
+    ],
+)  # fmt: skip
+def test_zone_and_region_of_the_old_node_are_left_out_unless_somebody_set_them(
+    managed: list[dict[str, Any]] | None, kept: list[str]
+) -> None:
+    found = pod(PROJECTED)
+    labels = {"app": "batch", ZONE: "a", REGION: "r"}
+    found["metadata"] |= {"labels": labels, "managedFields": managed}
+    assert remade(found, 1.0)["metadata"]["labels"] == {key: labels[key] for key in kept}
+
+
 @pytest.mark.parametrize(
     "volume",
     [
@@ -109,6 +138,7 @@ def test_a_trial_has_a_name_that_is_free_and_changes_nothing_else() -> None:
         pytest.param({"metadata": {"name": "batch", "labels": {"app": "other"}}}, False, id="other labels"),
         pytest.param({"spec": {"containers": [{"name": "main", "image": "i:2"}]}}, False, id="another image"),
         pytest.param({"spec": {"containers": [{"name": "main", "image": "i:1"}], "nodeName": "a"}}, True, id="a node"),
+        pytest.param({"metadata": {"labels": {"app": "batch", ZONE: "b", REGION: "r"}}}, True, id="the node's zone"),
     ],
 )
 def test_a_pod_is_alike_that_runs_the_same_under_the_same_labels(change: dict[str, Any], same: bool) -> None:
