@@ -21,7 +21,7 @@ LEAVING = "Leaving"
 TAKEN_BACK = "TakenBack"
 """Why a pod stays of which a move was begun: nothing came of it."""
 
-How = Literal["reschedule", "kill"]
+How = Literal["reschedule", "release", "kill"]
 
 Stand = Literal["gives", "high", "takes", "level", "unknown"]
 """gives: pods are to leave it; high: it has too much, and nobody leaves yet; takes: pods may come; level: neither;
@@ -39,7 +39,8 @@ class Move(Struct, frozen=True, gc=False):
     """A pod that should leave its node, and why. It must be worth it: its `benefit` against its `disruption`, in one
     unit; both 0: it must go, whatever it costs.
 
-    reschedule: it shall run elsewhere; kill: it shall end, and its controller, if it has one, may make another.
+    reschedule: it shall run elsewhere, and stays until there is a place; release: it leaves at once and waits in the
+    queue, wherever there is a place; kill: it shall end, and its controller, if it has one, may make another.
     `not_to` are nodes that it should not go to, by name. `use` is what it uses, by series; with `fits` it goes only to
     nodes that can take that, after those that were moved there before it.
 

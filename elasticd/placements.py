@@ -102,17 +102,22 @@ class Refusal(Struct, frozen=True, eq=False):
     amounts, as `needed` has them, 0 or less where it has enough."""
 
 
+Full = Literal["any", "wait", "preempt", "preempt_or_any"]
+FORCED = ("preempt", "preempt_or_any")
+
+
 class Selection(Struct, frozen=True, eq=False):
     """The nodes that a pod is bound to, and what is done where none matches, or none of those has room.
 
-    any: as if it were bound to none; wait: it stays pending; preempt: others give way. A `fault` is why the rule cannot
+    any: as if it were bound to none; wait: it stays pending; preempt: others give way; preempt_or_any: others give way,
+    and where nobody does it goes to any. A `fault` is why the rule cannot
     be read: then the pod waits, and is told.
     """
 
     nodes: Mask
     why: str
     unmatched: Literal["any", "wait"] = "wait"
-    full: Literal["any", "wait", "preempt"] = "wait"
+    full: Full = "wait"
     fault: str = ""
     match: str = ""
     """What of `why` a node would have to match, where that is not all of it."""
@@ -204,6 +209,8 @@ class PoolObservation(Struct, frozen=True, gc=False):
     """How many pods have been made to give way for a pending one, by its UID."""
     moved: Mapping[str, float] = {}
     """When the pod that a pending one stands for was evicted, by the pending one's UID."""
+    returned: Mapping[str, float] = {}
+    """When a pending pod last found no place, by its UID."""
     budgets_known: bool = True
     """Where they are not, nobody is asked who gives way."""
     refused: Mapping[str, tuple[str, str]] = {}

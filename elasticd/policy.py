@@ -255,6 +255,9 @@ class Policy(Struct, frozen=True, kw_only=True):
         return self.select is not None and self.select.matches(workload)
 
 
+Order = Literal["priority", "fifo", "paper"]
+
+
 class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
     """Which pods a pool policy places, on which nodes, and in which order it asks about them."""
 
@@ -263,8 +266,11 @@ class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
     labels: Annotated[dict[str, str], Meta(description="of the pods: all of them")] = {}
     nodes: Annotated[dict[str, str], Meta(description="labels of the nodes: all of them; none: every node")] = {}
     order: Annotated[
-        Literal["priority", "fifo"],
-        Meta(description="which pending pod goes first: the one of the highest priority, or the oldest"),
+        Order,
+        Meta(
+            description="which pending pod goes first: the one of the highest priority, the oldest, or by the thesis's "
+            "queue: the oldest, but one that found no place goes to the tail"
+        ),
     ] = "priority"
     peak_window: Annotated[
         float, Meta(ge=0, le=604800, description="seconds over which the peak use of a node is remembered")

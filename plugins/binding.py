@@ -26,7 +26,7 @@ from elasticd.api import (
     hookimpl,
 )
 
-Full = Literal["any", "wait", "preempt"]
+Full = Literal["any", "wait", "preempt", "preempt_or_any"]
 
 
 class BindingRules(Strategy, tag="binding", frozen=True):
@@ -38,12 +38,17 @@ class BindingRules(Strategy, tag="binding", frozen=True):
     matches it together with those that count already: so one that no node matches leaves the others as they are, and of
     two that no node matches together the earlier counts. Where none counts, the pod is placed as if it were bound to
     none. Where nodes match and none has room, the strictest of those that count says what is done: reschedule (it
-    waits) before force (others give way) before default (any node). An annotation that cannot be read
-    keeps its pod pending. Without a label `notIn` and `doesNotExist` hold, as in Kubernetes. `nodeLabelChange` says
+    waits) before force (others give way) before default (any node). In mode "paper" a pod for which nobody gives way
+    goes on by other means, to any node, as the thesis has it (4.3.3). An annotation that cannot be read keeps its pod
+    pending. Without a label `notIn` and `doesNotExist` hold, as in Kubernetes. `nodeLabelChange` says
     nothing here: it is about pods that run.
     Source: thesis, 4.2 (multiNodeSelectors) and 4.3.4, whose step 2 must read "is empty".
     """
 
+    mode: Annotated[
+        Literal["product", "paper"],
+        Meta(description="paper: where force finds nobody who gives way the pod goes to any node; else it waits"),
+    ] = "product"
     rules: Annotated[tuple[BindingRule, ...], Meta(description="bindings of pods by the operator")] = ()
     annotations: Annotated[
         bool, Meta(description="whether pods may bring their own, as annotation elasticd.io/binding")
@@ -72,8 +77,15 @@ class BindingRules(Strategy, tag="binding", frozen=True):
         told = [one for one in bound if _is_strong(one) or not strong or mask.any()]
         why = "; ".join(_told(one, counting) for one in told)
         match = "; ".join(_told(one, counting) for one in told if one in counting)
-        full = _strictest([one for _, one in counting or bound])
+        full = self._strictest([one for _, one in counting or bound])
         return Selection(mask, why, "wait" if strong else "any", full, match=match)
+
+    def _strictest(self, bindings: Sequence[Binding]) -> Full:
+        said = {one.resource_not_fit for one in bindings}
+        if "reschedule" in said:
+            return "wait"
+        force: Full = "preempt_or_any" if self.mode == "paper" else "preempt"
+        return force if "force" in said else "any"
 
     def labels_of_nodes(self) -> tuple[str, ...]:
         """Those of its rules."""
@@ -124,13 +136,6 @@ def _told(one: Bound, counting: Sequence[Bound]) -> str:
 
 def _obeys(binding: Binding, node: Node) -> bool:
     return binding.matches(node.labels)
-
-
-def _strictest(bindings: Sequence[Binding]) -> Full:
-    said = {one.resource_not_fit for one in bindings}
-    if "reschedule" in said:
-        return "wait"
-    return "preempt" if "force" in said else "any"
 
 
 @hookimpl

@@ -33,6 +33,7 @@ from elasticd.api import (
 )
 
 How = Literal["reschedule", "kill"]
+MoveHow = Literal["reschedule", "release", "kill"]
 
 SLACK = 1.0
 """Seconds by which a pod may seem to have come too early: an API server tells whole seconds."""
@@ -51,6 +52,9 @@ class Rebind(Strategy, tag="rebind", frozen=True):
     and its controller, if it has one, may make another. An annotation that cannot be read says nothing and loosens no
     rule.
 
+    In mode "paper" reschedule is back to the queue, as the thesis has it: the pod leaves whether another node matches
+    or not, and waits for one; where its binding is weak it may come back.
+
     The labels must have been as they are for `dwell` seconds: any change of any label of the node begins them anew, and
     so does a start of the daemon. A pod that was moved and came back, with the node's labels as they were (who places
     it may not know the rule), waits `cooldown` seconds, and twice as long each time after that within an hour. Of a
@@ -62,6 +66,10 @@ class Rebind(Strategy, tag="rebind", frozen=True):
     affinity once a pod is bound (requiredDuringSchedulingIgnoredDuringExecution).
     """
 
+    mode: Annotated[
+        Literal["product", "paper"],
+        Meta(description="paper: reschedule is back to the queue, also where there is no other place"),
+    ] = "product"
     rules: Annotated[tuple[BindingRule, ...], Meta(description="bindings of pods by the operator")] = ()
     annotations: Annotated[
         bool, Meta(description="whether what pods bring themselves counts, as annotation elasticd.io/binding")
@@ -115,7 +123,8 @@ class Rebind(Strategy, tag="rebind", frozen=True):
             waits = "" if settled else f"its labels have not been as they are for dwell = {self.dwell:g} s"
             if settled and back.rests(pod):
                 waits = "the pod was moved and came back, so it rests for cooldown or a multiple of that"
-            moves.append(_move(pod, broken, not_to, waits, alone=len(not_to) == len(nodes.names)))
+            how = self._how(broken)
+            moves.append(_move(pod, broken, how, not_to, waits, alone=len(not_to) == len(nodes.names)))
         return sorted(moves, key=lambda move: -move.pod.needs.priority)
 
     def _unbound(self, nodes: Nodes, at: float, past: PoolPast) -> Iterator[tuple[Pod, "Claims", "Claims", bool]]:
@@ -142,6 +151,12 @@ class Rebind(Strategy, tag="rebind", frozen=True):
                     broken = here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
                 if broken and not pod.deleted:
                     yield pod, claims, broken, settled
+
+    def _how(self, broken: "Claims") -> MoveHow:
+        """What becomes of a pod for which these no longer hold."""
+        if any(claim.how == "kill" for claim in broken):
+            return "kill"
+        return "release" if self.mode == "paper" else "reschedule"
 
     def _settled(self, node: Node, at: float, past: PoolPast) -> bool:
         """Whether its labels have been as they are for long enough; where that is not known, they have not."""
@@ -216,9 +231,8 @@ def _others(claims: Claims, nodes: Nodes) -> frozenset[str]:
     return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
 
 
-def _move(pod: Pod, broken: Claims, not_to: frozenset[str], waits: str, *, alone: bool) -> Move:
+def _move(pod: Pod, broken: Claims, how: MoveHow, not_to: frozenset[str], waits: str, *, alone: bool) -> Move:
     """`waits`: why it does not go yet. `alone`: no other node matches either."""
-    how: How = "kill" if any(claim.how == "kill" for claim in broken) else "reschedule"
     told = "; ".join(claim.told for claim in broken)
     message = f"{pod.node} no longer matches {told}" + (", and no other node does" if alone else "")
     return Move(pod, "NodeLabelChange", message, how, not_to=not_to, waits=waits)

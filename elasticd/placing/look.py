@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elasticd.columns import Columns
 from elasticd.model import Failure, Pod
-from elasticd.placements import Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
+from elasticd.placements import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
 from elasticd.placing.ask import PoolCase
 
 SHOWN = 3
@@ -47,7 +47,7 @@ class Found(Struct, frozen=True, eq=False):
         bound = self.bound
         if bound is None or not bound.nodes.any() or bound.full == "any":
             return self.curable, False
-        return (self.curable & bound.nodes, True) if bound.full == "preempt" else (None, False)
+        return (self.curable & bound.nodes, True) if bound.full in FORCED else (None, False)
 
     def missing(self, node: int) -> dict[str, int]:
         """What filters say that this node lacks for it, where it is not just what the pods there request; of several
@@ -157,7 +157,7 @@ def _narrowed(selections: Sequence[Selection]) -> Selection | None:
         return selections[0] if selections else None
     nodes = np.logical_and.reduce([one.nodes for one in selections])
     wait = "wait" if any(one.unmatched == "wait" for one in selections) else "any"
-    full = next((kind for kind in ("wait", "preempt", "any") if any(one.full == kind for one in selections)), "wait")
+    full = next((kind for kind in ("wait", *FORCED, "any") if any(one.full == kind for one in selections)), "wait")
     why, match = (
         "; ".join(texts) for texts in zip(*((one.why, one.match or one.why) for one in selections), strict=True)
     )

@@ -130,7 +130,7 @@ class _Draft:
         self._left -= 1
         self._gone[pod.owner[2]] += 1
         self._relieve(strategy, move)
-        restore = not pod.owner[0] and move.how == "reschedule"
+        restore = not pod.owner[0] and move.how != "kill"
         first = pod.needs.restart == "OnFailure"
         evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore, first, pod.owner[2], target)
         return replace(decision, verdict="move", target=target, action=evict)
@@ -141,6 +141,8 @@ class _Draft:
             return why
         if why := self._foreign(move.pod, optional=bool(move.benefit or move.disruption)):
             return why
+        if move.how == "release" and move.pod.needs.unsupported:
+            return "Unsupported", f"elasticd could not place it again, as it does not know {_asks(move.pod)}"
         if move.waits:
             return "NotYet", move.waits
         if move.benefit < self._case.policy.moves.worth * move.disruption:
@@ -179,7 +181,7 @@ class _Draft:
         """Another node that can take a pod, as things stand without it; None, and why there is none."""
         pod = replace(move.pod, node="", nominated="")
         if pod.needs.unsupported:
-            return None, f"elasticd does not know {', '.join(pod.needs.unsupported)}, nor where it could go"
+            return None, f"elasticd does not know {_asks(pod)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
         rest, asked = self._rest(move, index), _Asked(self._case, pod)
@@ -302,6 +304,10 @@ def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
         return "Bare", "it has no controller"
     young = pod.started is None or at - pod.started < table.min_age
     return ("Young", f"it has not run for {table.min_age:g} s") if young else None
+
+
+def _asks(pod: Pod) -> str:
+    return ", ".join(pod.needs.unsupported)
 
 
 def _joined(*texts: str) -> str:

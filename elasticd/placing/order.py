@@ -4,9 +4,10 @@ Knows priorities, ages and who was evicted; knows no nodes.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from types import MappingProxyType
 
 from elasticd.model import Pod
+from elasticd.policy import Order
 
 RESUMED = "elasticd.io/resumed"
 """Annotation of a pod that was made anew: when the one before it was evicted, in seconds since the epoch."""
@@ -15,20 +16,23 @@ SKEW = 60.0
 """Seconds by which the daemon's clock may be ahead of the API server's."""
 
 
-def in_order(pods: Sequence[Pod], by: Literal["priority", "fifo"], moved: Mapping[str, float]) -> tuple[Pod, ...]:
+def in_order(
+    pods: Sequence[Pod], by: Order, moved: Mapping[str, float], returned: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Pod, ...]:
     """Pods in the order in which they are placed.
 
     Of equal priority those that others already gave way for go first, then those that were evicted and have
     restartPolicy OnFailure, the last evicted first (each came to the head of the queue), then by age. Any other that
-    was evicted is new again: it goes to the tail (thesis, 4.3 and 5.5.4). `moved`: see PoolObservation.
+    was evicted is new again: it goes to the tail (thesis, 4.3 and 5.5.4). By "paper" priorities do not count, and one
+    that found no place goes to the tail each time (4.2, 5.5.3). `moved`, `returned`: see PoolObservation.
     """
 
-    def key(pod: Pod) -> tuple[int, bool, float, float, str, str]:
-        at = _resumed(pod, moved)
-        head = at if at is not None and pod.needs.restart == "OnFailure" else 0.0
+    def key(pod: Pod) -> tuple[int, bool, float, float, float, str, str]:
+        at, back = _resumed(pod, moved), returned.get(pod.uid, 0.0) if by == "paper" else 0.0
+        head = at if at is not None and at > back and pod.needs.restart == "OnFailure" else 0.0
         since = max(pod.created, at or 0.0)
         urgency = -pod.needs.priority if by == "priority" else 0
-        return (urgency, not pod.nominated, -head, since, pod.namespace, pod.name)
+        return (urgency, not pod.nominated, -head, max(since, back), since, pod.namespace, pod.name)
 
     return tuple(sorted(pods, key=key))
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Bind, Nominate
 from elasticd.model import Failure, Pod
-from elasticd.placements import Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
+from elasticd.placements import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
 from elasticd.placing.look import UNRANKED, Found, Ranked, look, rank
@@ -26,7 +26,7 @@ QUESTIONS = 10_000
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     """Decisions about all pending pods, in the order in which they were made."""
     state = Draft(case)
-    pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved)
+    pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved, case.observation.returned)
     if case.hooks.heeds("place_pods"):
         return state.together(pods)
     return tuple([state.one(pod) for pod in pods])
@@ -45,6 +45,7 @@ that would need more of them nothing is told."""
 
 PREEMPTS = "its preemptionPolicy is not Never"
 FORCE = "its binding says resourceNotFit force"
+UNFORCED = "nobody gives way on the nodes that it is bound to"
 
 
 class Draft:
@@ -86,12 +87,16 @@ class Draft:
         if why := self.stale():
             return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", found)
         allowed = found.allowed()
-        ranked = rank(self._case, pod) if allowed.any() or self._case.hooks.heeds("select_victims") else UNRANKED
+        either = found.bound is not None and found.bound.full == "preempt_or_any"
+        asked = either or allowed.any() or self._case.hooks.heeds("select_victims")
+        ranked = rank(self._case, pod) if asked else UNRANKED
         if ranked.failures:
             return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
         return self._bind(pod, allowed, place, found, ranked) if allowed.any() else self._no_place(pod, found, ranked)
 
-    def _bind(self, pod: Pod, allowed: Mask, place: Placement | None, found: Found, ranked: Ranked) -> PodDecision:
+    def _bind(
+        self, pod: Pod, allowed: Mask, place: Placement | None, found: Found, ranked: Ranked, message: str = ""
+    ) -> PodDecision:
         chosen = self._chosen(pod, allowed, place)
         if not chosen.any():
             text = "was put nowhere when all were placed together"
@@ -102,7 +107,7 @@ class Draft:
         bind = Bind(pod.ref, pod.uid, node, "")
         shown = tuple(ranked.shown(index, self.columns) for index in best)
         actions = (bind,) if pod.nominated == node else (bind, *_unnoted(pod))
-        return self.decision(pod, "bind", "Placed", "", found, ranked, node=node, scores=shown, actions=actions)
+        return self.decision(pod, "bind", "Placed", message, found, ranked, node=node, scores=shown, actions=actions)
 
     def _chosen(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
         """The node that was made free for it, if that may take it; else all, or the one it was put on when all pods
@@ -123,9 +128,9 @@ class Draft:
         if node is not None and places is not None and places[node] and self._empties(pod, bound, node):
             return self._leaving(pod, found, ranked, node)
         if places is None or not places.any() or not self._case.hooks.heeds("select_victims"):
-            return self._waits(pod, "Unschedulable", found, ranked)
+            return self._unhelped(pod, found, ranked)
         if not pod.needs.preempts:
-            return self._waits(pod, "Unschedulable", found, ranked, NEVER)
+            return self._unhelped(pod, found, ranked, NEVER)
         if why := self._case.observation.refused.get(pod.uid):
             return self._waits(pod, why[0], found, ranked, f"those who would give way are not let go: {why[1]}")
         return self._by_force(pod, found, ranked)
@@ -146,8 +151,20 @@ class Draft:
             if failures := room.failures:
                 return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
             told = ": ".join(filter(None, ("no others can give way for it", room.why)))
-            return self._waits(pod, "Unschedulable", found, ranked, told, room.mends)
+            return self._unhelped(pod, found, ranked, told, room.mends)
         return self._preempt(pod, found, ranked, room) if room.victims else self._leaving(pod, found, ranked, room.node)
+
+    def _unhelped(
+        self, pod: Pod, found: Found, ranked: Ranked, more: str = "", yields: Mapping[str, int] | None = None
+    ) -> PodDecision:
+        """Nobody gives way for it: it waits, or goes where there is room, as its binding says."""
+        bound = found.bound
+        if bound is not None and bound.full == "preempt_or_any":
+            allowed = replace(found, bound=replace(bound, full="any")).allowed()
+            if allowed.any():
+                place = Placement(0, ranked.first(allowed, self.columns))
+                return self._bind(pod, allowed, place, found, ranked, UNFORCED)
+        return self._waits(pod, "Unschedulable", found, ranked, more, yields)
 
     def _blind(self) -> tuple[str, str] | None:
         """Why nobody may be made to give way on what is known, one word and a sentence; None: somebody may."""
@@ -200,7 +217,7 @@ class Draft:
             return ()
         if not pod.needs.preempts:
             mend, then = PREEMPTS, found
-        elif bound is not None and bound.nodes.any() and bound.full != "preempt":
+        elif bound is not None and bound.nodes.any() and bound.full not in FORCED:
             mend, then = FORCE, replace(found, bound=replace(bound, full="preempt"))
         else:
             return ()

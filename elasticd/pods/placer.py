@@ -22,7 +22,6 @@ from elasticd.journal import Journal
 from elasticd.model import Pod, Readings
 from elasticd.placements import PodDecision, PodOutcome, PoolObservation
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.order import in_order
 from elasticd.placing.plan import plan, stuck
 from elasticd.pods.acting import PodAction, carry_out
 from elasticd.pods.listeners import PlacingListener
@@ -86,8 +85,7 @@ class _Acting(Struct):
 
 
 class Placer:
-    """All pool policies on one cluster. `look` gives the cluster as it is. `tick` is one pass; `run` passes for
-    ever."""
+    """All pool policies on one cluster. `look` gives the cluster as it is. `tick` is one pass of `run`."""
 
     def __init__(
         self,
@@ -216,7 +214,7 @@ class Placer:
         if len(rested) == len(mine):
             return []
         due = {pod.uid for pod in rested}
-        order = in_order(mine, pool.policy.pool.order, self.views.moved(mine))
+        order = self.views.in_order(mine, pool.policy.pool.order)
         last = max(index for index, pod in enumerate(order) if pod.uid in due)
         resting = (pod for pod in order[:last] if pod.uid not in due and not self._rests[pod.uid].failed)
         return list(islice(resting, AHEAD))
@@ -258,13 +256,14 @@ class Placer:
             confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             gave_way=dict(self.views.gave_way),
             moved=self.views.moved(pods),
+            returned=self.views.returned,
             refused=dict(refused),
         )
         return PoolCase(pool.policy, observation, columns, pool.hooks, pool.off())
 
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
         if len(pods) > MOST:
-            pods = list(in_order(pods, pool.policy.pool.order, self.views.moved(pods))[:MOST])
+            pods = list(self.views.in_order(pods, pool.policy.pool.order)[:MOST])
             self._stirred.set()
         known = await self._read(pool, snapshot, now)
         if known is None:
@@ -321,6 +320,7 @@ class Placer:
             for listener in self._listeners:
                 listener.placing(decision)
             self._announce(decision, pod)
+        self.views.decided(decision, now)
         rest = self._rests.pop(pod.uid, None)
         if decision.actions and decision.mode == "act":
             task = asyncio.create_task(self._act(decision, pod), name=decision.id)

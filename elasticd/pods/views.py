@@ -15,8 +15,9 @@ from elasticd.actions import Bind, Evict, Nominate
 from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
 from elasticd.model import Pod, Readings, Ref, Sample
-from elasticd.placements import DisruptionBudget, PodOutcome
-from elasticd.policy import PoolPolicy
+from elasticd.placements import DisruptionBudget, PodDecision, PodOutcome
+from elasticd.placing.order import in_order
+from elasticd.policy import Order, PoolPolicy
 from elasticd.quality import FUTURE
 
 NEW = 60.0
@@ -59,6 +60,8 @@ class Views:
 
     def __init__(self) -> None:
         self.gave_way: dict[str, int] = {}
+        self.returned: dict[str, float] = {}
+        """When pending pods last found no place, by UID."""
         self._bound: dict[str, tuple[Pod, str, float]] = {}
         self._evicted: dict[str, deque[float]] = {}
         self._stand_for: dict[str, float] = {}
@@ -123,6 +126,15 @@ class Views:
             peaks[node] = kept[0][1]
         return peaks
 
+    def in_order(self, pods: Sequence[Pod], by: Order) -> tuple[Pod, ...]:
+        """Pending pods in the order in which they are placed."""
+        return in_order(pods, by, self.moved(pods), self.returned)
+
+    def decided(self, decision: PodDecision, now: float) -> None:
+        """Something was decided about a pending pod."""
+        if decision.verdict == "wait":
+            self.returned[decision.uid] = now
+
     def did(self, pod: Pod, action: Bind | Evict | Nominate, outcome: PodOutcome) -> None:
         """Something was done for a pending pod, or was not."""
         done = outcome.result == "done"
@@ -162,6 +174,7 @@ class Views:
     def forget(self, alive: Collection[str], now: float) -> None:
         """Let go of what is known of pods that wait no longer (`alive`: those that do, by UID), and of what is old."""
         self.gave_way = {uid: count for uid, count in self.gave_way.items() if uid in alive}
+        self.returned = {uid: at for uid, at in self.returned.items() if uid in alive}
         self._stand_for = {uid: at for uid, at in self._stand_for.items() if uid in alive}
         self._nominated = {uid: one for uid, one in self._nominated.items() if uid in alive and now - one[1] <= SHOWN}
         self._leaving = {uid: one for uid, one in self._leaving.items() if now - one[1] <= SHOWN}

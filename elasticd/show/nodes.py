@@ -98,7 +98,8 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
         decision, (word, why) = one.decision, held(one)
         to, told = Text("stays", style="yellow"), ""
         if not word:
-            gone = decision.target or ("on the way" if one.begun else "(ends)")
+            nowhere = "(waits)" if decision.how == "release" else "(ends)"
+            gone = decision.target or ("on the way" if one.begun else nowhere)
             to = Text(one_line(gone), style="bold green")
             # Of one that is leaving the plan says why it is not told to go again.
             why = "" if decision.verdict == "refuse" else decision.message

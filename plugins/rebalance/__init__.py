@@ -47,11 +47,11 @@ class Rebalance(Options, tag="rebalance", frozen=True):
     A node gives up pods by what it was measured to use; it takes pods by that and what those are thought to add that
     came too late to be measured. The pool's mean is that of what was measured for both.
 
-    Mode "paper": by the score as last measured, at once, without memory, costs or marks for those that take pods; only
-    pods of restartPolicy Never, then OnFailure, go, each by memory request and cpu use, the largest first, until both
-    amounts are released, of which a pod of 0.3 cores and 512 MiB requested releases so much. Where they go is for the
-    strategy static. Mode "product" moves the pods of controllers whatever their restartPolicy, which for these is
-    always Always.
+    Mode "paper": by the score as last measured, at once, without memory, costs or marks for those that take pods;
+    only pods of restartPolicy Never, then OnFailure, go, each by memory request and cpu use, the largest first,
+    until both amounts are released, of which a pod of 0.3 cores and 512 MiB requested releases so much. They leave
+    before it is known where there is a place, and wait in the queue; where they go is for the strategy static. Mode
+    "product" moves the pods of controllers whatever their restartPolicy, which for these is always Always.
 
     Source: Tang Rui, master thesis, UESTC 2017, 5.4 and 5.5.4; of two stop rules there, and a lost figure, the amounts
     are derived. Marks, targets' own marks and observations in a row: Koordinator, LowNodeLoad. Cost: Karpenter.

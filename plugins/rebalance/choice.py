@@ -92,7 +92,7 @@ class Choice:
     def _move(self, one: Chosen, due: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
         pod = one.victim.pod
         if self._paper:
-            return Move(pod, "Overloaded", message, relief=tuple(relief(one, due, {})))
+            return Move(pod, "Overloaded", message, "release", relief=tuple(relief(one, due, {})))
         return Move(
             pod,
             "Overloaded",

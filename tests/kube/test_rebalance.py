@@ -358,7 +358,7 @@ async def test_t6_pods_leave_an_overloaded_node_as_the_thesis_has_it(kube: Kube,
         first, *others = scene.nodes
         async with by_the_thesis(scene, "threshold") as daemon:
             made = [(one.pod.name, one.verdict, one.node, one.target) for one in moves(daemon.running)]
-            assert made == [("n1", "move", first, others[0]), ("n2", "move", first, others[1])]
+            assert made == [("n1", "move", first, ""), ("n2", "move", first, "")]
             for name in ("n1", "n2"):
                 await scene.runs(name, not_uid=before[name])
             found = await places(kube, scene.namespace)

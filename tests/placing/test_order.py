@@ -1,8 +1,9 @@
 """The order in which pending pods are asked about."""
 
+from collections.abc import Mapping
 from math import inf, nan
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as some
 
 from elasticd.model import Pod
 from elasticd.placing.order import RESUMED, in_order
+from elasticd.policy import Order
 from tests.pools import NOW, pod
 
 
@@ -23,8 +25,8 @@ def resumed(name: str, restart: str, evicted: float, **more: Any) -> Pod:
     return at(name, evicted, restart=restart, annotations={RESUMED: str(NOW - evicted)}, **more)
 
 
-def order(pods: list[Pod], by: Literal["priority", "fifo"] = "priority", **moved: float) -> str:
-    return " ".join(one.name for one in in_order(pods, by, moved))
+def order(pods: list[Pod], by: Order = "priority", returned: Mapping[str, float] | None = None, **moved: float) -> str:
+    return " ".join(one.name for one in in_order(pods, by, moved, returned or {}))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def order(pods: list[Pod], by: Literal["priority", "fifo"] = "priority", **moved
         ),
     ],
 )
-def test_pods_are_asked_about_in_this_order(pods: list[Pod], by: Literal["priority", "fifo"], expected: str) -> None:
+def test_pods_are_asked_about_in_this_order(pods: list[Pod], by: Order, expected: str) -> None:
     assert order(pods, by) == expected
     assert order(pods[::-1], by) == expected
 
@@ -85,7 +87,26 @@ def test_a_note_that_makes_no_sense_gains_nothing(noted: str) -> None:
 
 def test_what_a_controller_makes_in_place_of_an_evicted_pod_goes_where_that_would() -> None:
     pods = [at("old", 99), at("failure", 5, restart="OnFailure"), at("never", 5, restart="Never"), at("newer", 3)]
-    assert order(pods, "fifo", **{"uid-failure": NOW - 6, "uid-never": NOW - 4}) == "failure old never newer"
+    assert order(pods, "fifo", None, **{"uid-failure": NOW - 6, "uid-never": NOW - 4}) == "failure old never newer"
+
+
+@pytest.mark.parametrize(
+    ("pods", "returned", "expected"),
+    [
+        pytest.param([at("high", 1, priority=5), at("old", 9)], {}, "old high", id="priorities do not count"),
+        pytest.param([at("b", 9), at("a", 5), at("new", 1)], {"b": 2}, "a b new", id="behind those who were there"),
+        pytest.param([at("b", 9), at("a", 5)], {"b": 2, "a": 2}, "b a", id="those who failed together as they were"),
+        pytest.param([resumed("never", "Never", 5), at("old", 9)], {"old": 7}, "old never", id="Never to the tail"),
+        pytest.param([resumed("head", "OnFailure", 5), at("old", 9)], {}, "head old", id="OnFailure to the head"),
+        pytest.param([resumed("head", "OnFailure", 5), at("old", 9)], {"head": 2}, "old head", id="but only once"),
+    ],
+)
+def test_by_the_thesis_s_queue_one_that_found_no_place_goes_to_the_tail(
+    pods: list[Pod], returned: dict[str, float], expected: str
+) -> None:
+    failed = {f"uid-{name}": NOW - ago for name, ago in returned.items()}
+    assert order(pods, "paper", failed) == order(pods[::-1], "paper", failed) == expected
+    assert order(pods, "fifo", failed) == order(pods, "fifo")
 
 
 @given(
@@ -100,10 +121,10 @@ def test_what_a_controller_makes_in_place_of_an_evicted_pod_goes_where_that_woul
         max_size=6,
     ),
     some.randoms(use_true_random=False),
-    some.sampled_from(["priority", "fifo"]),
+    some.sampled_from(["priority", "fifo", "paper"]),
 )
 def test_the_order_does_not_depend_on_how_pods_are_listed(
-    drawn: list[tuple[int, float, str, str | None, bool]], chance: Random, by: Literal["priority", "fifo"]
+    drawn: list[tuple[int, float, str, str | None, bool]], chance: Random, by: Order
 ) -> None:
     pods = [
         pod(

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from elasticd.actions import Evict
 from elasticd.api import Nodes, Pod, Port, Refusal, Selection, Strategy, hookimpl
 from elasticd.placements import PodDecision
+from elasticd_plugins.bald_eagle import BaldEagle
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
+from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.static import Static
 from tests.pools import GIB, NOW, columns, node, planned, pod
@@ -104,3 +106,59 @@ def test_a_bound_pod_is_told_only_of_what_counts_for_it_on_its_node() -> None:
     decision = combined(urgent("reschedule", ports=port), there=there)
     other = "nodes match hostname in [a] (its annotation) (1 node)"
     assert decision.mend == f"a has room once those that are leaving it have left; or {other}"
+
+
+FULL = [replace(EQUAL, name="q", uid="uid-q"), EQUAL]
+"""Nobody of them is lesser."""
+
+
+def by_other_means(
+    waiting: Pod, *strategies: Strategy, busy: str = "", there: Sequence[Pod] = FULL, mode: str = "paper"
+) -> PodDecision:
+    """Node a is full, b has room; one of them may be busier than the pool."""
+    nodes = [node(name, labels={"hostname": name}) for name in "ab"]
+    parts = {one: 0.9 if one == busy else 0.3 for one in "ab"}
+    use = {
+        name: {one: part * size for one, part in parts.items()} for name, size in (("cpu", 4.0), ("memory", 8 * GIB))
+    }
+    binding = BindingRules(mode=mode)  # type: ignore[arg-type]
+    found = strategies or (Preemption(mode="paper"),)
+    (decision,) = planned([Filters(), binding, Static(mode="paper"), *found], columns(nodes, there, use), [waiting])
+    return decision
+
+
+UNFORCED = "nobody gives way on the nodes that it is bound to"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "more", "expected"),
+    [
+        pytest.param(urgent(), {}, ("bind", "b", UNFORCED), id="it goes to any node"),
+        pytest.param(
+            urgent(), {"there": [LESSER, EQUAL]}, ("preempt", "a", "shop/lesser gives way on a"), id="victims"
+        ),
+        pytest.param(urgent(preempts=False), {}, ("bind", "b", UNFORCED), id="its preemptionPolicy is Never"),
+        pytest.param(urgent(restart="Never"), {"there": [LESSER, EQUAL]}, ("bind", "b", UNFORCED), id="it is Never"),
+        pytest.param(urgent(), {"busy": "b"}, ("wait", "", "0/2 nodes"), id="not to one of the high-load queue"),
+        pytest.param(urgent(), {"mode": "product"}, ("wait", "", "0/2 nodes"), id="product: it waits"),
+        pytest.param(urgent("reschedule"), {}, ("wait", "", "0/2 nodes"), id="not what says reschedule"),
+    ],
+)
+def test_in_mode_paper_force_without_victims_goes_on_by_other_means(
+    waiting: Pod, more: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    decision = by_other_means(waiting, **more)
+    assert (decision.verdict, decision.node) == expected[:2]
+    assert decision.message.startswith(expected[2])
+
+
+@pytest.mark.parametrize(
+    "strategies",
+    [
+        pytest.param([LoadBalance()], id="no strategy lets others give way"),
+        pytest.param([BaldEagle(), Preemption(mode="paper")], id="placed together"),
+    ],
+)
+def test_force_goes_on_by_other_means_whoever_places(strategies: list[Strategy]) -> None:
+    decision = by_other_means(urgent(), *strategies)
+    assert (decision.verdict, decision.node, decision.message) == ("bind", "b", UNFORCED)

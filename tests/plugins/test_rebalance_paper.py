@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.api import PoolPast
+from elasticd.api import PoolPast, Strategy
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import Levels, excess, levels
 from elasticd_plugins.static import Static
 from tests.plugins.levelling import CPU, MEMORY, Pool, Using, app, job, names, planned, pool, wanted
-from tests.pools import GIB, MIB, columns, node
+from tests.pools import GIB, MIB, columns, node, pod
 
 N1, N2, N3 = (job(name, "node1", memory=memory * MIB) for name, memory in (("n1", 512), ("n2", 512), ("n3", 256)))
 F1 = job("f1", "node1", "OnFailure", memory=512 * MIB)
@@ -76,12 +76,25 @@ def test_t_6_factor() -> None:
     assert score == pytest.approx(5 * log(0.6 / 0.8) + 5 * log(0.55 / 0.7))
 
 
-def test_t_6_goes_where_static_scheduling_has_it() -> None:
-    decisions = planned((Filters(), Static(mode="paper"), paper()), pool(T_6_NODES, T_6), PoolPast())
-    assert [(one.pod.name, one.verdict, one.target) for one in decisions] == [
-        ("n1", "move", "node2"),
-        ("n2", "move", "node3"),
-    ]
+def told(*strategies: Strategy, pods: list[Using] = T_6) -> list[tuple[str, str, str]]:
+    """Each pod, what is decided about it, and where it is thought to go, or why it stays."""
+    decisions = planned(strategies, pool(T_6_NODES, pods), PoolPast())
+    return [(one.pod.name, one.verdict, one.target or one.refusal) for one in decisions]
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_pods_are_released_before_it_is_known_where_they_go(room: bool) -> None:
+    there = [(pod(f"full-{name}", CPU, on=name), 0.1, 0.0) for name in ("node2", "node3") if not room]
+    strategies = (Filters(), Static(mode="paper"), paper())
+    assert told(*strategies, pods=[*T_6, *there]) == [("n1", "move", ""), ("n2", "move", "")]
+    decisions = planned(strategies, pool(T_6_NODES, T_6), PoolPast())
+    assert [one.action and (one.action.restore, one.action.target) for one in decisions] == [(True, "")] * 2
+
+
+def test_a_pod_that_could_not_be_placed_again_is_not_released() -> None:
+    strange = replace(N1, needs=replace(N1.needs, unsupported=("pod affinity",)))
+    pods = [(strange if one is N1 else one, cpu, memory) for one, cpu, memory in T_6]
+    assert told(Filters(), paper(), pods=pods) == [("n1", "refuse", "Unsupported"), ("n2", "move", "")]
 
 
 def test_pods_that_end_well_wait_last_and_those_that_are_tried_again_first() -> None:

@@ -93,6 +93,25 @@ def test_t5_pods_are_where_the_thesis_has_them_before_and_after_the_labels_chang
     assert now == {"pod1": "node1", "pod2": "node3", "pod3": "node2", "pod4": "node3"}
 
 
+@pytest.mark.parametrize(
+    ("mode", "change", "other", "expected"),
+    [
+        pytest.param("product", "reschedule", "back", ("refuse", "reschedule", "NoOtherNode"), id="product: it stays"),
+        pytest.param("paper", "reschedule", "back", ("move", "release", ""), id="paper: back to the queue"),
+        pytest.param("paper", "reschedule", "front", ("move", "release", ""), id="paper: wherever there is a place"),
+        pytest.param("paper", "kill", "back", ("move", "kill", ""), id="paper: to be ended"),
+    ],
+)
+def test_in_mode_paper_reschedule_is_back_to_the_queue_whether_another_node_matches_or_not(
+    mode: str, change: str, other: str, expected: tuple[str, str, str]
+) -> None:
+    there = running("p", "a", annotations=bound(FRONT, change=change), owner=("", "", ""))
+    view = columns([tier("a", "back"), tier("b", other)], [there])
+    (decision,) = moving([Filters(), strategy(mode=mode)], view)
+    assert (decision.verdict, decision.how, decision.target or decision.refusal) == expected
+    assert decision.action is None or decision.action.restore == (change == "reschedule")
+
+
 # What changes, what is said of it, and how long ago it was.
 
 

@@ -111,6 +111,12 @@ def test_what_moves_next_has_a_row_each_and_each_reason_once() -> None:
     )
 
 
+def test_of_a_pod_that_is_released_it_is_shown_that_it_waits() -> None:
+    released = replace(MOVES, moves=(NextMove(decided("q", how="release", target="")),))
+    text = printed(PoolReport("pool", "act", (A,), released))
+    assert "\nshop/q  a     (waits)  Overloaded (says)\n" in text
+
+
 def test_of_many_moves_the_first_are_shown_and_the_others_counted() -> None:
     many = tuple(NextMove(decided(f"p{index}", "Budget" if index > 25 else "")) for index in range(40))
     lines = printed(PoolReport("pool", "act", (A,), replace(MOVES, moves=many))).splitlines()
