@@ -35,6 +35,7 @@ class HollowNodes:
     startup(pod): the seconds from binding to Ready, or None for a pod that never gets ready.
     shutdown(pod): the seconds that its containers take to end, cut at its grace.
     pull(image): what to tell in a Pulled event, or None for no event.
+    refuse(pod): why a running pod is not given what it requests now, Deferred or Infeasible; empty: it is given that.
     at_once: the most writes at a time.
     """
 
@@ -43,12 +44,14 @@ class HollowNodes:
     startup: Callable[[JSON], float | None] = lambda _: 0.2
     shutdown: Callable[[JSON], float] = lambda _: 0.2
     pull: Callable[[str], Pull | None] = lambda _: None
+    refuse: Callable[[JSON], str] = lambda _: ""
     at_once: int = 32
 
     async def __aenter__(self) -> Self:
         self._alive: dict[str, asyncio.Event] = {}
         self._specs: dict[str, NodeSpec] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._wanted: dict[str, JSON] = {}
         self._addresses = 0
         self._places = asyncio.Semaphore(self.at_once)
         await self.add(*self.nodes)
@@ -120,12 +123,15 @@ class HollowNodes:
                     self._play(uid, pod)
 
     def _forget(self, uid: str) -> None:
-        for part in ("begin", "end"):
+        self._wanted.pop(uid, None)
+        for part in ("begin", "resize", "end"):
             if task := self._tasks.pop((uid, part), None):
                 task.cancel()
 
     def _play(self, uid: str, pod: JSON) -> None:
         ending = "deletionTimestamp" in pod["metadata"]
+        if not ending and pod["status"].get("phase") == "Running":
+            self._play_resize(uid, pod)
         if not ending and pod["status"].get("phase", "Pending") != "Pending":
             return
         part = "end" if ending else "begin"
@@ -152,6 +158,25 @@ class HollowNodes:
         if lasts := pod["metadata"].get("annotations", {}).get(LASTS):
             await asyncio.sleep(abs(float(lasts)))
             await self._patch_status(pod, reports.ended(pod, started, address, well=not lasts.startswith("-")))
+
+    def _play_resize(self, uid: str, pod: JSON) -> None:
+        wanted = reports.requested(pod)
+        if reports.is_resized(pod) and self._wanted.get(uid) != wanted:
+            self._wanted[uid] = wanted
+            if former := self._tasks.pop((uid, "resize"), None):
+                former.cancel()
+            self._tasks[uid, "resize"] = asyncio.create_task(self._resize(pod))
+
+    async def _resize(self, pod: JSON) -> None:
+        told = ""
+        while reason := self.refuse(pod):
+            if reason != told:
+                message = f"the node has no room for {reports.requested(pod)}"
+                await self._patch_status(pod, reports.resizing("Pending", reason, message))
+                told = reason
+            await asyncio.sleep(0.1)
+        await self._patch_status(pod, reports.resizing("InProgress"))
+        await self._patch_status(pod, reports.resized(pod))
 
     async def _end(self, pod: JSON) -> None:
         metadata = pod["metadata"]

@@ -112,6 +112,7 @@ def running(pod: JSON, started: str, address: str) -> JSON:
             "containerID": f"hollow://{pod['metadata']['uid']}-{one['name']}",
         }
         | {"state": {"waiting": None, "running": {"startedAt": timestamp()}}, "lastState": {}}
+        | given(one["resources"])
         for one in pod["spec"]["containers"]
     ]
     return {
@@ -123,6 +124,40 @@ def running(pod: JSON, started: str, address: str) -> JSON:
         "conditions": [condition(kind, true=True) for kind in ("Initialized", "Ready", "ContainersReady")],
         "containerStatuses": containers,
     }
+
+
+def given(resources: JSON) -> JSON:
+    """What a container has been given, in its status; a server before 1.33 drops it."""
+    return {"allocatedResources": resources.get("requests", {}), "resources": resources}
+
+
+def requested(pod: JSON) -> JSON:
+    """What the containers request, by name."""
+    return {one["name"]: one["resources"].get("requests", {}) for one in pod["spec"]["containers"]}
+
+
+def is_resized(pod: JSON) -> bool:
+    """Whether a pod that runs requests something else than it was given."""
+    statuses = pod["status"].get("containerStatuses", [])
+    told = {one["name"]: one.get("allocatedResources", {}) for one in statuses if "resources" in one}
+    return bool(told) and told != requested(pod)
+
+
+def resizing(kind: str, reason: str = "", message: str = "") -> JSON:
+    """A status that tells how far a resize is, of kind Pending or InProgress."""
+    told = condition(f"PodResize{kind}", true=True) | {"reason": reason, "message": message}
+    return {"conditions": [told, *(_gone(other) for other in ("Pending", "InProgress") if other != kind)]}
+
+
+def resized(pod: JSON) -> JSON:
+    """The status of a pod that has been given what it requests."""
+    wanted = {one["name"]: one["resources"] for one in pod["spec"]["containers"]}
+    statuses = [one | given(wanted[one["name"]]) for one in pod["status"]["containerStatuses"]]
+    return {"containerStatuses": statuses, "conditions": [_gone("Pending"), _gone("InProgress")]}
+
+
+def _gone(kind: str) -> JSON:
+    return {"$patch": "delete", "type": f"PodResize{kind}"}
 
 
 def ended(pod: JSON, started: str, address: str, *, well: bool) -> JSON:

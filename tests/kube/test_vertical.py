@@ -1,13 +1,21 @@
-"""Requests on a genuine cluster of 1.20, which cannot change them in running pods: recommended, and refused once."""
+"""Requests on a genuine cluster: recommended where they cannot be changed in running pods, as on 1.20, else changed in
+place, with a hollow kubelet that gives pods what they request, or has no room for it."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from elasticd.journal import read
 from elasticd.records import Decision, Outcome
-from tests.kube.client import wait_until
+from elasticd.units import parse_quantity
+from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
+from tests.kube.hollow import HollowNodes
+from tests.kube.reports import NodeSpec
 from tests.kube.rights import FOLDER, granted_from, shipped_rights
-from tests.kube.running import running
+from tests.kube.running import Running, running
 from tests.kube.test_daemon import workload
 
 USER = "elasticd"
@@ -36,6 +44,7 @@ resources = ["cpu"]
 """
 
 
+@pytest.mark.until("1.32", "since 1.33 the API server has pods/resize")
 async def test_use_is_learnt_and_recommended_and_a_server_that_cannot_resize_is_asked_once(
     kube: Kube, namespace: str, tmp_path: Path
 ) -> None:
@@ -70,3 +79,108 @@ async def test_use_is_learnt_and_recommended_and_a_server_that_cannot_resize_is_
     assert [(one.result, one.reason, one.resized) for one in outcomes] == [("refused", "NoInPlaceResize", "")]
     pods = (await kube.client.get(f"/api/v1/namespaces/{namespace}/pods"))["items"]
     assert [pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in pods] == ["100m", "100m"]
+
+
+IN_PLACE = pytest.mark.since("1.33", "before, the API server has no pods/resize")
+AT_ONCE = "at_once = 2\ncooldown = 1\n"
+
+
+class Sized:
+    """Two pods of 100m that use half a core, on a node whose kubelet gives them what they request unless `refusal` says
+    Deferred or Infeasible."""
+
+    def __init__(self, kube: Kube, namespace: str) -> None:
+        self.kube, self.namespace, self.refusal = kube, namespace, ""
+
+    async def pods(self) -> Objects:
+        """As the API server has them."""
+        return await self.kube.client.list(f"/api/v1/namespaces/{self.namespace}/pods")
+
+    def resizes(self) -> int:
+        """How often the daemon has asked for other requests."""
+        asked = [one["objectRef"] for one in self.kube.plane.audit() if one["user"]["username"] == USER]
+        return len([one for one in asked if one.get("subresource") == "resize" and one["namespace"] == self.namespace])
+
+
+@asynccontextmanager
+async def sized(kube: Kube, namespace: str, folder: Path, refusal: str = "") -> AsyncIterator[tuple[Sized, Running]]:
+    found, pool = Sized(kube, namespace), {"pool": namespace}
+    found.refusal = refusal
+    manifest = workload()
+    manifest["spec"]["template"]["spec"]["nodeSelector"] = pool
+    node = NodeSpec(f"node-{namespace}", labels=pool)
+    async with (
+        HollowNodes(kube.client, [node], refuse=lambda _: found.refusal) as nodes,
+        shipped_rights(kube.plane, USER, namespace) as rights,
+        granted_from(kube.plane, FOLDER / "vertical-rbac.yaml", USER, namespace),
+    ):
+        await kube.client.apply(manifest, namespace)
+        kube.loads.set_load(namespace, "web", cpu=1.0)
+        policies = {"web": POLICY.format(namespace=namespace) + AT_ONCE}
+        async with running(folder, rights.kubeconfig, namespace, policies, SOURCES) as daemon:
+            yield found, daemon
+        await nodes.remove(node.name)
+
+
+def cores(pod: JSON, *, given: bool) -> float:
+    """What the container of a pod requests, or has been given."""
+    (container,), (status,) = pod["spec"]["containers"], pod["status"]["containerStatuses"]
+    quantity = (status if given else container)["resources"]["requests"]["cpu"]
+    return parse_quantity(quantity)
+
+
+def explained(daemon: Running, namespace: str) -> str:
+    return " ".join(daemon.elasticd("explain", f"{namespace}/Deployment/web").split())
+
+
+@IN_PLACE
+async def test_requests_follow_use_in_pods_that_run_on(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with sized(kube, namespace, tmp_path / "one") as (scene, daemon):
+
+        async def given() -> Objects:
+            pods = await scene.pods()
+            return pods if pods and all(cores(pod, given=True) > 0.5 for pod in pods) else []
+
+        pods = await wait_until(given, what="both pods have what they use")
+        before = {pod["metadata"]["uid"] for pod in pods}
+        for pod in pods:
+            assert 0.5 * 1.15 <= cores(pod, given=True) == cores(pod, given=False) <= 0.5 * 1.15 * 1.05 + 0.02
+            assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        outcomes = [one for one in read(daemon.folder / "state") if isinstance(one, Outcome) and one.resized]
+        assert {(one.result, one.code) for one in outcomes} == {("done", 200)}
+        assert {one.resized for one in outcomes} == before
+
+
+@IN_PLACE
+async def test_a_pod_that_waits_for_room_is_told_and_not_raised_again(
+    kube: Kube, namespace: str, tmp_path: Path
+) -> None:
+    async with sized(kube, namespace, tmp_path / "one", refusal="Deferred") as (scene, daemon):
+        told = "Deferred: the node has no room for"
+        await wait_until(lambda: explained(daemon, namespace).count(told) == 2, what="both are told")
+        asked = scene.resizes()
+        kube.loads.set_load(namespace, "web", cpu=3.0)
+
+        def wants_more() -> bool:
+            made = [one for one in read(daemon.folder / "state") if isinstance(one, Decision) and one.sizing.resources]
+            return made[-1].sizing.resources[0].requests["cpu"] > 1.2
+
+        await wait_until(wants_more, what="more is recommended")
+        assert [cores(pod, given=True) for pod in await scene.pods()] == [0.1, 0.1]
+        assert scene.resizes() == asked == 2
+        scene.refusal = ""
+
+        async def given() -> bool:
+            return all(cores(pod, given=True) > 1.2 for pod in await scene.pods())
+
+        await wait_until(given, what="once there is room they are given what they ask for, and then more")
+        await wait_until(lambda: told not in explained(daemon, namespace), what="nothing is told any more")
+
+
+@IN_PLACE
+async def test_a_pod_that_its_node_can_never_give_that_is_told(kube: Kube, namespace: str, tmp_path: Path) -> None:
+    async with sized(kube, namespace, tmp_path / "one", refusal="Infeasible") as (scene, daemon):
+        told = "Infeasible: the node has no room for"
+        await wait_until(lambda: explained(daemon, namespace).count(told) == 2, what="both are told")
+        assert [cores(pod, given=True) for pod in await scene.pods()] == [0.1, 0.1]
+        assert scene.resizes() == 2
