@@ -87,7 +87,7 @@ class Mend(Struct, frozen=True, eq=False):
 
 
 class Refusal(Struct, frozen=True, eq=False):
-    """Nodes that cannot take a pod, and why, in kube-scheduler's words. `curable`: fewer pods there would mend it.
+    """Nodes that cannot take a pod, and why, in a few words. `curable`: fewer pods there would mend it.
     `yields`: it does not count on nodes that the pod is bound to."""
 
     reason: str

@@ -60,7 +60,7 @@ class Found(Struct, frozen=True, eq=False):
         return found
 
     def unavailable(self) -> str:
-        """Why it may go nowhere, as kube-scheduler says it: the reasons in the order of their texts."""
+        """Why it may go nowhere, in one line: the reasons in the order of their texts."""
         reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
         told = f"0/{len(self.fits)} nodes are available"
         told = f"{told}: {reasons}" if reasons else told

@@ -1,4 +1,4 @@
-"""Filters: which nodes cannot take a pod, and why, in kube-scheduler's words.
+"""Filters: which nodes cannot take a pod, and why.
 
 Knows what a pod asks for, and what nodes are and have left; knows nothing of which of them is better, and nothing of
 what its plan does about those that are full. See unfit for nodes' own records, room for the pods on them, and lacks for
@@ -42,8 +42,9 @@ class Filters(Strategy, tag="filters", frozen=True):
 
     The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
     NodeResourcesFit, VolumeRestrictions and, of InterPodAffinity, what pods that are there keep off. The first that
-    refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not suffice. Pods that are
-    being deleted still take their room. Pods on nodes outside the pool are not seen, so that they keep off none.
+    refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not suffice. The words are
+    elasticd's own, as kube-scheduler's change from version to version. Pods that are being deleted still take their
+    room. Pods on nodes outside the pool are not seen, so that they keep off none.
 
     Two things are stricter, or milder. A node whose Ready is not True is refused also before its taint has come, unless
     the pod tolerates that taint. A pod that does not ask for a resource is not refused where that is overcommitted, as

@@ -1,4 +1,4 @@
-"""What nodes lack for a pod, put together: of each node the reason that kube-scheduler gives, and what would mend it.
+"""What nodes lack for a pod, put together: of each node the first reason, and what would mend it.
 
 Knows masks of nodes; knows no filter.
 """

@@ -23,6 +23,10 @@ CLASSES = {"small": {"cpu": "50m", "memory": "32Mi"}, "large": {"cpu": "500m", "
 """Of the RuntimeClasses that these pods name, what they add to what a pod requests, by the end of their name."""
 
 
+IMPOSSIBLE = ("no label", "-dash", "x" * 64)
+"""Values that no label can have."""
+
+
 @dataclass
 class Board:
     """Nodes of one filter, pods that are bound to them from the start, and rounds of pods that each ask for one node.
@@ -47,9 +51,22 @@ class Draw:
     """Whether pods of one round would be in each other's way."""
 
 
-def boards(seed: int, pairs: int) -> list[Board]:
-    """A board for each filter, with at least so many pairs of a pod and a node."""
-    return [_board(name, draw, Random(f"{seed} {name}"), pairs) for name, draw in DRAWS.items()]
+def boards(seed: int, pairs: int, *, impossible: bool) -> list[Board]:
+    """A board for each filter, with at least so many pairs of a pod and a node; with node affinity that has values
+    that no label can have, or without."""
+    found = [_board(name, draw, Random(f"{seed} {name}"), pairs) for name, draw in DRAWS.items()]
+    if not impossible:
+        for pod in (pod for board in found for one in board.rounds for pod in one):
+            _leave_out_impossible(pod)
+    return found
+
+
+def _leave_out_impossible(pod: JSON) -> None:
+    """Numbers that rules compare with lose their sign, which no label can have."""
+    for term in pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]:
+        for rule in term.get("matchExpressions", ()):
+            if "values" in rule:
+                rule["values"] = [value.lstrip("+-") for value in rule["values"] if value not in IMPOSSIBLE]
 
 
 def _board(name: str, draw: Draw, random: Random, pairs: int) -> Board:
@@ -148,7 +165,7 @@ def _rule(random: Random) -> JSON:
     if operator in ("In", "NotIn"):
         rule["values"] = some(random, (*LABELS.get(key, ("x",)), "other"), 1, 3)
         if random.random() < 0.1:
-            rule["values"].append(random.choice(("no label", "-dash", "x" * 64)))
+            rule["values"].append(random.choice(IMPOSSIBLE))
     return rule
 
 

@@ -171,7 +171,7 @@ def repelled(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) 
 
 
 def reasons(asked: Pod, one: Node, nodes: Sequence[Node], pods: Sequence[Pod]) -> set[str]:
-    """What kube-scheduler would say of one node, filter by filter, written down without a thought for speed."""
+    """What is said of one node, filter by filter, written down without a thought for speed."""
     there = [other for other in pods if other.node == one.name]
     needs, cordoned = asked.needs, Taint("node.kubernetes.io/unschedulable", "NoSchedule")
     taint = needs.tolerates(one.taints)
