@@ -40,7 +40,7 @@ from elasticd.pods.pool import measured
 from elasticd.pods.report import PoolReports
 from elasticd.pods.surging import ROLLING
 from elasticd.policy import Policy, PoolPolicy
-from elasticd.shelf import opened
+from elasticd.shelf import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
@@ -73,6 +73,7 @@ class Daemon:
         (self.loop, self.placer, self.mover), self.cluster = loops, cluster
         self.journal, self.metrics, self.clock = journal, metrics, clock
         self.outlet: Teller | None = None
+        self.shelves: Sequence[Shelf] = ()
         self.looks = Looks()
 
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
@@ -177,7 +178,9 @@ async def assembled(
             outlet = await stack.enter_async_context(settings.outlet.open())
             told.append(outlet)
         loop = Loop(cluster, journal, clock, told, ThreadJudge())
-        shelves = await stack.enter_async_context(opened(settings.sources, loop.site, metrics.read))
+        shelves = await stack.enter_async_context(
+            opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
+        )
         loop.furnish(shelves)
         broker.known["series"] = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
@@ -190,7 +193,7 @@ async def assembled(
         mover.surging.stayed.append(broker.stayed)
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(daemon.drain, GRACE)
-        daemon.outlet, daemon.looks = outlet, looks
+        daemon.outlet, daemon.looks, daemon.shelves = outlet, looks, shelves
         yield daemon
 
 
@@ -321,6 +324,8 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
             status = f"kept the old policies: {errors[0]}"
         else:
             daemon.adopt(policies)
+            for shelf in daemon.shelves:
+                shelf.reopen()
             status = f"{_count(policies)} in force"
             if wrong:
                 log.info("all policies are right again")

@@ -18,6 +18,9 @@ from elasticd.clock import Clock
 from elasticd.model import Readings, Sample
 from elasticd.renewal import Renewal
 from elasticd.sources import Describes, Reader, Site, Source
+from elasticd.sources.bounds import MOST_SAMPLES, within
+from elasticd.sources.opening import readers
+from elasticd.sources.threads import ThreadReader
 from elasticd.words import one_line, raised, shown
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ BACKOFF = 15.0
 
 SLACK = 0.1
 """Seconds by which a tick may come early for what it takes along."""
+
+NOT_READ = "not read yet"
 
 _FIRST_PAUSE = 0.5
 _LOOKED_AT = 1000
@@ -58,16 +63,21 @@ class SourceReport(Struct, frozen=True):
 
 @asynccontextmanager
 async def opened(
-    sources: Sequence[Source], site: Site, told: Told = lambda name, seconds, ok: None
+    sources: Sequence[Source],
+    site: Site,
+    told: Told = lambda name, seconds, ok: None,
+    most: int = MOST_SAMPLES,
+    *,
+    threads: bool = False,
 ) -> AsyncIterator[list["Shelf"]]:
-    """A shelf for each source, for as long as the block runs."""
+    """A shelf for each source, for as long as the block runs. `most`, `threads`: see `readers`."""
     site = replace(site, beside={source.label: source for source in sources})
-    async with AsyncExitStack() as stack:
+    async with readers(sources, site, most, threads=threads) as found, AsyncExitStack() as stack:
         shelves = []
-        for source in sources:
-            reader = await stack.enter_async_context(source.open(site))
-            shelf = Shelf(reader, source, site.clock, told=told)
+        for source, reader, trouble in found:
+            shelf = Shelf(reader, source, site.clock, told=told, most=most)
             stack.push_async_callback(shelf.close)
+            shelf.warn(trouble)
             shelves.append(shelf)
         yield shelves
 
@@ -82,12 +92,19 @@ class Shelf:
     """
 
     def __init__(
-        self, reader: Reader, source: Source, clock: Clock, patience: float = PATIENCE, told: Told | None = None
+        self,
+        reader: Reader,
+        source: Source,
+        clock: Clock,
+        patience: float = PATIENCE,
+        told: Told | None = None,
+        most: int = MOST_SAMPLES,
     ) -> None:
         self.name, self._type, self._every = source.label, str(source.__struct_config__.tag), source.every
         self.offers = source.offers()
         self._reader, self._clock, self._patience, self._told = reader, clock, patience, told
-        self._last = Readings(self.name, 0.0, error="not read yet", offers=self.offers)
+        self._most = most
+        self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         self._complete = source.complete
         self._pushes, self._renewal = source.pushes, Renewal(source.resolution)
         self._asked = self._until = self._served = float("-inf")
@@ -148,7 +165,7 @@ class Shelf:
             said = Readings(self.name, now, error="the read was cancelled")
         except Exception as error:
             said = Readings(self.name, now, error=raised(error))
-        self._finish(said)
+        self._finish(within(said, self._most))
 
     def _finish(self, said: Readings) -> None:
         """Take the reading in, at the time at which it came."""
@@ -172,6 +189,18 @@ class Shelf:
         if self._told is not None:
             self._told(self.name, took, not said.error)
 
+    def warn(self, trouble: str) -> None:
+        """It cannot be read yet, and this is why; empty: it can."""
+        if trouble:
+            self._last = replace(self._last, error=trouble)
+            self._note(self._last)
+
+    def reopen(self) -> None:
+        """Open it anew where it is stuck."""
+        if isinstance(self._reader, ThreadReader) and self._reader.reopen():
+            self._until = self._served = float("-inf")
+            self.warn("is opened anew")
+
     def _note(self, said: Readings) -> None:
         """Log that it fails, or some of its series do, once for each change."""
         trouble = ("", *sorted(said.faults)) if not said.error else (said.error.partition(":")[0],)
@@ -190,7 +219,7 @@ class Shelf:
         return SourceReport(
             name=self.name,
             type=self._type,
-            health="late" if self._late else trouble or "ok",
+            health="late" if self._is_late() and trouble in ("", NOT_READ) else trouble or "ok",
             resolution=self._renewal.resolution,
             age=None if latest == float("-inf") else max(0.0, now - latest),
             reads=self._reads,
@@ -200,6 +229,10 @@ class Shelf:
             series=tuple(sorted({name for table in (*_tables(last), last.forecasts) for name in table})),
             details=self._reader.describe() if isinstance(self._reader, Describes) else None,
         )
+
+    def _is_late(self) -> bool:
+        """Whether its last read was, or the one under way is."""
+        return self._late or (self._task is not None and self._clock.now() - self._begun >= self._patience)
 
     async def close(self) -> None:
         """End a read that is still under way."""

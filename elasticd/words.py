@@ -3,10 +3,15 @@
 Knows characters; knows nothing of who said it.
 """
 
+import reprlib
 import unicodedata
 
 LONGEST = 500
 """Characters of one line; what is longer is cut."""
+
+_TABLES = (list, tuple, dict, set, frozenset)
+_BRIEF = reprlib.Repr()
+"""Looks at the first few entries alone: there may be millions."""
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
@@ -52,7 +57,7 @@ def raised(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         text = str(error)
-    except Exception:
+    except BaseException:  # a stranger's: it may do anything when it is looked at
         return kind
     return one_line(f"{kind}: {text}" if text else kind)
 
@@ -69,6 +74,6 @@ def shown(value: object, longest: int = 60) -> str:
 
 def _text(value: object) -> str:
     try:
-        return str(value)
-    except Exception:
+        return _BRIEF.repr(value) if type(value) in _TABLES else str(value)
+    except BaseException:
         return f"a {type(value).__name__}"

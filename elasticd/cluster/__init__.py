@@ -126,32 +126,8 @@ class Pretending(Protocol):
         """The pods that are seen elsewhere than they are."""
 
 
-class Cluster(Protocol):
-    """Somewhere workloads run: a Kubernetes API server, a simulation, or a dry run over either."""
-
-    @property
-    def leading(self) -> bool:
-        """Whether this daemon may act now. Only a cluster shared by several daemons ever says no."""
-
-    def heed(self, stir: Callable[[], None]) -> None:
-        """From now on call this, at once, whenever something changes that may matter to a pending pod: one came, a node
-        came or changed, a pod left. One that moves only when it is looked at need not."""
-
-    @property
-    def heeds_costs(self) -> bool:
-        """Whether its controllers look at the deletion costs of pods."""
-
-    def restoring(self) -> Sequence[Underway]:
-        """The pods without a controller that have been evicted and are being made anew."""
-
-    def problems(self) -> Mapping[Kind, str]:
-        """The kinds it is kept from watching or holding, and why, in a line each; empty when all is well."""
-
-    def describe(self) -> object:
-        """What the status page shows of it: anything that JSON can hold."""
-
-    async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
-        """The cluster as it is now; `kinds` are those of the workloads that policies name."""
+class MetricsApi(Protocol):
+    """What may be read of a cluster by who must not act."""
 
     async def usage(self, now: float) -> Readings:
         """The cluster's resource metrics: series cpu (cores) and memory (bytes) of every pod.
@@ -178,6 +154,34 @@ class Cluster(Protocol):
 
     def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
         """Tell of every image that nodes pull, and of those of late, for as long as the context lasts."""
+
+
+class Cluster(MetricsApi, Protocol):
+    """Somewhere workloads run: a Kubernetes API server, a simulation, or a dry run over either."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this daemon may act now. Only a cluster shared by several daemons ever says no."""
+
+    def heed(self, stir: Callable[[], None]) -> None:
+        """From now on call this, at once, whenever something changes that may matter to a pending pod: one came, a node
+        came or changed, a pod left. One that moves only when it is looked at need not."""
+
+    @property
+    def heeds_costs(self) -> bool:
+        """Whether its controllers look at the deletion costs of pods."""
+
+    def restoring(self) -> Sequence[Underway]:
+        """The pods without a controller that have been evicted and are being made anew."""
+
+    def problems(self) -> Mapping[Kind, str]:
+        """The kinds it is kept from watching or holding, and why, in a line each; empty when all is well."""
+
+    def describe(self) -> object:
+        """What the status page shows of it: anything that JSON can hold."""
+
+    async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
+        """The cluster as it is now; `kinds` are those of the workloads that policies name."""
 
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
         """Why not all of these would be let through now, one word and a sentence, as far as it is known."""

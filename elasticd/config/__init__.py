@@ -37,6 +37,7 @@ from elasticd.policy import (
 )
 from elasticd.secrets import CREDENTIAL
 from elasticd.sources import JOURNAL, Source
+from elasticd.sources.bounds import MOST_SAMPLES
 from elasticd.words import one_line, raised
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
@@ -64,6 +65,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     policies: Path
     state: Path
     dry_run: bool = False
+    max_samples: int = MOST_SAMPLES
     http: Http = Http()
     journal: JournalSettings = JournalSettings()
     outlet: Outlet | None = None
@@ -76,6 +78,7 @@ class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
     policies: str = "policies"
     state: str = "/var/lib/elasticd"
     dry_run: bool = False
+    max_samples: Annotated[int, Meta(ge=1)] = MOST_SAMPLES
     http: Http = field(default_factory=Http)
     journal: JournalSettings = field(default_factory=JournalSettings)
     outlet: dict[str, Any] | None = None
@@ -183,6 +186,7 @@ def load_settings(path: Path, registry: Registry) -> Settings:
         policies=folder / raw.policies,
         state=folder / raw.state,
         dry_run=raw.dry_run,
+        max_samples=raw.max_samples,
         http=raw.http,
         journal=raw.journal,
         broker=raw.broker,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runt
 from msgspec import Meta, Struct
 
 from elasticd.clock import Clock
-from elasticd.cluster import Cluster, Snapshot
+from elasticd.cluster import MetricsApi, Snapshot
 from elasticd.model import Readings, Ref
 from elasticd.policy import Seconds
 
@@ -78,7 +78,7 @@ class Site(Struct, frozen=True):
     daemon's journal, None where it has none on disk.
     """
 
-    cluster: Cluster
+    cluster: MetricsApi
     clock: Clock
     wake: Callable[[Subject, str], None]
     governed: Callable[[], Collection[Ref]]

@@ -12,7 +12,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from elasticd.api import hookimpl
-from elasticd.cluster import Cluster
+from elasticd.cluster import MetricsApi
 from elasticd.model import Readings
 from elasticd.sources import Reader, Site, Source
 
@@ -36,7 +36,7 @@ class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
 
 
 class _Usage:
-    def __init__(self, cluster: Cluster, label: str, *, nodes: bool) -> None:
+    def __init__(self, cluster: MetricsApi, label: str, *, nodes: bool) -> None:
         self._cluster, self._label, self._nodes = cluster, label, nodes
 
     async def read(self, now: float) -> Readings:

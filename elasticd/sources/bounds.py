@@ -1,0 +1,219 @@
+"""What a source may say: how many samples in a read, and of a stranger's source, that it is what it must be.
+
+Pure. Knows the shape of readings; knows nothing of how they were come by.
+"""
+
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from elasticd.foreseen import Forecast
+from elasticd.model import Readings, Sample
+from elasticd.words import one_line, raised, shown
+
+MOST_SAMPLES = 1_000_000
+"""Samples of one read, if elasticd.toml says nothing else: cpu and memory of 150,000 pods of three containers."""
+
+LONGEST_NAME = 1_000
+"""Characters of the name of a series, a pod, a workload or a node. Kubernetes' own have 253 at most in each part."""
+
+MOST_FAULTS = 1_000
+"""Series of one read of which something may be wrong; more are left out."""
+
+LARGEST_DETAILS = 1 << 16
+"""Bytes of JSON that a source may say of itself."""
+
+_FLOATS = [float, float, float, float]
+Table = dict[str, dict[str, tuple[Sample, ...]]]
+
+
+class _RefusedError(ValueError):
+    """What must hold of an answer, and what is."""
+
+
+def within(said: Readings, most: int) -> Readings:
+    """The same, or an error where it has more samples than that: some of them would look like all there are."""
+    if said.error or _size(said) <= most:
+        return said
+    return Readings(said.source, said.received, error=_too_many(most))
+
+
+def _size(said: Readings) -> int:
+    tables = (said.pods, said.workloads, said.nodes)
+    return sum(sum(map(len, subjects.values())) for table in tables for subjects in table.values())
+
+
+def _too_many(most: int) -> str:
+    return f"too many samples: a read must have at most {most} (max_samples in elasticd.toml), has more"
+
+
+def checked(said: object, source: str, now: float, most: int) -> Readings:
+    """What a stranger's source answered at this time, made anew of plain values, so that nothing of the stranger's is
+    left in it. A series in which something is wrong becomes a fault, an answer that cannot be read an error; texts are
+    cut."""
+    if not isinstance(said, Readings):
+        return Readings(source, now, error=f"must answer with Readings, did with {shown(said)}")
+    try:
+        return _Check(most).readings(said, source, now)
+    except _RefusedError as refused:
+        return Readings(source, now, error=one_line(str(refused)))
+    except BaseException as error:  # a table of the stranger's own may do anything when it is looked at
+        return Readings(source, now, error=one_line(f"its answer cannot be read: {raised(error)}"))
+
+
+class _Check:
+    """One answer, and how many samples more it may have."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self._faults: dict[str, str] = {}
+
+    def readings(self, said: Readings, source: str, now: float) -> Readings:
+        """The whole answer. Raises _RefusedError."""
+        received = _number(said.received, "received")
+        if error := _text(said.error, "error"):
+            return Readings(source, received, error=error)
+        pods, workloads, nodes = [
+            self._table(table, of)
+            for table, of in ((said.pods, "pods"), (said.workloads, "workloads"), (said.nodes, "nodes"))
+        ]
+        forecasts = self._forecasts(said.forecasts)
+        for name, fault in _items(said.faults, "faults"):
+            if len(self._faults) >= MOST_FAULTS:
+                break
+            self._faults[_name(name, "faults")] = _text(fault, f"faults: {name}")
+        newest = None if said.newest is None else _number(said.newest, "newest")
+        return Readings(
+            source, received, pods, workloads, nodes, faults=self._faults, newest=newest, forecasts=forecasts
+        )
+
+    def _table(self, table: object, of: str) -> Table:
+        """Series by subject, without those in which something is wrong."""
+        found: Table = {}
+        for name, subjects in _items(table, of):
+            series = _name(name, of)
+            self._count(1)
+            try:
+                found[series] = {_name(key, of): self._samples(given, of, key) for key, given in _items(subjects, of)}
+            except _RefusedError as refused:
+                self._fault(series, refused)
+        return found
+
+    def _samples(self, given: Any, of: str, key: str) -> tuple[Sample, ...]:
+        if not isinstance(given, tuple | list):
+            raise _RefusedError(f"{of}, {key}: must be a tuple of Samples, is {shown(given)}")
+        self._count(max(1, len(given)))
+        return tuple([_sample(one, of, key) for one in given])
+
+    def _forecasts(self, table: object) -> dict[str, dict[str, Forecast]]:
+        found: dict[str, dict[str, Forecast]] = {}
+        for name, subjects in _items(table, "forecasts"):
+            series = _name(name, "forecasts")
+            self._count(1)
+            try:
+                found[series] = {_name(key, series): self._forecast(one) for key, one in _items(subjects, "forecasts")}
+            except _RefusedError as refused:
+                self._fault(series, refused)
+        return found
+
+    def _forecast(self, given: Any) -> Forecast:
+        if not isinstance(given, Forecast):
+            raise _RefusedError(f"forecasts: must be Forecasts, one is {shown(given)}")
+        self._count(1 + len(given.values) + len(given.lower) + len(given.upper))
+        try:
+            read = msgspec.convert(msgspec.to_builtins(given), Forecast)
+        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+            raise _RefusedError(f"forecasts: must be Forecasts, one is not: {one_line(str(error))}") from None
+        texts = (one_line(read.method), one_line(read.doubt), one_line(read.untaught))
+        return replace(read, method=texts[0], doubt=texts[1], untaught=texts[2])
+
+    def _count(self, samples: int) -> None:
+        """So many more. One too many spoils the whole answer, not only its series."""
+        self._left -= samples
+        if self._left < 0:
+            raise _TooManyError(_too_many(self._most))
+
+    def _fault(self, series: str, refused: _RefusedError) -> None:
+        if isinstance(refused, _TooManyError):
+            raise refused
+        if len(self._faults) < MOST_FAULTS:
+            self._faults[series] = one_line(str(refused))
+
+
+class _TooManyError(_RefusedError):
+    pass
+
+
+def _items(table: object, of: str) -> Iterator[tuple[Any, Any]]:
+    if not isinstance(table, Mapping):
+        raise _RefusedError(f"{of}: must be a table by name, is {shown(table)}")
+    yield from table.items()
+
+
+def _sample(given: Any, of: str, key: str) -> Sample:
+    """The same where there is nothing to change, as nearly always."""
+    if not isinstance(given, Sample):
+        raise _RefusedError(f"{of}, {key}: must be a tuple of Samples, has {shown(given)}")
+    numbers = (given.value, given.measured, given.received, given.window)
+    if type(given) is Sample and [*map(type, numbers)] == _FLOATS and _fits(given.pod) and _fits(given.container):
+        return given
+    where = f"{of}, {key}"
+    value, measured, received, window = [_number(one, where) for one in numbers]
+    pod, container = [_name(text, where) if text != "" else "" for text in (given.pod, given.container)]
+    return Sample(value, measured, received, window, pod, container)
+
+
+def _fits(text: Any) -> bool:
+    """Whether it is a plain name, or none."""
+    return type(text) is str and len(text) <= LONGEST_NAME and text.isprintable()
+
+
+def _number(value: Any, where: str) -> float:
+    """A double, whatever kind of number it is."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _RefusedError(f"{where}: must be a number, is {shown(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise _RefusedError(f"{where}: must be a number that a double can hold, is {shown(value)}") from None
+
+
+def _name(value: Any, where: str) -> str:
+    name = str.__str__(value) if isinstance(value, str) else ""
+    if not name or not _fits(name):
+        shape = f"of 1 to {LONGEST_NAME} characters that can be printed"
+        raise _RefusedError(f"{where}: must be a name {shape}, is {shown(value)}")
+    return name
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise _RefusedError(f"{where}: must be text, is {shown(value)}")
+    return one_line(value)
+
+
+class Counted(dict[str, Any]):
+    """What a source says of itself, with what it has counted."""
+
+    counted: Mapping[str, int]
+
+    def counts(self) -> Mapping[str, int]:
+        """Messages by what became of them."""
+        return self.counted
+
+
+def plain(details: Any, counts: Mapping[str, Any] | None) -> object:
+    """What a source says of itself, and has counted (None: nothing), of plain values. Raises where JSON cannot hold it,
+    or it is too large to be shown."""
+    encoded = msgspec.json.encode(details)
+    if len(encoded) > LARGEST_DETAILS:
+        raise ValueError(f"must be at most {LARGEST_DETAILS} bytes of JSON, is {len(encoded)}")
+    said = msgspec.json.decode(encoded)
+    if counts is None or not isinstance(said, dict):
+        return said
+    found = Counted(said)
+    found.counted = {one_line(name, 60): int(count) for name, count in counts.items()}
+    return found

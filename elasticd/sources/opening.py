@@ -1,0 +1,72 @@
+"""Opens the sources of a daemon, each where it can harm nobody else.
+
+Knows which sources share the daemon's event loop and which have a thread; knows nothing of what they say.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+
+from elasticd.model import Readings
+from elasticd.sources import Describes, Reader, Site, Source
+from elasticd.sources.bounds import checked
+from elasticd.sources.threads import ThreadReader, closed, is_strange
+from elasticd.words import raised
+
+PATIENCE = 2.0
+"""Seconds that the daemon waits at its start for sources to be open."""
+
+
+class Opened(NamedTuple):
+    """A source, its reader, and why it cannot be read yet; empty where it can."""
+
+    source: Source
+    reader: Reader
+    trouble: str = ""
+
+
+@asynccontextmanager
+async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: bool) -> AsyncIterator[list[Opened]]:
+    """A reader of each source, for as long as the block runs. `most`: samples that an answer may have. `threads`: those
+    that elasticd does not bring run in threads of their own; virtual time, which stands still meanwhile, has none.
+
+    elasticd's own share the daemon's loop, and with it connections to the cluster: they are tried, and never block.
+    """
+    async with AsyncExitStack() as stack:
+        strange = {source.label for source in sources if is_strange(source, site.beside)}
+        apart = {one.label: ThreadReader(one, site, most) for one in sources if threads and one.label in strange}
+        stack.push_async_callback(closed, list(apart.values()))
+        troubles = await asyncio.gather(*[reader.begun(PATIENCE) for reader in apart.values()])
+        by_label = dict(zip(apart, troubles, strict=True))
+        found = []
+        for source in sources:
+            if source.label in apart:
+                found.append(Opened(source, apart[source.label], by_label[source.label]))
+                continue
+            reader = await stack.enter_async_context(source.open(site))
+            found.append(
+                Opened(source, CheckedReader(reader, source.label, most) if source.label in strange else reader)
+            )
+        yield found
+
+
+class CheckedReader:
+    """A stranger's reader on the daemon's own event loop, as in virtual time."""
+
+    def __init__(self, reader: Reader, source: str, most: int) -> None:
+        self._reader, self._source, self._most = reader, source, most
+
+    async def read(self, now: float) -> Readings:
+        """What it answers, or what is wrong with it."""
+        try:
+            said: object = await self._reader.read(now)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # sys.exit in a source is only that source's failure
+            said = Readings(self._source, now, error=raised(error))
+        return checked(said, self._source, now, self._most)
+
+    def describe(self) -> object:
+        """What it says of itself."""
+        return self._reader.describe() if isinstance(self._reader, Describes) else None

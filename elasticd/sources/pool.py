@@ -1,0 +1,59 @@
+"""Threads for a source's own calls that block, as asyncio.to_thread makes them.
+
+Knows threads; knows nothing of sources.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+AT_ONCE = 32
+"""Calls at one time; others wait for their turn."""
+
+_Call = tuple["Future[Any]", Callable[[], Any]]
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """An executor whose threads keep nobody from ending: the standard library's joins every one of its own at exit,
+    however long that takes. An event loop accepts nothing but that class for its default, so this is one."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        super().__init__(1)
+        self._at_once, self._begun = at_once, 0
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._free = threading.Semaphore(0)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """Call it in a thread that is free, in a new one, or when one is free again."""
+        future: Future[T] = Future()
+        self._calls.put((future, partial(fn, *args, **kwargs)))
+        if not self._free.acquire(blocking=False) and self._begun < self._at_once:
+            self._begun += 1
+            threading.Thread(target=self._work, name="source call", daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            _carry_out(*call)
+            self._free.release()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let those end that are free; nobody waits for the others."""
+        for _ in range(self._begun):
+            self._calls.put(None)
+
+
+def _carry_out(future: "Future[Any]", call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        found = call()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(found)

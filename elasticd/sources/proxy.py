@@ -1,0 +1,170 @@
+"""The daemon as a source finds it that runs in another thread: what it may ask, asked on the daemon's event loop.
+
+Knows threads and event loops; knows nothing of what is asked. The source waits for the loop, never the loop for it. It
+gets what it may read, and nothing that can act.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, ValuesView
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar, cast, get_args
+
+from msgspec.structs import replace
+
+from elasticd.cluster import Followed, MetricQuery, MetricsApi, Part, Pull, Snapshot
+from elasticd.model import Readings
+from elasticd.sources import Site, Subject
+from elasticd.sources.bounds import LONGEST_NAME
+
+T = TypeVar("T")
+
+_SUBJECTS = get_args(Subject)
+
+MOST_NEWS = 10_000
+"""Subjects that a source may wake the daemon for between two turns of its loop. Others are looked at in their turn."""
+
+
+def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:
+    """The same site for another thread than that of the loop."""
+    questions = _Questions(loop)
+    return replace(
+        site,
+        cluster=_Metrics(site.cluster, questions),
+        wake=_News(site.wake, loop),
+        governed=lambda: questions.ask(site.governed),
+        snapshot=lambda: _snapshot(questions.ask(site.snapshot), questions),
+    )
+
+
+class _Questions:
+    """Puts questions to an event loop from another thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """The answer, for which this thread waits."""
+        answer: Future[T] = Future()
+
+        def put() -> None:
+            try:
+                answer.set_result(question())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._loop.call_soon_threadsafe(put)
+        return answer.result()
+
+    async def call(self, begin: Callable[[], Awaitable[T]]) -> T:
+        """The same of something that has to be awaited there."""
+
+        async def answer() -> T:
+            return await begin()
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(answer(), self._loop))
+
+
+class _Metrics:
+    """The cluster's metrics APIs."""
+
+    def __init__(self, cluster: MetricsApi, questions: _Questions) -> None:
+        self._cluster, self._questions = cluster, questions
+
+    async def usage(self, now: float) -> Readings:
+        return await self._questions.call(lambda: self._cluster.usage(now))
+
+    async def node_usage(self, now: float) -> Readings:
+        return await self._questions.call(lambda: self._cluster.node_usage(now))
+
+    async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
+        asked = tuple(queries)  # here, where they are the source's own
+        return await self._questions.call(lambda: self._cluster.metrics(asked, now))
+
+    async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
+        return await self._questions.call(lambda: self._cluster.summary(node, now, part, within))
+
+    def pulls(self, take: Callable[[Pull], None]) -> AbstractAsyncContextManager[Followed]:
+        return self._pulls(take)
+
+    @asynccontextmanager
+    async def _pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
+        """Followed by a task of the daemon's loop, which ends with the context; told here."""
+        here, begun = asyncio.get_running_loop(), asyncio.Event()
+        found: list[Followed] = []
+
+        async def follow() -> None:
+            async with self._cluster.pulls(lambda pull: _tell(here, take, pull)) as followed:
+                found.append(followed)
+                _tell(here, begun.set)
+                await asyncio.Event().wait()
+
+        following = asyncio.ensure_future(self._questions.call(follow))
+        waiting = asyncio.create_task(begun.wait())
+        try:
+            await asyncio.wait([following, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if not found:
+                await following  # raises what kept it from beginning
+            yield found[0]
+        finally:
+            following.cancel()
+            waiting.cancel()
+            await asyncio.gather(following, waiting, return_exceptions=True)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, told: Callable[..., object], *what: object) -> None:
+    """Tell a source, unless its loop is over."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(told, *what)
+
+
+class _News:
+    """Gathers what a source wakes the daemon for, so that one that does it a million times a second costs one turn."""
+
+    def __init__(self, wake: Callable[[Subject, str], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._wake, self._loop = wake, loop
+        self._lock = threading.Lock()
+        self._news: dict[tuple[Subject, str], None] = {}
+
+    def __call__(self, subject: Subject, key: str) -> None:
+        if not _is_news(subject, key):
+            raise ValueError(f"must wake a {' or '.join(_SUBJECTS)} by its key, which is text")
+        with self._lock:
+            begun = bool(self._news)
+            if len(self._news) < MOST_NEWS:
+                self._news[subject, key] = None
+        if not begun:
+            self._loop.call_soon_threadsafe(self._hand_on)
+
+    def _hand_on(self) -> None:
+        with self._lock:
+            news, self._news = self._news, {}
+        for subject, key in news:
+            self._wake(subject, key)
+
+
+def _is_news(subject: object, key: object) -> bool:
+    return subject in _SUBJECTS and isinstance(key, str) and len(key) <= LONGEST_NAME
+
+
+def _snapshot(snapshot: Snapshot | None, questions: _Questions) -> Snapshot | None:
+    return None if snapshot is None else cast(Snapshot, _Looked(snapshot, questions))
+
+
+class _Looked:
+    """A snapshot that is only looked at on the loop that it belongs to; what is found is handed out as a copy."""
+
+    def __init__(self, snapshot: Snapshot, questions: _Questions) -> None:
+        self._snapshot, self._questions = snapshot, questions
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._questions.ask(lambda: getattr(self._snapshot, name))
+        return (lambda *about: self._questions.ask(lambda: _copied(found(*about)))) if callable(found) else found
+
+
+def _copied(found: Any) -> Any:
+    """Tables of a snapshot may go on changing with the cluster."""
+    if isinstance(found, Mapping):
+        return dict(found)
+    return tuple(found) if isinstance(found, ValuesView) else found

@@ -1,0 +1,290 @@
+"""Runs a source on an event loop in a thread of its own, so that one that blocks, or raises whatever it likes, harms
+itself alone.
+
+Knows threads and event loops; knows nothing of what is read. A thread that is stuck cannot be ended, only left behind.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from elasticd.errors import ElasticdError
+from elasticd.model import Readings
+from elasticd.sources import Counts, Describes, Reader, Site, Source
+from elasticd.sources.bounds import checked, plain
+from elasticd.sources.pool import DaemonThreads
+from elasticd.sources.proxy import remote
+from elasticd.words import one_line, raised
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+STUCK = 4.0
+"""Seconds without a turn of its event loop after which a source is taken for stuck."""
+
+LONGEST = 30.0
+"""Seconds that opening a source, or a read of it, may take. A read that takes longer is cancelled."""
+
+CLOSING = 3.0
+"""Seconds that sources have to close when the daemon ends, all together."""
+
+LEFT_BEHIND = 3
+"""Threads of one source that may be stuck at one time."""
+
+
+def is_strange(source: Source, beside: Mapping[str, Source]) -> bool:
+    """Whether a source gets a thread of its own: one that elasticd does not bring, or that is made of such a one."""
+    if type(source).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        return True
+    of = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
+    return any(is_strange(one, beside) for one in of if one is not source)
+
+
+class Opening:
+    """One thread in which a source is opened, and read until it ends. What it comes to is told on the daemon's loop:
+    `opened` and `ended`, and `answer` of the last read, None where there was none. `trouble` says why it ended."""
+
+    def __init__(self, source: Source, site: Site, most: int) -> None:
+        self._source, self._most = source, most
+        self._daemon = asyncio.get_running_loop()
+        self._site = remote(site, self._daemon)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reader: Reader | None = None
+        self._life: asyncio.Task[Any] | None = None
+        self._reading: asyncio.Task[Any] | None = None
+        self._leave = asyncio.Event()
+        self._complained = ""
+        self._given_up = False
+        self.opened: asyncio.Future[None] = self._daemon.create_future()
+        self.ended: asyncio.Future[None] = self._daemon.create_future()
+        self.answer: asyncio.Future[Readings] | None = None
+        self.turns = 0
+        self.details: object = None
+        self.trouble = ""
+        self.mistake: ElasticdError | None = None
+        self.thread = threading.Thread(target=self._run, name=f"source {source.label}", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        """The thread's own work. Whatever the source raises ends nothing but this thread."""
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._live())
+        except BaseException as error:
+            self.mistake = error if isinstance(error, ElasticdError) else None
+            self.trouble = f"{'has ended' if self.opened.done() else 'cannot be opened'}: {raised(error)}"
+        else:
+            self.trouble = "has ended"
+        self._tell(self.ended, None)
+
+    async def _live(self) -> None:
+        loop, self._life = asyncio.get_running_loop(), asyncio.current_task()
+        loop.set_default_executor(DaemonThreads())
+        loop.set_exception_handler(self._complain)
+        self._loop = loop
+        async with self._source.open(self._site) as reader:
+            self._reader = reader
+            self._tell(self.opened, None)
+            await self._leave.wait()
+
+    def _complain(self, _: asyncio.AbstractEventLoop, said: dict[str, Any]) -> None:
+        """A task or callback of the source's own has failed. Told once for each kind."""
+        error = said.get("exception")
+        told = raised(error) if isinstance(error, BaseException) else one_line(str(said.get("message", "")))
+        kind = told.partition(":")[0]
+        if kind != self._complained:
+            self._complained = kind
+            logger.warning("source %s: a task of its own failed: %s", self._source.label, told)
+
+    def _tell(self, future: "asyncio.Future[T]", result: T) -> None:
+        def tell() -> None:
+            if not future.done():
+                future.set_result(result)
+
+        with contextlib.suppress(RuntimeError):  # the daemon has ended meanwhile
+            self._daemon.call_soon_threadsafe(tell)
+
+    def _put(self, what: Callable[..., object], *about: object) -> None:
+        """Let its thread do something, when it comes to it."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                self._loop.call_soon_threadsafe(what, *about)
+
+    def read(self, now: float) -> "asyncio.Future[Readings]":
+        """Begin a read, once it is open and the one before has ended."""
+        answer: asyncio.Future[Readings] = self._daemon.create_future()
+        self.answer, self._given_up = answer, False
+
+        def begin() -> None:
+            self._reading = asyncio.ensure_future(self._read(now, answer))
+
+        self._put(begin)
+        return answer
+
+    async def _read(self, now: float, answer: "asyncio.Future[Readings]") -> None:
+        label, reader = self._source.label, self._reader
+        said: Any
+        try:
+            said = await reader.read(now)  # type: ignore[union-attr]  # a reader that is None is told as that
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task and task.cancelling() and not self._given_up:
+                raise  # its loop ends, and that is what is told
+            said = Readings(label, now, error=raised(error))
+        self.details = _described(reader)
+        self._tell(answer, checked(said, label, now, self._most))
+
+    def give_up(self) -> None:
+        """Cancel the read that is under way."""
+        self._given_up = True
+        if self._reading is not None:
+            self._put(self._reading.cancel)
+
+    def turn(self) -> None:
+        """Let its loop turn, if it can: `turns` then grows."""
+        self._put(self._turned)
+
+    def _turned(self) -> None:
+        self.turns += 1
+
+    def leave(self) -> None:
+        """Let it close the source, as soon as it comes to it."""
+        if self.opened.done():
+            self._put(self._leave.set)
+        elif self._life is not None:
+            self._put(self._life.cancel)
+
+    def where(self) -> str:
+        """The innermost line that the thread is at in the source's own package; empty where it is elsewhere."""
+        frame = sys._current_frames().get(self.thread.ident or 0)  # noqa: SLF001  # documented; there is no other way
+        package = _package(type(self._source).__module__)
+        while frame is not None and _package(frame.f_globals.get("__name__", "")) != package:
+            frame = frame.f_back
+        return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}" if frame else ""
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _described(reader: object) -> object:
+    """What a reader says of itself."""
+    try:
+        said = reader.describe() if isinstance(reader, Describes) else None
+        return plain(said, said.counts() if isinstance(said, Counts) else None)
+    except BaseException as error:
+        return {"describe": raised(error)}
+
+
+class ThreadReader:
+    """A source that elasticd does not bring, as a reader: reads go to its thread, and come back within `LONGEST`
+    seconds, or as soon as it is known where it is stuck. Then nothing is asked of it until it comes back, or `reopen`.
+    One whose thread has ended is opened again by the read after the one that told of it."""
+
+    def __init__(self, source: Source, site: Site, most: int) -> None:
+        self._source, self._site, self._most = source, site, most
+        self._left: list[Opening] = []
+        self._opening = Opening(source, site, most)
+        self._trouble = ""
+
+    async def begun(self, patience: float) -> str:
+        """Wait for it to be open; gives what is wrong, empty where it is. Raises ElasticdError for what only a person
+        can mend."""
+        self._trouble = await _open(self._opening, patience)
+        if self._opening.mistake is not None:
+            raise self._opening.mistake
+        return self._trouble
+
+    async def read(self, now: float) -> Readings:
+        """What it answers, or what is wrong with it."""
+        if self._opening.ended.done() and self._trouble == self._opening.trouble:
+            self._opening = Opening(self._source, self._site, self._most)
+        opening = self._opening
+        trouble = await _open(opening, LONGEST) or await _answered(opening, now)
+        if opening is not self._opening:  # it was opened anew meanwhile
+            return await self.read(now)
+        self._trouble = trouble
+        if self._trouble or opening.answer is None:
+            return Readings(self._source.label, now, error=self._trouble)
+        answer, opening.answer = opening.answer, None
+        return answer.result()
+
+    def describe(self) -> object:
+        """What it said of itself at its last read."""
+        return self._opening.details
+
+    def reopen(self) -> bool:
+        """Begin anew in a fresh thread where it is stuck, or is not open yet. Whether it was done."""
+        if not self._trouble or self._opening.ended.done():
+            return False
+        self._left = [one for one in self._left if one.thread.is_alive()]
+        if len(self._left) >= LEFT_BEHIND:
+            told = "%d threads of it are stuck, so that only a restart opens it again"
+            logger.warning("source %s: " + told, self._source.label, len(self._left) + 1)  # noqa: G003
+            return False
+        self._opening.leave()
+        self._left.append(self._opening)
+        self._opening, self._trouble = Opening(self._source, self._site, self._most), ""
+        return True
+
+    def leave(self) -> "asyncio.Future[None] | None":
+        """Let it close; gives what is done when it has, None where that is not to be waited for."""
+        self._opening.leave()
+        return None if self._trouble else self._opening.ended
+
+
+async def closed(readers: Sequence[ThreadReader]) -> None:
+    """Let all of them close, for as long as that may take; whoever is stuck is left behind."""
+    if ends := [ended for reader in readers if (ended := reader.leave()) is not None]:
+        await asyncio.wait(ends, timeout=CLOSING)
+
+
+async def _open(opening: Opening, longest: float) -> str:
+    """Wait for it to be open; gives why it is not."""
+    if opening.ended.done():
+        return opening.trouble
+    trouble = await _came(opening, opening.opened, longest)
+    return trouble if not trouble or opening.ended.done() else f"is not open: {trouble}"
+
+
+async def _answered(opening: Opening, now: float) -> str:
+    """Wait for the answer to a read, or to the one before, where nobody waited for that to its end; gives why there is
+    none."""
+    if (late := opening.answer) is not None:
+        trouble = await _came(opening, late, LONGEST)
+        if trouble or not late.result().error:
+            return trouble
+    trouble = await _came(opening, opening.read(now), LONGEST)
+    if trouble:
+        opening.give_up()
+    return trouble
+
+
+async def _came(opening: Opening, awaited: "asyncio.Future[Any]", longest: float) -> str:
+    """Wait for something that its thread will tell, for as long as its loop turns; gives why it has not come. Two waits
+    in a row must pass without a turn, since the first is over at once where the whole process had been stopped."""
+    clock = asyncio.get_running_loop().time
+    begun, quiet = clock(), 0
+    while True:
+        before = opening.turns
+        opening.turn()
+        wait = min(STUCK / 2, max(0.0, begun + longest - clock()))
+        await asyncio.wait({awaited, opening.ended}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        if awaited.done():
+            return ""
+        if opening.ended.done():
+            return opening.trouble
+        quiet = quiet + 1 if opening.turns == before else 0
+        at = opening.where()
+        if quiet >= 2 and at:
+            return f"stuck in {at}"
+        if quiet >= 2:
+            return f"its event loop has not turned for {STUCK:g} s"
+        if clock() >= begun + longest:
+            return f"no answer within {longest:g} s{f', at {at}' if at else ''}"

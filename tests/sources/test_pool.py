@@ -1,0 +1,57 @@
+"""Threads that keep nobody from ending."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from elasticd.sources.pool import DaemonThreads
+
+
+def fail() -> None:
+    raise SystemExit(3)
+
+
+async def test_calls_are_answered_also_those_that_leave() -> None:
+    loop, pool = asyncio.get_running_loop(), DaemonThreads()
+    assert await loop.run_in_executor(pool, sum, (1, 2)) == 3
+    with pytest.raises(SystemExit):
+        await loop.run_in_executor(pool, fail)
+    pool.shutdown()
+
+
+async def test_no_more_than_so_many_run_at_once_and_the_others_wait_for_their_turn() -> None:
+    loop, pool, gate = asyncio.get_running_loop(), DaemonThreads(3), threading.Event()
+    running: set[int] = set()
+
+    def wait() -> int:
+        running.add(threading.get_ident())
+        gate.wait()
+        return 1
+
+    calls = [loop.run_in_executor(pool, wait) for _ in range(9)]
+    while len(running) < 3:  # noqa: ASYNC110  # threads of which nobody tells the loop
+        await asyncio.sleep(0.001)
+    cancelled = loop.run_in_executor(pool, wait)
+    cancelled.cancel()
+    gate.set()
+    assert sum(await asyncio.gather(*calls)) == 9
+    assert len(running) == 3
+    pool.shutdown()
+
+
+async def test_a_thread_that_is_free_is_used_again_and_all_end_with_the_pool() -> None:
+    loop, pool = asyncio.get_running_loop(), DaemonThreads()
+    used = [await loop.run_in_executor(pool, threading.current_thread) for _ in range(20)]
+    pool.shutdown()
+    for thread in set(used):
+        await asyncio.to_thread(thread.join)
+    assert len(set(used)) <= 2  # the first may not have said in time that it is free
+
+
+def test_a_process_with_a_call_that_never_comes_back_can_exit() -> None:
+    code = "import time; from elasticd.sources.pool import DaemonThreads as D; D().submit(time.sleep, 1e6); print(1)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
