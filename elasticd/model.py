@@ -137,6 +137,8 @@ class Pod(Struct, frozen=True, gc=False):
     """A kubelet runs it from a file; the API only mirrors it."""
     resize_message: str = ""
     """What the kubelet says of the resize."""
+    overall: dict[str, float] = {}
+    """Where it has pod-level `requests`: all that it asks for, as a scheduler counts it, with overhead. Else empty."""
 
     @property
     def ref(self) -> Ref:

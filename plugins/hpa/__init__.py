@@ -23,7 +23,7 @@ from elasticd.api import (
 )
 
 from .grouping import MetricError
-from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy
+from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept
 from .options import Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose
 
@@ -157,11 +157,16 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             return limit_legacy(observation)
         if self.rules == "1.20" and (delay := self._stabilize(wish, observation, past)):
             wish = delay.clamp(wish)  # which may have turned round, and the rates explain what is left of it
-        return restrain(wish, observation, past, *self._rates)
+        up, down = self._rates
+        if past.changes:
+            kept = still_kept((observation.workload.ref, up, down), past.changes)
+            past = past if kept is past.changes else Past(past.since, changes=kept)
+        return restrain(wish, observation, past, up, down)
 
     @cached_property
-    def _rates(self) -> tuple[Rates | None, Rates | None]:
-        return (None, None) if self.behavior is None else rates_of(self.behavior, old=self.rules == "1.20")
+    def _rates(self) -> tuple[Rates, Rates]:
+        assert self.behavior is not None, "without it there are none"  # noqa: S101
+        return rates_of(self.behavior, old=self.rules == "1.20")
 
     @hookimpl
     def poll_interval(self) -> float | None:

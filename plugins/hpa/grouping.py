@@ -169,17 +169,25 @@ def total_at_a_glance(
 
 
 def requests_by_pod(pods: Sequence[Pod], resource: str, container: str, *, old: bool) -> dict[str, int]:
-    """Each pod's request; a pod-level one wins unless a container is named (`old`: 1.20, there is none).
+    """Each pod's request. Of one with any pod-level request all that a scheduler counts, unless a container is named
+    (`old`: 1.20, where there are none); else its containers' sum. HPA: One metric, step 4.
 
-    Raises MetricError when any container of any pod that counts has no request.
+    Raises MetricError when a pod, or any container that counts, has no request.
     """
     found: dict[str, int] = {}
     for pod in pods:
-        if pod.requests and not container and not old and resource in pod.requests:
-            found[pod.name] = _request_milli(pod.requests[resource])
+        if pod.requests and not container and not old:
+            found[pod.name] = _overall_request(pod, resource)
         else:
             found[pod.name] = _containers_request(pod, resource, container, old)
     return found
+
+
+def _overall_request(pod: Pod, resource: str) -> int:
+    request = (pod.overall or pod.requested()).get(resource)
+    if request is None:
+        raise MetricError(f"missing pod-level request for {resource} in Pod {pod.name}")
+    return _request_milli(request)
 
 
 def _containers_request(pod: Pod, resource: str, wanted: str, old: bool) -> int:

@@ -4,9 +4,10 @@ Knows counts, times and the past; knows no metric. Each answer is an interval th
 the windows of 1.20 and those without behavior, which can carry it further.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
-from elasticd.api import Limit, Observation, Past, Rates, cool_down, stabilize
+from elasticd.api import Change, Derived, Limit, Observation, Past, Rates, Ref, cool_down, stabilize
 
 from .options import DOWN_POLICIES, UP_POLICIES, Behavior
 
@@ -70,6 +71,34 @@ def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
     up, down = behavior.scale_up, behavior.scale_down
     ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
     return ups, Rates(DOWN_POLICIES if down.policies is None else down.policies, down.select, old)
+
+
+def kept_of(changes: Sequence[Change], up: Rates, down: Rates) -> tuple[Change, ...]:
+    """The changes that the controller still knows, oldest first. HPA: Normalization with behavior, 3.
+
+    It keeps those of each direction apart, and each new one takes the place of the last that was older than the longest
+    period of its own direction; so a rate with a longer period the other way no longer knows of that one.
+    """
+    kept: dict[bool, list[Change]] = {True: [], False: []}
+    for change in changes:
+        grown = change.after > change.before
+        known, longest = kept[grown], max(rate.period for rate in (up if grown else down).rates)
+        old = [place for place, one in enumerate(known) if one.at < change.at - longest]
+        if old:
+            known[old[-1]] = change
+        else:
+            known.append(change)
+    return tuple(sorted((*kept[True], *kept[False]), key=lambda change: change.at))
+
+
+def _still_kept(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """The same tuple where all of them are, as they mostly are."""
+    _, up, down = key
+    found = kept_of(changes, up, down)
+    return changes if len(found) == len(changes) else found
+
+
+still_kept: Derived[tuple[Ref, Rates, Rates], tuple[Change, ...], tuple[Change, ...]] = Derived(_still_kept)
 
 
 @lru_cache(maxsize=1024)

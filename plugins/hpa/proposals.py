@@ -284,7 +284,7 @@ def _whole(metric: Object | External, usage: int, observation: Observation, term
     counted = observation.workload.status_replicas
     within = counted > 0 and terms.tolerate(usage / (target * counted))
     replicas = counted if within else _count(usage / target)
-    average = ceil(usage / counted) if counted > 0 else usage
+    average = _capped(ceil(usage / counted)) if counted > 0 else usage  # a double may round up to more
     return Proposal(replicas, format_milli(average), f"{format_milli(target)} (avg)")
 
 

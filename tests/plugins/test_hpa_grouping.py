@@ -158,6 +158,9 @@ WEB, LOG = Container("web", {"cpu": 0.25}), Container("log", {"cpu": 0.0501})
 SIDECAR, BARE = Container("mesh", {"cpu": 0.1}, sidecar=True), Container("bare")
 
 
+OVERALL = {"requests": {"memory": 2.0}, "overall": {"cpu": 0.95, "memory": 2.5}}
+
+
 @pytest.mark.parametrize(
     ("asked", "container", "old", "request_milli"),
     [
@@ -170,6 +173,8 @@ SIDECAR, BARE = Container("mesh", {"cpu": 0.1}, sidecar=True), Container("bare")
         pytest.param(_pod(BARE, requests={"cpu": 2.0}), "", False, 2000, id="pod level is enough"),
         pytest.param(_pod(WEB, requests={"cpu": 2.0}), "web", False, 250, id="pod level, but a container named"),
         pytest.param(_pod(WEB, requests={"memory": 2.0}), "", False, 250, id="pod level of another resource"),
+        pytest.param(_pod(WEB, BARE, **OVERALL), "", False, 950, id="with overhead, and a container need not ask"),
+        pytest.param(_pod(WEB, BARE, **OVERALL), "web", False, 250, id="with overhead, but a container named"),
         pytest.param(_pod(WEB, requests={"cpu": 2.0}), "", True, 250, id="1.20: no pod level"),
         pytest.param(_pod(WEB), "log", True, 0, id="1.20: a container that is not there asks for nothing"),
     ],
@@ -190,6 +195,7 @@ def test_requests_are_those_of_the_pods_at_hand() -> None:
     [
         pytest.param(_pod(WEB, BARE), "", "missing request for cpu in container bare of Pod p0", id="one of two"),
         pytest.param(_pod(WEB, BARE, deleted=True), "", "missing request for cpu in", id="of an ignored pod"),
+        pytest.param(_pod(BARE, requests={"memory": 2.0}), "", "missing pod-level request for cpu in Pod", id="none"),
         pytest.param(_pod(WEB), "log", "container log not found in Pod p0", id="no such container"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from elasticd.api import Past
 from elasticd_plugins.hpa import Hpa
 from tests.plugins.builders import EMPTY, before, decode
+from tests.plugins.controller import Controller
 from tests.plugins.normalized import (
     BOTH_RULES,
     BOTTOM,
@@ -222,3 +223,28 @@ def test_the_papers_cooldowns(past: Past, wish: int, replicas: int) -> None:
 )
 def test_the_period_is_asked_for_only_when_given(options: dict[str, Any], period: float | None) -> None:
     assert decode(Hpa, **options).poll_interval() == period
+
+
+@pytest.mark.parametrize(
+    ("up", "down", "changes", "wish", "count"),
+    [
+        pytest.param(("Pods", 10, 600), ("Percent", 100, 15), [(500, 30, 25), (400, 25, 20)], 100, 35,
+                     id="a scale-in that another took the place of is forgotten"),
+        pytest.param(("Pods", 10, 600), ("Percent", 100, 15), [(500, 30, 25)], 100, 35, id="one alone is known"),
+        pytest.param(("Pods", 10, 600), ("Percent", 100, 15), [(500, 30, 25), (490, 25, 20)], 100, 40,
+                     id="so are two within the longest period of their direction"),
+        pytest.param(("Pods", 10, 600), ("Percent", 100, 15), [(515, 30, 25), (500, 25, 20)], 100, 40,
+                     id="which is not over at its end"),
+        pytest.param(("Pods", 10, 600), ("Percent", 100, 15), [(500, 35, 30), (490, 30, 25), (400, 25, 20)], 100, 40,
+                     id="each takes the place of one"),
+        pytest.param(("Percent", 900, 15), ("Pods", 2, 600), [(500, 10, 15), (400, 15, 20)], 0, 13,
+                     id="and so with scale-outs"),
+    ],
+)  # fmt: skip
+def test_a_change_is_forgotten_where_the_controller_stores_another_in_its_place(
+    up: tuple[str, int, int], down: tuple[str, int, int], changes: Any, wish: int, count: int
+) -> None:
+    by, past = behaving(rates(up), rates(down)), before([], changes)
+    assert normalize(by, 20, wish, past)[0] == count
+    behavior = {"scale_up": rates(up), "scale_down": rates(down)}
+    assert Controller(20, (1, 1000), past, old=False).behaving(wish, behavior).replicas == count

@@ -72,6 +72,7 @@ def test_a_deleted_pod_that_is_still_ready_counts_for_value() -> None:
         pytest.param(0, 0, 0.0, 0, "0", id="n = 0: undefined ratio"),
         pytest.param(4, 0, 10.0, 1, "10", id="n = 0 though 4 are asked for"),
         pytest.param(4, 4, 1e300, INFINITE, None, id="capped"),
+        pytest.param(1, 1, 1e300, INFINITE, f"{2**63 - 1}m", id="and shown as no more than the controller can hold"),
     ],
 )
 def test_average_value(

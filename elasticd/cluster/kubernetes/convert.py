@@ -118,6 +118,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         status.nominated_node_name,
         meta.annotations is not None and MIRROR in meta.annotations,
         resize_message,
+        shape.overall,
     )
 
 

@@ -56,6 +56,7 @@ class Shape(Struct, frozen=True, gc=False):
     containers: tuple[model.Container, ...]
     requests: dict[str, float]
     needs: needs.Needs
+    overall: dict[str, float]
 
 
 _known: dict[bytes, Shape] = {}
@@ -148,6 +149,7 @@ def _shape(pod: WirePod) -> Shape:
     starting = [_container(one, sidecar=_sidecar(one)) for one in spec.init_containers or ()]
     whole = _amounts(_read(spec.resources, Resources, Resources()).requests)
     held = {one.name: one for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))}
+    overhead = _amounts(_read(spec.overhead, dict[str, Amount], {}))
     infeasible = is_infeasible(status)
     requests = needs.effective(
         [_held(one.requests, held.get(one.name), infeasible) for one in ordinary],
@@ -156,9 +158,13 @@ def _shape(pod: WirePod) -> Shape:
             for one in starting
         ],
         _held(whole, status, infeasible) if whole else {},
-        _amounts(_read(spec.overhead, dict[str, Amount], {})),
+        overhead,
     )
-    return Shape((*ordinary, *[one for one in starting if one.sidecar]), whole, _needs(pod, requests))
+    overall = dict[str, float]()
+    if whole:
+        asked = [(one.requests, one.sidecar) for one in starting]
+        overall = needs.effective([one.requests for one in ordinary], asked, whole, overhead)
+    return Shape((*ordinary, *[one for one in starting if one.sidecar]), whole, _needs(pod, requests), overall)
 
 
 def _held(asked: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool) -> dict[str, float]:

@@ -198,6 +198,22 @@ def test_requests_are_counted_as_a_scheduler_does(spec: dict[str, Any], requests
     assert pod.counted == pytest.approx(requests)
 
 
+@pytest.mark.parametrize(
+    ("spec", "overall"),
+    [
+        pytest.param({"overhead": {"cpu": "250m"}}, {}, id="of the containers alone there is none"),
+        pytest.param({"resources": {"requests": {"memory": "4"}}, "overhead": {"cpu": "250m", "memory": "1"}},
+                     {"cpu": 1.25, "memory": 5.0}, id="once any is set, all with overhead"),
+        pytest.param({"resources": {"requests": {"cpu": "3"}}}, {"cpu": 3.0}, id="it wins over the containers"),
+    ],
+)  # fmt: skip
+def test_what_a_pod_with_pod_level_requests_asks_for_is_told_as_a_whole(
+    spec: dict[str, Any], overall: dict[str, float]
+) -> None:
+    pod = pod_of(containers=[container(cpu="1")], **spec)
+    assert pod.overall == overall
+
+
 @pytest.mark.parametrize(("spec", "status", "cpu"), RESIZED)
 def test_a_pod_that_is_resized_counts_as_kube_scheduler_counts_it(
     spec: dict[str, Any], status: dict[str, Any], cpu: float
