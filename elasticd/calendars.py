@@ -107,6 +107,10 @@ class Hours(Dated, frozen=True):
         | None
     ) = None
 
+    def same_hours(self, other: "Hours") -> bool:
+        """Whether both are in force at the same times."""
+        return all(getattr(self, name) == getattr(other, name) for name in Hours.__struct_fields__ if name != "name")
+
     def __post_init__(self) -> None:
         """Refuse expressions that are none, and hours without one end, or that never end."""
         super().__post_init__()

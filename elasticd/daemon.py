@@ -204,7 +204,7 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
     for unfit in examine(settings, str(path)):
         raise unfit
     loaded = _state_of(settings.policies)
-    policies, errors = read_policies(settings.policies, registry, settings.sources)
+    policies, errors = read_policies(settings.policies, registry, settings)
     if errors:
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
     for problem in registry.problems:
@@ -316,7 +316,7 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
         wires.loaded = await asyncio.to_thread(
             _state_of, settings.policies
         )  # before, so that what comes in between is seen
-        policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings.sources)
+        policies, errors = await asyncio.to_thread(read_policies, settings.policies, registry, settings)
         if errors:
             for mistake in errors:
                 log.error("%s", mistake)

@@ -78,6 +78,11 @@ def possible_namespace(name: str) -> bool:
     return _NAMESPACE.fullmatch(name) is not None
 
 
+def possible_name(name: str) -> bool:
+    """Whether an object that may have dots in its name, as workloads may, can be called so."""
+    return len(name) <= 253 and _DOMAIN.fullmatch(name) is not None
+
+
 def whole_number(text: str) -> int | None:
     """A label's value as Go's ParseInt reads it: decimal, 64 bits. A sign is in no label."""
     if not text.isascii() or not text.isdecimal() or len(text) > 63:

@@ -3,6 +3,7 @@
 Knows the shape of a policy and which combinations contradict themselves; knows nothing of files.
 """
 
+from collections.abc import Sequence
 from math import inf
 from typing import Annotated, ClassVar, Literal
 
@@ -40,6 +41,9 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     alone: ClassVar[bool] = False
     """Whether a policy about pods can have one of its type only: of two the less careful would always have its way."""
 
+    wants_forecasts: ClassVar[bool] = False
+    """Whether what it reads must come from sources that make forecasts."""
+
     priority: Annotated[
         int, Meta(description='the highest wins with combine = "priority", and in choosing pods that go')
     ] = 0
@@ -69,8 +73,8 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         """How many looks at the nodes of a pool it wants in `past.looks`."""
         return 0
 
-    def check(self, policy: "Policy") -> str | None:
-        """What is wrong with it under this policy, as "option: must ..., is ..."; None: nothing.
+    def check(self, policy: "Policy") -> str | Sequence[str] | None:
+        """What is wrong with it under this policy, as "option: must ..., is ...", or several such; None: nothing.
 
         For what `__post_init__` cannot see: bounds, other strategies, limits. Asked once, when the policy is read.
         """

@@ -4,14 +4,17 @@ They use the API like any plugin. Knows windows and what each forbids; knows not
 bounds, which come last.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from elasticd.api import (
+    Bounds,
     Count,
     Hours,
     Limit,
     Meta,
     Observation,
+    Policy,
     Spell,
     Standing,
     Strategy,
@@ -92,6 +95,25 @@ class ScheduledBounds(Strategy, tag="scheduled-bounds", frozen=True, cache_hash=
     """
 
     windows: Annotated[tuple[BoundedHours, ...], Meta(min_length=1)]
+
+    def check(self, policy: Policy) -> Sequence[str]:
+        """Refused: bounds that the policy's own would change, and a `min` above the `max` of the same hours."""
+        return [*self._outside(policy.replicas), *self._crossed()]
+
+    def _outside(self, bounds: Bounds) -> Iterator[str]:
+        for index, one in enumerate(self.windows):
+            if one.least is not None and one.least > bounds.max:
+                yield f"windows[{index}].min: must be <= replicas.max = {bounds.max}, is {one.least}"
+            if one.most is not None and one.most < bounds.min:
+                yield f"windows[{index}].max: must be >= replicas.min = {bounds.min}, is {one.most}"
+
+    def _crossed(self) -> Iterator[str]:
+        for index, one in enumerate(self.windows):
+            for other, rival in enumerate(self.windows):
+                least, most = one.least, rival.most
+                if least is not None and most is not None and least > most and one.same_hours(rival):
+                    told = f"the max of windows[{other}] for the same hours"
+                    yield f"windows[{index}].min: must be <= {most}, {told}, is {least}"
 
     def reads(self) -> tuple[str, ...]:
         """Nothing: it looks at the calendar."""

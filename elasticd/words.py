@@ -40,6 +40,11 @@ def unprintable(text: str) -> str:
     return ""
 
 
+def is_name(text: str) -> bool:
+    """Whether something can be called so: it can be seen, on one line, and does not begin or end with a space."""
+    return bool(text) and text.isprintable() and text == text.strip()
+
+
 def counted(count: int, noun: str) -> str:
     """So many of something: 1 pod, 2 pods."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -18,6 +18,7 @@ from elasticd.api import (
     Observation,
     Past,
     Point,
+    Policy,
     Poll,
     Quality,
     Recommendation,
@@ -114,6 +115,11 @@ class Burst(Strategy, tag="burst", frozen=True):
             raise ValueError(
                 f"panic_window: must be <= stable_window = {self.stable_window:g}, is {self.panic_window:g}"
             )
+
+    def check(self, policy: Policy) -> str | None:
+        """Refused: more replicas than the policy allows."""
+        most, least = policy.replicas.max, self.activation_scale
+        return f"activation_scale: must be <= replicas.max = {most}, is {least}" if least > most else None
 
     def reads(self) -> tuple[str, ...]:
         """The one series it looks at."""

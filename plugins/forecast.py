@@ -5,7 +5,7 @@ Knows models from a load to pods, and what a forecast says of itself; knows noth
 
 from functools import lru_cache
 from math import ceil
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from elasticd.api import MOST, Forecast, Measure, Meta, Observation, Recommendation, Series, Strategy, hookimpl
 
@@ -30,6 +30,8 @@ class Ahead(Strategy, tag="forecast", frozen=True):
     `target`, by a line that was learnt or is given. Source: AHPA (Zhou et al., AAAI 2023), whose forecast shift is
     reconstructed; Kapacity's replica predictor for "linear".
     """
+
+    wants_forecasts: ClassVar[bool] = True
 
     series: Annotated[str, Meta(min_length=1, description="the series of a source of type forecast")]
     lead: Annotated[float, Meta(ge=0, le=604800, description="seconds that a new pod needs until it serves")] = 180.0

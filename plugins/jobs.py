@@ -15,6 +15,7 @@ from elasticd.api import (
     Meta,
     Observation,
     Pod,
+    Policy,
     Recommendation,
     Series,
     Strategy,
@@ -85,6 +86,11 @@ class Jobs(Strategy, tag="jobs", frozen=True):
     def reads(self) -> tuple[str, ...]:
         """The queues."""
         return tuple(queue.series for queue in self.queue)
+
+    def check(self, policy: Policy) -> str | None:
+        """Refused for a workload, which has no Jobs."""
+        table = "[select]" if policy.job is None and policy.select else "[workload]"
+        return None if policy.job else f"type: must be for a policy with [job], is for one with {table}"
 
     @hookimpl
     def recommend_replicas(self, observation: Observation) -> Recommendation:

@@ -3,17 +3,19 @@
 Knows which entries are in force at the time of an observation, and which come next; looks at no series and no pod.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Annotated, Literal, NamedTuple
 
 from elasticd.api import (
+    Bounds,
     Count,
     Hours,
     Instant,
     Limit,
     Meta,
     Observation,
+    Policy,
     Recommendation,
     Spell,
     Strategy,
@@ -89,6 +91,31 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
         """Refuse a schedule without an entry."""
         if not self.windows and not self.instants:
             raise ValueError("windows: must have an entry unless instants has one, is empty")
+
+    def check(self, policy: Policy) -> Sequence[str]:
+        """Refused: counts that the policy's bounds would change, and floors above the ceiling of the same hours."""
+        return [*self._outside(policy.replicas), *self._covered()]
+
+    def _outside(self, bounds: Bounds) -> Iterator[str]:
+        given: dict[str, Sequence[Window | Moment]] = {"windows": self.windows, "instants": self.instants}
+        for key, entries in given.items():
+            for index, one in enumerate(entries):
+                if one.how != "ceiling" and one.replicas > bounds.max:
+                    yield f"{key}[{index}].replicas: must be <= replicas.max = {bounds.max}, is {one.replicas}"
+                elif one.how != "floor" and one.replicas < bounds.min:
+                    yield f"{key}[{index}].replicas: must be >= replicas.min = {bounds.min}, is {one.replicas}"
+        if self.default is not None and not bounds.min <= self.default <= bounds.max:
+            told = f"from replicas.min = {bounds.min} to max = {bounds.max}"
+            yield f"default: must be {told}, is {self.default}"
+
+    def _covered(self) -> Iterator[str]:
+        """A floor that a ceiling of the same hours always outdoes."""
+        ceilings = [(index, one) for index, one in enumerate(self.windows) if one.how == "ceiling"]
+        for index, one in enumerate(self.windows):
+            for other, ceiling in ceilings:
+                if one.how == "floor" and one.replicas > ceiling.replicas and one.same_hours(ceiling):
+                    why = f"the ceiling of windows[{other}] for the same hours"
+                    yield f"windows[{index}].replicas: must be <= {ceiling.replicas}, {why}, is {one.replicas}"
 
     def reads(self) -> tuple[str, ...]:
         """Nothing: it looks at the calendar."""

@@ -311,7 +311,7 @@ type = "kubernetes"
 type = "mqtt"
 username = "elasticd"
 password_file = "{password}"
-topic = [{{ topic = "sensors/{{namespace}}/{{pod}}/cpu", series = "cpu", subject = "pod" }}]
+topic = [{{ topic = "sensors/{{namespace}}/{{workload}}/queue", series = "queue", subject = "workload" }}]
 """
 
 

@@ -213,7 +213,8 @@ def policy(name: str, table: dict[str, Any]) -> str:
     if is_for_pools(name):
         others = [] if name == "filters" else [{"type": "filters"}]
         return f"strategy = {toml(own + others)}\n[pool]\n"
-    tables = {"strategy": [{"type": "cadence"}], "limit": own} if is_limit(name) else {"strategy": own}
+    counting = [] if "recommend_replicas" in implemented(REGISTRY.strategies[name].type) else [{"type": "hpa"}]
+    tables = {"strategy": counting, "limit": own} if is_limit(name) else {"strategy": own + counting}
     about = '[workload]\nnamespace = "shop"\nname = "web"\n'
     if name == "jobs":
         pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}

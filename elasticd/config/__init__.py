@@ -17,6 +17,7 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.clashes import clashes
+from elasticd.config.futile import futile
 from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
 from elasticd.errors import ConfigError, Mistakes, nearest
@@ -38,7 +39,7 @@ from elasticd.policy import (
 from elasticd.secrets import CREDENTIAL
 from elasticd.sources import JOURNAL, Source
 from elasticd.sources.bounds import MOST_SAMPLES
-from elasticd.words import one_line, raised
+from elasticd.words import is_name, one_line, raised, shown
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
 
@@ -213,7 +214,7 @@ def _sources(tables: Sequence[dict[str, Any]], registry: Registry, file: str) ->
         with found.collected():
             sources.append(typed(table, registry.sources, registry, file, f"source[{index}]"))
     found.raised()
-    found.add([*_same_labels(sources, file), *_underived(sources, file)])
+    found.add([*_unnamed(sources, file), *_same_labels(sources, file), *_underived(sources, file)])
     found.raised()
     return tuple(sources)
 
@@ -237,6 +238,17 @@ def _anchored(value: Any, folder: Path) -> Any:
 
 def _names_file(key: str) -> bool:
     return key in ("recording", "kubeconfig", "file") or key.endswith("_file")
+
+
+def _unnamed(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
+    """Names of sources and of series that nobody could see, or write in a policy."""
+    for index, source in enumerate(sources):
+        if not is_name(source.label):
+            yield ConfigError(file, f"source[{index}].name", f"must be a name on one line, is {shown(source.label)}")
+        for name in source.offers() or ():
+            if not is_name(name):
+                problem = f"must have series with a name on one line, has {shown(name)}"
+                yield ConfigError(file, f"source[{index}]", problem)
 
 
 def _same_labels(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
@@ -300,10 +312,10 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     )
     for key, decoded in (("strategy", strategies), ("limit", limits)):
         for index, record in enumerate(decoded):
-            with found.collected():
-                _check_under(policy, record, name, f"{key}[{index}]")
+            found.add(_check_under(policy, record, name, f"{key}[{index}]"))
     with found.collected():
         check_wakes(policy, name)
+    found.add(futile(policy, name))
     found.raised()
     return policy
 
@@ -326,15 +338,17 @@ def _meant(key: str) -> str:
     return next((one for one in ("pool", *_ABOUT) if f'"{one}"' in guess), "")
 
 
-def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> None:
-    """Refuse options that do not go with the rest of the policy."""
+def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> list[ConfigError]:
+    """The options that do not go with the rest of the policy."""
     try:
-        problem = record.check(policy)
-        option, _, what = ("", "", "") if problem is None else problem.partition(": ")
+        said = record.check(policy)
+        told = [said] if isinstance(said, str) else [*(said or ())]
+        parts = [one.partition(": ") for one in told]
     except Exception as error:
-        raise ConfigError(file, key, f"must be something its type can check, raised {raised(error)}") from None
-    if problem is not None:
-        raise ConfigError(file, f"{key}.{option}" if what else key, one_line(what or problem))
+        return [ConfigError(file, key, f"must be something its type can check, raised {raised(error)}")]
+    return [
+        ConfigError(file, f"{key}.{option}" if what else key, one_line(what or option)) for option, _, what in parts
+    ]
 
 
 def _job_set(table: _JobTable, path: Path) -> JobSet:

@@ -6,15 +6,14 @@ Knows policies and sources as they are written, and the files that they name; kn
 from collections.abc import Sequence
 
 from elasticd.config import Settings
-from elasticd.errors import ConfigError, nearest
+from elasticd.errors import ConfigError
 from elasticd.policy import Policy
 from elasticd.sources import Source
 
 
 def advise(policies: Sequence[Policy], sources: Sequence[Source]) -> list[str]:
-    """Policies that look more often than any of their sources has something new, or for what no source has."""
-    lines = [line for policy in policies for line in _nobody_has(policy, sources)]
-    return lines + [line for policy in policies if (line := _too_often(policy, sources))]
+    """Policies that look more often than any of their sources has something new."""
+    return [line for policy in policies if (line := _too_often(policy, sources))]
 
 
 def examine(settings: Settings, file: str) -> list[ConfigError]:
@@ -29,23 +28,6 @@ def examine(settings: Settings, file: str) -> list[ConfigError]:
         except ConfigError as error:
             found.append(type(error)(file, key, str(error)))
     return found
-
-
-def _nobody_has(policy: Policy, sources: Sequence[Source]) -> list[str]:
-    """The series that a policy reads and no source of its can have, as far as they can say."""
-    named = policy.trust.sources
-    asked = [source for source in sources if not named or source.label in named]
-    offers = [source.offers() or source.usual_series for source in asked]
-    if not asked or None in offers:
-        return []
-    known = sorted({name for one in offers for name in one or ()})
-    lines = []
-    for one in (*policy.strategies, *policy.limits):
-        for name in sorted(set(one.reads() or ()) - set(known)):
-            who = ", ".join(source.label for source in asked)
-            kind = one.__struct_config__.tag
-            lines.append(f'{policy.name}.toml: {kind}: nobody of {who} has a series "{name}"{nearest(name, known)}')
-    return list(dict.fromkeys(lines))
 
 
 def _too_often(policy: Policy, sources: Sequence[Source]) -> str:

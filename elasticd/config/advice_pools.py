@@ -1,16 +1,14 @@
-"""What is allowed in policies about pods but brings nothing, or what nobody can have meant: a line for each.
+"""What is allowed in policies about pods but brings nothing: a line for each.
 
 Knows policies and sources as they are written; knows nothing of what is running. See advice for workloads.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from elasticd.errors import nearest
-from elasticd.needs import possible, possible_key, possible_namespace
 from elasticd.plugins import implemented
-from elasticd.policy import MovesTable, Policy, PoolPolicy
+from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.sources import Source
-from elasticd.words import shown
 
 OTHERS = "default-scheduler"
 """The name of kube-scheduler itself."""
@@ -24,48 +22,20 @@ def advise_pools(pools: Sequence[PoolPolicy], sources: Sequence[Source], *, simu
     return [line for pool in pools for line in _nobody_measures(pool, sources, simulated=simulated)]
 
 
-def advise_alone(policies: Iterable[Policy | PoolPolicy]) -> list[str]:
-    """What policies say themselves: names that nobody can have, pods that kube-scheduler places, moves that nobody
-    wants."""
-    lines: list[str] = []
-    for policy in policies:
-        told = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_select(policy)
-        lines += [f"{policy.name}.toml: {line}" for line in told]
-    return lines
+def advise_alone(pools: Iterable[PoolPolicy]) -> list[str]:
+    """What policies say themselves: pods that kube-scheduler places, moves that nobody wants."""
+    return [f"{policy.name}.toml: {line}" for policy in pools for line in _of_pool(policy)]
 
 
 def _of_pool(policy: PoolPolicy) -> Iterator[str]:
     pool = policy.pool
     if policy.mode == "act" and pool.scheduler == OTHERS:
         yield f'pool.scheduler: kube-scheduler places the pods of "{OTHERS}" too, and both would act'
-    yield from _namespaces("pool", pool.namespaces)
-    yield from _labels("pool.labels", pool.labels)
-    yield from _labels("pool.nodes", pool.nodes)
     if policy.moves != MovesTable() and not any(implemented(type(one)) & _MOVING for one in policy.strategies):
         yield "moves: brings nothing: no strategy here moves pods"
     hooks = frozenset[str]().union(*[implemented(type(one)) for one in policy.strategies])
     for index, one in enumerate(policy.strategies):
         yield from (f"strategy[{index}].{line}" for line in one.brings_nothing(policy, hooks))
-
-
-def _of_select(policy: Policy) -> Iterator[str]:
-    if policy.select is not None:
-        yield from _namespaces("select", policy.select.namespaces)
-        yield from _labels("select.labels", policy.select.labels)
-
-
-def _namespaces(key: str, names: Sequence[str]) -> Iterator[str]:
-    for index, name in enumerate(names):
-        if name != "*" and not possible_namespace(name):
-            yield f"{key}.namespaces[{index}]: no namespace can be called {shown(name)}"
-
-
-def _labels(key: str, labels: Mapping[str, str]) -> Iterator[str]:
-    for name, value in labels.items():
-        if not possible_key(name):
-            yield f"{key}: no label can be called {shown(name)}"
-        elif not possible((value,)):
-            yield f"{key}.{name}: no label can be {shown(value)}"
 
 
 def _nobody_measures(policy: PoolPolicy, sources: Sequence[Source], *, simulated: bool) -> Iterator[str]:

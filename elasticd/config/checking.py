@@ -18,7 +18,6 @@ from elasticd.errors import EXIT_CONFIG, ConfigError
 from elasticd.plugins import Registry, discover
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.secrets import CredentialError
-from elasticd.sources import Source
 
 SETTINGS = "elasticd.toml"
 
@@ -47,7 +46,7 @@ def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, lis
             errors += error.each
     errors += [one for one in unfit if not isinstance(one, CredentialError)]
     where = places.policies or (places.beside if settings is None else settings.policies)
-    policies, mistakes = _read(where, registry, None if settings is None else settings.sources)
+    policies, mistakes = _read(where, registry, settings)
     wrong = [*registry.problems, *map(str, errors), *map(str, mistakes)]
     if not policies and not errors and not mistakes:
         wrong.append(f"{where}: must hold policies (NAME.toml), has none")
@@ -66,17 +65,17 @@ def _places(at: Path | None, config: Path | None, default: Path) -> _Places:
     return _Places(config, at, at)
 
 
-def _read(where: Path, registry: Registry, sources: Sequence[Source] | None) -> Read:
+def _read(where: Path, registry: Registry, settings: Settings | None) -> Read:
     alone = where.is_file() or (where.suffix == ".toml" and not where.is_dir())
-    return (read_policy if alone else read_policies)(where, registry, sources)
+    return (read_policy if alone else read_policies)(where, registry, settings)
 
 
 def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:
-    yield from advise_alone(policies)
+    pools = [one for one in policies if isinstance(one, PoolPolicy)]
+    yield from advise_alone(pools)
     if settings is None:
         return
     simulated = not isinstance(settings.cluster, Kubernetes)
-    pools = [one for one in policies if isinstance(one, PoolPolicy)]
     yield from advise_pools(pools, settings.sources, simulated=simulated)
     if not simulated:
         yield from advise([one for one in policies if isinstance(one, Policy)], settings.sources)

@@ -1,15 +1,13 @@
-"""Policies that contradict each other, or the settings beside them.
+"""Policies that contradict each other.
 
-Knows policies and sources as they are decoded; knows nothing of files but their names.
+Knows policies as they are decoded; knows nothing of files but their names.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from elasticd.config.tables import no_such
 from elasticd.errors import ConfigError
 from elasticd.model import Ref
-from elasticd.policy import Policy, PoolPolicy
+from elasticd.policy import Policy
 
 
 def clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
@@ -32,16 +30,6 @@ def clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
             key = "job" if policy.job else "workload" if policy.workload else "select"
             errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
     return errors
-
-
-def check_sources(folder: Path, policies: Sequence[Policy | PoolPolicy], labels: Sequence[str]) -> list[ConfigError]:
-    """A ConfigError for every source that a policy names and elasticd.toml does not have."""
-    return [
-        ConfigError(str(folder / f"{policy.name}.toml"), f"trust.sources[{index}]", no_such(label, labels))
-        for policy in policies
-        for index, label in enumerate(policy.trust.sources)
-        if label not in labels
-    ]
 
 
 def _overlap(one: Policy, other: Policy) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from elasticd.config import POLICY_KEYS, policy_files, read_toml, tables_of
+from elasticd.config.futile import futile
 from elasticd.config.tables import records
 from elasticd.errors import ConfigError, Mistakes
 from elasticd.mend import convert
@@ -38,8 +39,7 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
         strategies = records(tables_of(file, "strategy"), registry, name, "strategy", "pool")
     found.raised()
     found.add([*_none_kept_off(strategies, registry, name), *_twice(strategies, name)])
-    found.raised()
-    return PoolPolicy(
+    policy = PoolPolicy(
         name=path.stem,
         pool=raw.pool,
         strategies=strategies,
@@ -49,6 +49,9 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
         trust=raw.trust,
         moves=raw.moves,
     )
+    found.add(futile(policy, name))
+    found.raised()
+    return policy
 
 
 def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> Iterator[ConfigError]:

@@ -3,47 +3,46 @@
 Knows which file is of which kind, and that a plugin may do anything while its options are decoded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from elasticd.config import load_policies, load_policy, read_toml
-from elasticd.config.clashes import check_sources
+from elasticd.config import Settings, load_policies, load_policy, read_toml
 from elasticd.config.pools import load_pool, load_pools
+from elasticd.config.sourced import check_sources
 from elasticd.errors import ConfigError
 from elasticd.plugins import Registry
 from elasticd.policy import Policy, PoolPolicy
-from elasticd.sources import Source
 from elasticd.words import raised
 
 Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 
 
-def read_policies(folder: Path, registry: Registry, sources: Sequence[Source] | None = None) -> Read:
+def read_policies(folder: Path, registry: Registry, settings: Settings | None = None) -> Read:
     """The policies of a folder, and every mistake in them; whatever a plugin does while its options are decoded is
-    one. With `sources`, those that policies name must be among them."""
+    one. With `settings`, what policies want of sources must be there."""
 
     def load() -> Read:
         policies, errors = load_policies(folder, registry)
         pools, more = load_pools(folder, registry)
         return [*policies, *pools], errors + more
 
-    return _guarded(folder, load, sources)
+    return _guarded(folder, load, registry, settings)
 
 
-def read_policy(file: Path, registry: Registry, sources: Sequence[Source] | None = None) -> Read:
+def read_policy(file: Path, registry: Registry, settings: Settings | None = None) -> Read:
     """The policy of one file, as if it were alone in its folder."""
 
     def load() -> Read:
         return [(load_pool if "pool" in read_toml(file) else load_policy)(file, registry)], []
 
-    return _guarded(file.parent, load, sources)
+    return _guarded(file.parent, load, registry, settings)
 
 
-def _guarded(folder: Path, load: Callable[[], Read], sources: Sequence[Source] | None) -> Read:
+def _guarded(folder: Path, load: Callable[[], Read], registry: Registry, settings: Settings | None) -> Read:
     try:
         found, errors = load()
-        if sources is not None:
-            errors += check_sources(folder, found, [source.label for source in sources])
+        if settings is not None:
+            errors += check_sources(folder, found, settings, registry)
         return found, errors
     except ConfigError as error:
         return [], [*error.each]

@@ -10,7 +10,7 @@ from elasticd.errors import ConfigError, Mistakes, nearest
 from elasticd.mend import convert
 from elasticd.plugins import Installed, Registry, implemented
 from elasticd.policy import Strategy
-from elasticd.words import raised, shown
+from elasticd.words import is_name, raised, shown
 
 PLACING = frozenset(
     {
@@ -80,6 +80,9 @@ def _check_reads(record: Strategy, file: str, key: str) -> None:
         raise ConfigError(file, key, f"{problem}, raised {raised(error)}") from None
     if names is not None and not (isinstance(names, tuple | list) and all(isinstance(name, str) for name in names)):
         raise ConfigError(file, key, f"{problem}, gave {shown(names)}")
+    for name in names or ():
+        if not is_name(name):
+            raise ConfigError(file, key, f"must read series that have a name on one line, reads {shown(name)}")
 
 
 def typed(

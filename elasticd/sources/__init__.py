@@ -112,6 +112,9 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     usual_series: ClassVar[tuple[str, ...] | None] = None
     """What it usually has, for advice, where `offers` cannot say."""
 
+    forecasts: ClassVar[bool] = False
+    """Whether it makes forecasts."""
+
     remembers: ClassVar[bool] = False
     """Whether it has a past, so that others may be derived from it: `memory`."""
 

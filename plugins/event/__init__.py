@@ -14,6 +14,7 @@ from elasticd.api import (
     Meta,
     Observation,
     Past,
+    Policy,
     Poll,
     Recommendation,
     Strategy,
@@ -68,6 +69,11 @@ class Event(Strategy, tag="event", frozen=True):
         check_triggers(self.triggers, self.formula)
         if self.idle >= self.least:
             raise ValueError(f"idle: must be < least = {self.least}, is {self.idle}")
+
+    def check(self, policy: Policy) -> str | None:
+        """Refused: more replicas than the policy allows."""
+        most = policy.replicas.max
+        return f"least: must be <= replicas.max = {most}, is {self.least}" if self.least > most else None
 
     def reads(self) -> tuple[str, ...]:
         """The series of its triggers."""

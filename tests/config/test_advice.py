@@ -57,7 +57,6 @@ LINE = (
     "p.toml: strategy fast: to look every 1 s brings nothing: resource-metrics usually has something new every 15 s "
     "(if not, say so by its option resolution)"
 )
-NONE = 'p.toml: fast: nobody of resource-metrics has a series "orders"'
 OWN = LINE.replace("strategy fast", "interval").replace("1 s", "5 s", 1)
 
 
@@ -74,33 +73,7 @@ OWN = LINE.replace("strategy fast", "interval").replace("1 s", "5 s", 1)
         pytest.param(policy(Fast(None)), [SLOW, Queue()], [], id="whoever-reads-everything"),
         pytest.param(policy(Fast(None), sources=("resource-metrics",)), [SLOW, Queue()], [LINE], id="the-one-it-names"),
         pytest.param(policy(Fast()), [], [], id="no-source"),
-        pytest.param(policy(Fast(("orders",))), [SLOW], [NONE], id="a-series-that-no-source-has"),
     ],
 )  # fmt: skip
 def test_who_looks_too_often_is_told(one: Policy, sources: Sequence[Source], lines: list[str]) -> None:
-    assert advise([one], sources) == lines
-
-
-@pytest.mark.parametrize(
-    ("one", "sources", "lines"),
-    [
-        pytest.param(policy(Calm(("queue",))), [SLOW, Queue()], [], id="one-of-them-has-it"),
-        pytest.param(
-            policy(Calm(("queu",))),
-            [SLOW, Queue()],
-            ['p.toml: calm: nobody of resource-metrics, queue has a series "queu", did you mean "queue"?'],
-            id="misspelt",
-        ),
-        pytest.param(
-            policy(Calm(("queue",)), sources=("resource-metrics",)),
-            [SLOW, Queue()],
-            ['p.toml: calm: nobody of resource-metrics has a series "queue"'],
-            id="not-those-that-it-names",
-        ),
-        pytest.param(policy(Calm(("x",))), [SLOW, Anything()], [], id="one-that-cannot-say"),
-        pytest.param(policy(Calm(None)), [SLOW], [], id="whoever-reads-everything"),
-        pytest.param(policy(Calm(("x",))), [], [], id="no-source-at-all-is-a-mistake-elsewhere"),
-    ],
-)
-def test_who_reads_what_nobody_has_is_told(one: Policy, sources: Sequence[Source], lines: list[str]) -> None:
     assert advise([one], sources) == lines

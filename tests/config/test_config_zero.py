@@ -53,7 +53,7 @@ def test_what_nothing_could_wake_from_zero_is_refused_in_one_line(
     tmp_path: Path, strategies: tuple[str, ...], why: str
 ) -> None:
     assert told(tmp_path, strategies) == f"replicas.min: must be >= 1, as nothing could wake it from 0: {why}; is 0"
-    assert told(tmp_path, strategies, least=1) == ""
+    assert "wake" not in told(tmp_path, strategies, least=1)
 
 
 @pytest.mark.parametrize(

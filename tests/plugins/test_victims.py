@@ -14,7 +14,7 @@ from elasticd.api import Node, Observation, Pod, Quality, Room, Series
 from elasticd.config import load_policy
 from elasticd.errors import ConfigError
 from elasticd.testing import check_strategy, registry
-from elasticd_plugins import spread, victims
+from elasticd_plugins import hpa, spread, victims
 from elasticd_plugins.victims import Victims
 from tests.plugins.builders import NOW, Wants, decode, judge, pod, refusal, seen, series, use
 
@@ -248,11 +248,11 @@ SPREAD = 'type = "spread"\nsubsets = [{ name = "a", labels = { pool = "a" }, max
 )
 def test_kinds_that_heed_no_cost_are_refused_in_one_line(tmp_path: Path, plugin: Any, table: str, whom: str) -> None:
     path = tmp_path / "db.toml"
-    path.write_text(f"{whom}\nreplicas = {{ max = 9 }}\n[[strategy]]\n{table}\n")
+    path.write_text(f'{whom}\nreplicas = {{ max = 9 }}\n[[strategy]]\ntype = "hpa"\n[[strategy]]\n{table}\n')
     with pytest.raises(ConfigError) as caught:
-        load_policy(path, registry(plugin))
+        load_policy(path, registry(plugin, hpa))
     assert str(caught.value) == (
-        f"{path}: strategy[0].type: must be for one of CloneSet, Deployment, ReplicaSet, "
+        f"{path}: strategy[1].type: must be for one of CloneSet, Deployment, ReplicaSet, "
         "is for StatefulSet, whose controller heeds no deletion cost"
     )
 

@@ -42,6 +42,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 
     pushes: ClassVar[bool] = True
     complete: ClassVar[bool] = False
+    forecasts: ClassVar[bool] = True
 
     of: Annotated[Name, Meta(description='name of a source with a past (prometheus, recording), or "journal"')]
     series: Annotated[Name, Meta(description="the load, a series of workloads")]

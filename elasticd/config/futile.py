@@ -1,0 +1,77 @@
+"""What a policy says that can never work: nobody can be called so, nobody says how many, counts that no bound allows.
+
+Knows policies as they are decoded; knows nothing of sources, nor of what is running.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from elasticd.errors import ConfigError
+from elasticd.kinds import wrong_kind
+from elasticd.needs import possible, possible_key, possible_name, possible_namespace
+from elasticd.plugins import implemented
+from elasticd.policy import Policy, PoolPolicy, Strategy
+from elasticd.words import shown
+
+_COUNTING = {"recommend_replicas", "recommend_resources"}
+
+
+def futile(policy: Policy | PoolPolicy, file: str) -> list[ConfigError]:
+    """A ConfigError for all that no cluster and no source could make work."""
+    found = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_workloads(policy)
+    return [ConfigError(file, key, problem) for key, problem in found]
+
+
+def _of_pool(policy: PoolPolicy) -> Iterator[tuple[str, str]]:
+    yield from _namespaces("pool", policy.pool.namespaces)
+    yield from _labels("pool.labels", policy.pool.labels)
+    yield from _labels("pool.nodes", policy.pool.nodes)
+
+
+def _of_workloads(policy: Policy) -> Iterator[tuple[str, str]]:
+    if policy.job is None and policy.workload is not None:
+        one = policy.workload
+        if not possible_namespace(one.namespace):
+            yield "workload.namespace", f"must be the name of a namespace, is {shown(one.namespace)}"
+        if not possible_name(one.name):
+            yield "workload.name", f"must be the name of an object, is {shown(one.name)}"
+        yield from _kind("workload", one.api_version, one.kind)
+    if policy.select is not None:
+        yield from _namespaces("select", policy.select.namespaces)
+        yield from _labels("select.labels", policy.select.labels)
+        yield from _kind("select", policy.select.api_version, policy.select.kind)
+    yield from _uncounted(policy.strategies)
+    yield from _out_of_bounds(policy)
+
+
+def _kind(key: str, api_version: str, kind: str) -> Iterator[tuple[str, str]]:
+    if problem := wrong_kind(api_version, kind):
+        yield f"{key}.{problem[0]}", problem[1]
+
+
+def _namespaces(key: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for index, name in enumerate(names):
+        if name != "*" and not possible_namespace(name):
+            yield f"{key}.namespaces[{index}]", f"must be the name of a namespace, is {shown(name)}"
+
+
+def _labels(key: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in labels.items():
+        if not possible_key(name):
+            yield key, f"must have names that labels can have, has {shown(name)}"
+        elif not possible((value,)):
+            yield f"{key}.{name}", f"must be what a label can be, is {shown(value)}"
+
+
+def _uncounted(strategies: Sequence[Strategy]) -> Iterator[tuple[str, str]]:
+    """Strategies that say how often to look, or which pods go first, and none that says how many there should be."""
+    if not any(implemented(type(one)) & _COUNTING for one in strategies):
+        names = ", ".join(dict.fromkeys(str(one.__struct_config__.tag) for one in strategies))
+        yield "strategy", f"must have one that says how many replicas are wanted, such as hpa, has only {names}"
+
+
+def _out_of_bounds(policy: Policy) -> Iterator[tuple[str, str]]:
+    """A fallback that the policy's bounds, which come last, would change."""
+    count, bounds = policy.trust.replicas, policy.replicas
+    if count is not None and not bounds.min <= count <= bounds.max:
+        what = f'for unknown = "{policy.trust.unknown}"'
+        yield "trust.replicas", f"must be from replicas.min = {bounds.min} to max = {bounds.max} {what}, is {count}"

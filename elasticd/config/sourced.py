@@ -1,0 +1,104 @@
+"""What policies want of sources that elasticd.toml does not have: sources by name, series, forecasts.
+
+Knows policies and settings as they are decoded; knows nothing of what a source answers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.config import Settings
+from elasticd.config.tables import no_such
+from elasticd.errors import ConfigError, near
+from elasticd.plugins import Registry
+from elasticd.policy import Policy, PoolPolicy, Strategy
+from elasticd.sources import Source
+from elasticd.words import shown
+
+_MANY = 12
+"""Series that are named before it is only said how many there are."""
+
+
+def check_sources(
+    folder: Path, policies: Sequence[Policy | PoolPolicy], settings: Settings, registry: Registry
+) -> list[ConfigError]:
+    """A ConfigError for every source and every series that a policy names and no source has, as far as sources can say
+    what they have."""
+    return [
+        ConfigError(str(folder / f"{policy.name}.toml"), key, problem)
+        for policy in policies
+        for key, problem in _of(policy, settings, registry)
+    ]
+
+
+def _of(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> Iterator[tuple[str, str]]:
+    labels, named = [source.label for source in settings.sources], policy.trust.sources
+    unknown = [(index, label) for index, label in enumerate(named) if label not in labels]
+    yield from ((f"trust.sources[{index}]", no_such(label, labels)) for index, label in unknown)
+    if unknown or not isinstance(policy, Policy):
+        return
+    asked = [source for source in settings.sources if not named or source.label in named]
+    simulated = not isinstance(settings.cluster, Kubernetes)
+    offers = {one.label: offered(one, simulated=simulated) for one in asked}
+    for key, records in (("strategy", policy.strategies), ("limit", policy.limits)):
+        for index, record in enumerate(records):
+            for option, problem in _lacking(record, asked, offers, registry):
+                yield ".".join(filter(None, (f"{key}[{index}]", option))), problem
+
+
+def offered(source: Source, *, simulated: bool) -> tuple[str, ...] | None:
+    """The series that a source has; None: it cannot say. A simulated cluster's own metrics may have any."""
+    found = source.offers()
+    return source.usual_series if found is None and not simulated else found
+
+
+def _lacking(
+    record: Strategy, asked: Sequence[Source], offers: Mapping[str, tuple[str, ...] | None], registry: Registry
+) -> Iterator[tuple[str, str]]:
+    """The options of a strategy that name a series which none of the sources has, and what is wrong with each."""
+    wanted = record.reads() or ()
+    if record.wants_forecasts:
+        asked = [source for source in asked if source.forecasts]
+    known = sorted({name for source in asked for name in offers[source.label] or ()})
+    if any(offers[source.label] is None for source in asked):
+        return
+    for name in dict.fromkeys(name for name in wanted if name not in known):
+        option = _option(msgspec.to_builtins(record), name)
+        what = f"is {shown(name)}" if option else f"reads {shown(name)}"
+        choice = _choice(asked, known, "a forecast" if record.wants_forecasts else "a series")
+        yield option, f"must be {choice}, {what}{near(name, known)}{_hint(name, asked, registry)}"
+
+
+def _choice(asked: Sequence[Source], known: Sequence[str], what: str) -> str:
+    if not asked:
+        return f"{what}, of which elasticd.toml has no source"
+    which = f" ({', '.join(known)})" if 0 < len(known) <= _MANY else f" ({len(known)} series)"
+    return f"{what} of {', '.join(source.label for source in asked)}{which}"
+
+
+def _hint(name: str, asked: Iterable[Source], registry: Registry) -> str:
+    """Which types of source would have it, of those that need no options."""
+    types = []
+    for kind, installed in registry.sources.items():
+        try:
+            source = installed.type()
+            has = name in (source.offers() or source.usual_series or ())
+        except Exception:  # noqa: S112  # it has options that must be given, or cannot say
+            continue
+        if has and kind not in {one.__struct_config__.tag for one in asked}:
+            types.append(kind)
+    return f"; a source of type {' or '.join(sorted(types))} has it" if types else ""
+
+
+def _option(value: Any, name: str, where: str = "") -> str:
+    """The first option, however deep, that is this name; empty: none is."""
+    if isinstance(value, dict):
+        entries = [(f"{where}.{key}" if where else str(key), entry) for key, entry in value.items() if key != "type"]
+    elif isinstance(value, list | tuple):
+        entries = [(f"{where}[{index}]", entry) for index, entry in enumerate(value)]
+    else:
+        return where if value == name else ""
+    return next(filter(None, (_option(entry, name, way) for way, entry in entries)), "")
