@@ -20,8 +20,9 @@ from rich.text import Text
 
 from elasticd import bell, daemon, logs
 from elasticd.config import Settings, load_settings
-from elasticd.config.checking import check
-from elasticd.errors import EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
+from elasticd.config.checking import checked
+from elasticd.config.connecting import Finding, connect
+from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
 from elasticd.record import moment, prometheus_of, seconds, write_recording
@@ -75,9 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     run = command("run", _run, "Run the daemon in the foreground.")
     _takes_run(run)
     checks = command("check", _check, "Check policies and settings: one line for each mistake, exit code 78.")
-    text = "a folder of policies, or one with an elasticd.toml, or one policy's file; default: what --config says"
-    checks.add_argument("place", type=Path, metavar="DIR", nargs="?", help=text)
-    checks.add_argument("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")
+    _takes_check(checks)
     explain = command("explain", _explain, "Explain the latest decision about a workload.")
     explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help="or: pod NAMESPACE/NAME")
     explain.add_argument("--policy", help="of this policy, where several look at the workload")
@@ -120,6 +119,15 @@ def _takes_run(parser: argparse.ArgumentParser) -> None:
     text = "of the log, on stderr; under systemd, text has the journal's priorities instead of times; default: text"
     add("--log-format", choices=logs.FORMATS, default="text", help=text)
     add("--log-level", choices=logs.LEVELS, default="info", help="the least that is logged; default: info")
+
+
+def _takes_check(parser: argparse.ArgumentParser) -> None:
+    text = "a folder of policies, or one with an elasticd.toml, or one policy's file; default: what --config says"
+    add = parser.add_argument
+    add("place", type=Path, metavar="DIR", nargs="?", help=text)
+    add("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")
+    add("--connect", action="store_true", help="also try the cluster, what it lets elasticd do, and each source once")
+    add("--json", action="store_true", help="for a machine")
 
 
 def _takes_record(parser: argparse.ArgumentParser) -> None:
@@ -172,10 +180,19 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    code, lines = check(arguments.place, arguments.config, DEFAULT_CONFIG)
-    for line in lines:
-        print(plain(line))
-    return code
+    found = checked(arguments.place, arguments.config, DEFAULT_CONFIG)
+    tried: list[Finding] = []
+    if arguments.connect and not found.wrong:
+        if found.settings is None:
+            raise ConfigError("", "--connect", "must be given beside an elasticd.toml: name it by --config FILE")
+        logging.getLogger("elasticd").addHandler(logging.NullHandler())  # what is wrong is told below
+        tried = asyncio.run(connect(found.settings, found.policies))
+    if arguments.json:
+        print(msgspec.json.encode({**found.record(), "tried": tried}).decode())
+    else:
+        for line in [*map(str, found.wrong)] or [*found.advice, *[one.line for one in tried], found.fine]:
+            print(plain(line))
+    return EXIT_CONFIG if found.wrong else EXIT_UNAVAILABLE if any(one.bad for one in tried) else 0
 
 
 def _state(arguments: argparse.Namespace) -> Path:

@@ -18,6 +18,7 @@ from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, 
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.clashes import clashes
 from elasticd.config.futile import futile
+from elasticd.config.source_names import clashing
 from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
 from elasticd.errors import ConfigError, Mistakes, nearest
@@ -37,9 +38,9 @@ from elasticd.policy import (
     Trust,
 )
 from elasticd.secrets import CREDENTIAL
-from elasticd.sources import JOURNAL, Source
+from elasticd.sources import Source
 from elasticd.sources.bounds import MOST_SAMPLES
-from elasticd.words import is_name, one_line, raised, shown
+from elasticd.words import one_line, raised
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
 
@@ -214,7 +215,7 @@ def _sources(tables: Sequence[dict[str, Any]], registry: Registry, file: str) ->
         with found.collected():
             sources.append(typed(table, registry.sources, registry, file, f"source[{index}]"))
     found.raised()
-    found.add([*_unnamed(sources, file), *_same_labels(sources, file), *_underived(sources, file)])
+    found.add(clashing(sources, file))
     found.raised()
     return tuple(sources)
 
@@ -238,42 +239,6 @@ def _anchored(value: Any, folder: Path) -> Any:
 
 def _names_file(key: str) -> bool:
     return key in ("recording", "kubeconfig", "file") or key.endswith("_file")
-
-
-def _unnamed(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
-    """Names of sources and of series that nobody could see, or write in a policy."""
-    for index, source in enumerate(sources):
-        if not is_name(source.label):
-            yield ConfigError(file, f"source[{index}].name", f"must be a name on one line, is {shown(source.label)}")
-        for name in source.offers() or ():
-            if not is_name(name):
-                problem = f"must have series with a name on one line, has {shown(name)}"
-                yield ConfigError(file, f"source[{index}]", problem)
-
-
-def _same_labels(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
-    """Policies and reports call sources by these names, so each must have its own."""
-    labels = [source.label for source in sources]
-    for index, label in enumerate(labels):
-        if label in labels[:index]:
-            problem = f'must differ from that of source[{labels.index(label)}], is "{label}"'
-            yield ConfigError(file, f"source[{index}].name", problem)
-
-
-def _underived(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
-    """A source that is made of another needs that one: one with a past, or, where it reads it, one that is not made of
-    others itself."""
-    labels = [source.label for source in sources]
-    with_past = [source.label for source in sources if source.remembers] + [JOURNAL]
-    alone = [source.label for source in sources if source.draws() is None and source.derives() is None]
-    for index, source in enumerate(sources):
-        for label, known, lacks in (
-            (source.derives(), with_past, "a source without a past"),
-            (source.draws(), alone, "a source made of another"),
-        ):
-            if label is not None and label not in known:
-                dumb = f", {lacks}" if label in labels else ""
-                yield ConfigError(file, f"source[{index}].of", f"{no_such(label, known)}{dumb}")
 
 
 def load_policy(path: Path, registry: Registry) -> Policy:

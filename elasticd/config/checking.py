@@ -31,9 +31,37 @@ class _Places(Struct, frozen=True):
     beside: Path
 
 
+class Checked(Struct, frozen=True):
+    """What is wrong with files, and what brings nothing; with what was read of them."""
+
+    wrong: list[ConfigError]
+    advice: list[str]
+    policies: list[Policy | PoolPolicy]
+    settings: Settings | None
+
+    @property
+    def fine(self) -> str:
+        """That all is well, in a line."""
+        count = len(self.policies)
+        return "1 policy is fine" if count == 1 else f"{count} policies are fine"
+
+    def record(self) -> dict[str, object]:
+        """All of it, for a machine."""
+        errors = [{"file": one.file, "key": one.key, "problem": one.problem} for one in self.wrong]
+        return {"policies": len(self.policies), "errors": errors, "advice": self.advice}
+
+
 def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, list[str]]:
     """What is wrong with the policies at a place, a folder or one file, and with the settings there or in `config`, or
     what is to be known of them where nothing is. With the exit code."""
+    found = checked(at, config, default)
+    if found.wrong:
+        return EXIT_CONFIG, [*map(str, found.wrong)]
+    return 0, [*found.advice, found.fine]
+
+
+def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
+    """The same, not yet in lines."""
     registry, places = discover(), _places(at, config, default)
     errors: list[ConfigError] = []
     unfit: list[ConfigError] = []
@@ -47,13 +75,11 @@ def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, lis
     errors += [one for one in unfit if not isinstance(one, CredentialError)]
     where = places.policies or (places.beside if settings is None else settings.policies)
     policies, mistakes = _read(where, registry, settings)
-    wrong = [*registry.problems, *map(str, errors), *map(str, mistakes)]
+    wrong = [*[ConfigError("", "", one) for one in registry.problems], *errors, *mistakes]
     if not policies and not errors and not mistakes:
-        wrong.append(f"{where}: must hold policies (NAME.toml), has none")
-    if wrong:
-        return EXIT_CONFIG, wrong
-    fine = "1 policy is fine" if len(policies) == 1 else f"{len(policies)} policies are fine"
-    return 0, [*map(str, unfit), *_advice(policies, settings), fine]
+        wrong.append(ConfigError(str(where), "", "must hold policies (NAME.toml), has none"))
+    advice = [] if wrong else [*map(str, unfit), *_advice(policies, settings)]
+    return Checked(wrong, advice, policies, settings)
 
 
 def _places(at: Path | None, config: Path | None, default: Path) -> _Places:

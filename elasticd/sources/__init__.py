@@ -143,6 +143,10 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
         """Its past, for as long as the daemon runs, if it `remembers`."""
         raise NotImplementedError
 
+    def apart(self) -> "Source":
+        """The same, opened for a moment beside a daemon that runs with it: it takes nothing from that one."""
+        return self
+
     def examine(self) -> None:
         """Look at what only a person can mend, before anything is begun: a file that is not there, or not closed to
         others. Raises ConfigError, whose file and key may be left empty."""

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from elasticd.movable import SPARE
+from elasticd.rights import BASE, FEATURES
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import CLUSTER_WIDE, Rights, only, shipped, shipped_rights
@@ -16,24 +17,19 @@ from tests.kube.test_plane import deployment, running_pods
 
 USER = "elasticd"
 
-# What the daemon does: verb, group, resource, subresource, and where. "own" is its own namespace.
+
+def resource_of(name: str) -> tuple[str, str]:
+    """A resource and its subresource."""
+    resource, _, subresource = name.partition("/")
+    return resource, subresource
+
+
+# What the daemon does by its own roles: verb, group, resource, subresource, and where. "own" is its own namespace.
 NEEDED = [
-    *[(verb, "", "pods", "", "all") for verb in ("list", "watch")],
-    *[(verb, "", "nodes", "", "all") for verb in ("list", "watch")],
-    *[
-        (verb, "apps", resource, "", "all")
-        for resource in ("deployments", "statefulsets", "replicasets")
-        for verb in ("list", "watch")
-    ],
-    *[
-        (verb, "apps", resource, "scale", "all")
-        for resource in ("deployments", "statefulsets", "replicasets")
-        for verb in ("get", "patch")
-    ],
-    *[(verb, "autoscaling", "horizontalpodautoscalers", "", "all") for verb in ("list", "watch")],
-    *[("list", "metrics.k8s.io", resource, "", "all") for resource in ("pods", "nodes")],
-    *[(verb, "", "events", "", "all") for verb in ("create", "patch")],
-    *[(verb, "coordination.k8s.io", "leases", "", "own") for verb in ("get", "create", "update")],
+    (right.verb, right.group, *resource_of(right.resource), "own" if feature.place == "home" else "all")
+    for feature in FEATURES
+    if feature.file == BASE
+    for right in feature.rights
 ]
 
 FORBIDDEN = [
@@ -100,25 +96,8 @@ async def test_daemon_may_do_nothing_that_is_dangerous(daemon: Client, rights: R
     assert [access for access in FORBIDDEN if await may(daemon, access, rights.namespace)] == []
 
 
-def test_every_right_that_is_given_is_one_that_the_daemon_uses() -> None:
-    given = {
-        (verb, group, *_resource(resource), "own" if role == "Role" else "all")
-        for role in ("ClusterRole", "Role")
-        for rule in only(role)["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    assert given == set(NEEDED)
-
-
 def test_daemon_moves_no_pod_of_its_own() -> None:
     assert only("Deployment")["spec"]["template"]["metadata"]["annotations"][SPARE] == "true"
-
-
-def _resource(name: str) -> tuple[str, str]:
-    resource, _, subresource = name.partition("/")
-    return resource, subresource
 
 
 async def refused(call: JSON) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.clock import Clock
+from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.cluster import KubernetesCluster, Parts
 from elasticd.cluster.kubernetes.description import Description
@@ -80,6 +81,14 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
                     await cluster.close()
         if failure is not None:
             raise failure
+
+    @asynccontextmanager
+    async def asked(self) -> AsyncIterator[Access]:
+        """Ask the API server what it lets us do, and look at nothing. Raises as `open` does."""
+        from elasticd.cluster.kubernetes.credentials import Credentials  # noqa: PLC0415  # as above
+
+        async with Session(Credentials(self.kubeconfig, self.context), self.request_timeout) as session:
+            yield Access(session, await _greet(session))
 
     def _parts(self, session: Session, clock: Clock, version: str, *, elect: bool) -> Parts:
         identity = self.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from elasticd.api import hookimpl
 from elasticd.mqtt import broker as options
@@ -63,6 +64,10 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     def broker(self) -> Subscribed:
         """Which broker."""
         return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
+
+    def apart(self) -> Source:
+        """Under no name, which would throw the other out, and in no group, whose messages would come here."""
+        return replace(self, client_id="", session_expiry=0, share="")
 
     def examine(self) -> None:
         """Whether its secrets and certificates are fit."""

@@ -1,0 +1,81 @@
+"""What the API server lets us do, by SelfSubjectAccessReviews, and where it keeps kinds.
+
+Knows how to ask; knows nothing of what the rights are for.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.cluster import Kind
+from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.rights import Right
+
+_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_AT_ONCE = 8
+
+
+class _Status(Struct):
+    allowed: bool = False
+
+
+class _Review(Struct):
+    status: _Status
+
+
+class Asked(NamedTuple):
+    """A right, and where; a namespace that is empty stands for all of them, or for what is in none."""
+
+    right: Right
+    namespace: str
+
+
+class Access:
+    """One identity at one API server."""
+
+    def __init__(self, session: Session, version: str) -> None:
+        self._session, self._discovery = session, Discovery(session)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self.host, self.version = session.host, version
+
+    async def allowed(self, asked: Collection[Asked]) -> frozenset[Asked]:
+        """Those that it may do. Raises ApiError where the server does not say."""
+        rights = list(dict.fromkeys(asked))
+        answers = await asyncio.gather(*[self._may(one) for one in rights])
+        return frozenset(one for one, may in zip(rights, answers, strict=True) if may)
+
+    async def _may(self, asked: Asked) -> bool:
+        right = asked.right
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": asked.namespace,
+            "name": right.name,
+        }
+        body = encode(
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": attributes},
+            }
+        )
+        async with self._turns:
+            answer = await self._session.send(
+                Request(verb="create", path=_PATH, resource="selfsubjectaccessreviews", body=body)
+            )
+        return msgspec.json.decode(answer, type=_Review).status.allowed
+
+    async def resource(self, kind: Kind) -> tuple[str, str] | str:
+        """The group and the plural of a kind that can be scaled; a line that says why not where there are none."""
+        try:
+            found = await self._discovery.scalable(kind)
+        except (UnknownKindError, ApiError, msgspec.DecodeError, ValueError) as error:
+            return str(error)
+        return kind[0].rpartition("/")[0], found.plural

@@ -1,0 +1,228 @@
+"""The command `check --connect`: whether the cluster answers, lets us do what is wanted and no more, and sources do.
+
+Knows what is tried, and how a person is told; changes nothing anywhere, and disturbs no daemon that runs beside it.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from itertools import chain
+from typing import Literal
+
+from msgspec import Struct
+
+from elasticd import rights
+from elasticd.clock import Clock, WallClock
+from elasticd.cluster import Cluster, Kind, Snapshot
+from elasticd.cluster.kubernetes import Kubernetes
+from elasticd.cluster.kubernetes.access import Access, Asked
+from elasticd.cluster.kubernetes.session import ApiError
+from elasticd.config import Settings
+from elasticd.config.needed import Need, home, kinds, needed
+from elasticd.errors import ElasticdError, near
+from elasticd.model import Readings, Ref
+from elasticd.policy import Policy, PoolPolicy
+from elasticd.rights import FEATURES, Right
+from elasticd.sources import Site, Source
+from elasticd.words import counted, one_line, raised
+
+PATIENCE = 10.0
+"""Seconds that a source may take to be opened and read, and the cluster to be looked at."""
+
+_AGAIN = 0.2
+
+
+class Finding(Struct, frozen=True):
+    """What came of trying one thing, and what is to be done about it."""
+
+    about: str
+    result: Literal["ok", "failed", "missing", "needless", "absent", "skipped"]
+    text: str
+
+    @property
+    def line(self) -> str:
+        """All of it, for a person."""
+        return one_line(
+            f"{self.about}: {self.text}" if self.result == "ok" else f"{self.about}: {self.result}: {self.text}"
+        )
+
+    @property
+    def bad(self) -> bool:
+        """Whether something does not work for it."""
+        return self.result in ("failed", "missing")
+
+
+async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
+    """What came of trying the cluster, its rights, and each source once."""
+    found: list[Finding] = []
+    if isinstance(settings.cluster, Kubernetes):
+        try:
+            async with settings.cluster.asked() as access:
+                found += await _rights(settings, settings.cluster, policies, access)
+        except ElasticdError as error:
+            found.append(Finding("cluster", "failed", str(error).removeprefix("cluster: ")))
+        except ApiError as error:
+            found.append(Finding("rights", "failed", f"cannot be asked for: {error}"))
+    else:
+        found.append(Finding("cluster", "ok", "is simulated, so there is nothing to connect to"))
+    if any(one.about == "cluster" and one.bad for one in found):
+        left = [Finding(f"source {one.label}", "skipped", "the cluster must answer first") for one in settings.sources]
+        return found + left
+    return found + await _looked(settings, policies)
+
+
+async def _rights(
+    settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], access: Access
+) -> list[Finding]:
+    """What is missing, and what is needless."""
+    found = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
+    resources: dict[Kind, tuple[str, str]] = {}
+    for kind in sorted(kinds(policies)):
+        resource = await access.resource(kind)
+        if isinstance(resource, str):
+            found.append(Finding(_about(kind), "failed", resource))
+        else:
+            resources[kind] = resource
+    needs = needed(settings, cluster, policies, resources)
+    wanted = [Asked(right, need.namespace) for need in needs for right in need.feature.rights]
+    more = _more(needs, cluster)
+    may = await access.allowed([Asked(rights.ANYTHING, ""), *wanted, *more])
+    told = [*_missing(needs, may), *_needless(needs, more, may)]
+    return found + (told or [Finding("rights", "ok", f"all {len(set(wanted))} that are needed, and no others")])
+
+
+def _missing(needs: Sequence[Need], may: Collection[Asked]) -> Iterator[Finding]:
+    """A line for each feature that lacks rights, with the file that gives them."""
+    lacking: dict[tuple[rights.Feature, tuple[Right, ...]], tuple[list[str], list[str]]] = {}
+    for need in needs:
+        if lack := tuple(one for one in need.feature.rights if Asked(one, need.namespace) not in may):
+            spaces, who = lacking.setdefault((need.feature, lack), ([], []))
+            spaces.append(need.namespace)
+            who.append(need.by)
+    for (feature, lack), (spaces, who) in lacking.items():
+        names, by = ", ".join(dict.fromkeys(map(rights.where, spaces))), ", ".join(dict.fromkeys(who))
+        told = f"{rights.listed(lack)} {names}, to {feature.purpose} (for {by})"
+        yield Finding("rights", "missing", f"{told}: see config/kubernetes/{feature.file}")
+
+
+def _more(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
+    """What need not be allowed, and the file that gives it; where no file does, an empty string."""
+    wanted = {right for need in needs for right in need.feature.rights}
+    found = {
+        Asked(right, home(cluster) if feature.place == "home" else ""): feature.file
+        for feature in FEATURES
+        for right in feature.rights
+        if right not in wanted and right.resource != "leases"
+    }
+    found |= {Asked(right, ""): "" for right in rights.NEVER}
+    narrow = [need for need in needs if need.feature.place == "each"]
+    wide = {right for need in narrow if not need.namespace for right in need.feature.rights}
+    for need in narrow:
+        found |= {Asked(right, ""): need.feature.file for right in need.feature.rights if right not in wide}
+    return found
+
+
+def _needless(needs: Sequence[Need], more: dict[Asked, str], may: Collection[Asked]) -> Iterator[Finding]:
+    """A line for each file whose rights are given and not needed, or not there."""
+    if Asked(rights.ANYTHING, "") in may:
+        told = "it may do anything: give elasticd an account of its own, with the rights of config/kubernetes/rbac.yaml"
+        yield Finding("rights", "needless", told)
+        return
+    given: dict[tuple[str, str], list[Right]] = {}
+    for asked, file in more.items():
+        if asked in may:
+            given.setdefault((file, asked.namespace), []).append(asked.right)
+    narrow = {right: need.namespace for need in needs if need.feature.place == "each" for right in need.feature.rights}
+    for (file, namespace), extra in given.items():
+        only = ", ".join(dict.fromkeys(narrow[right] for right in extra if right in narrow))
+        why = (
+            f"needed in {only} alone" if only else "nothing that is on needs it" if file else "elasticd never needs it"
+        )
+        of = f" (config/kubernetes/{file})" if file else ""
+        yield Finding("rights", "needless", f"{rights.listed(tuple(extra))} {rights.where(namespace)}: {why}{of}")
+
+
+async def _looked(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
+    """What the cluster shows of the workloads that policies name, and what sources answer."""
+    clock, found = WallClock(), list[Finding]()
+    try:
+        async with settings.cluster.open(clock, elect=False) as cluster:
+            snapshot = await cluster.observe(clock.now(), kinds(policies))
+            problems = cluster.problems()
+            found += _unseen(problems)
+            found += _absent(snapshot, [one for one in policies if not kinds([one]) & problems.keys()])
+            site = _site(settings, cluster, clock, snapshot, policies)
+            tried = [_tried(source, site) for source in settings.sources]
+            found += await asyncio.gather(*tried)
+    except ElasticdError as error:
+        found.append(Finding("cluster", "failed", str(error).removeprefix("cluster: ")))
+    return found
+
+
+def _about(kind: Kind) -> str:
+    return f"kind {'/'.join(kind)}"
+
+
+def _unseen(problems: Mapping[Kind, str]) -> Iterator[Finding]:
+    """What cannot be followed, but for lack of rights, or of the kind, of which there is a line already."""
+    for kind, why in problems.items():
+        if "is forbidden" not in why and "has no " not in why and "does not serve" not in why:
+            yield Finding(_about(kind), "failed", why)
+
+
+def _absent(snapshot: Snapshot, policies: Iterable[Policy | PoolPolicy]) -> Iterator[Finding]:
+    """Policies about workloads that are not there."""
+    known = {str(one.ref) for one in snapshot.workloads()}
+    for policy in policies:
+        if not isinstance(policy, Policy) or policy.job is not None:
+            continue
+        if policy.workload is not None and snapshot.workload(policy.workload.ref) is None:
+            name = str(policy.workload.ref)
+            yield Finding(f"policy {policy.name}", "absent", f"there is no {name}{near(name, known)}")
+        elif policy.select is not None and not any(policy.governs(one) for one in snapshot.workloads()):
+            yield Finding(f"policy {policy.name}", "absent", f"it selects no {policy.select.kind} that there is")
+
+
+def _site(
+    settings: Settings, cluster: Cluster, clock: Clock, snapshot: Snapshot, policies: Sequence[Policy | PoolPolicy]
+) -> Site:
+    about = [one for one in policies if isinstance(one, Policy)]
+    selected = (one.ref for one in snapshot.workloads() if any(policy.governs(one) for policy in about))
+    governed: frozenset[Ref] = frozenset(chain(selected, (one.workload.ref for one in about if one.workload)))
+    beside = {source.label: source for source in settings.sources}
+    return Site(cluster, clock, lambda subject, key: None, lambda: governed, lambda: snapshot, beside)
+
+
+async def _tried(source: Source, site: Site) -> Finding:
+    """One source, opened and read once; one that is told of things, until it has no fault."""
+    about = f"source {source.label}"
+    if (of := source.draws() or source.derives()) is not None:
+        return Finding(about, "skipped", f"it is made of {of}, and learns while the daemon runs")
+    begun, last = site.clock.now(), Readings(source.label, 0.0)
+    try:
+        async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
+            reader = await stack.enter_async_context(source.apart().open(site))
+            last = await reader.read(site.clock.now())
+            while last.error and source.pushes:
+                await site.clock.sleep_until(site.clock.now() + _AGAIN)
+                last = await reader.read(site.clock.now())
+    except TimeoutError:
+        return Finding(about, "failed", last.error or f"no answer within {PATIENCE:g} s")
+    except ElasticdError as error:
+        return Finding(about, "failed", str(error))
+    except Exception as error:  # a source may be anybody's
+        return Finding(about, "failed", raised(error))
+    return _answered(about, last, site.clock.now() - begun)
+
+
+def _answered(about: str, said: Readings, took: float) -> Finding:
+    if said.error:
+        return Finding(about, "failed", said.error)
+    tables = (said.pods, said.workloads, said.nodes)
+    samples = sum(len(subjects) for table in tables for subjects in table.values())
+    series = sorted({name for table in tables for name, subjects in table.items() if subjects})
+    if said.faults:
+        faults = "; ".join(f"{name}: {fault}" for name, fault in sorted(said.faults.items()))
+        return Finding(about, "failed", faults)
+    names = f" of {', '.join(series)}" if series else ""
+    return Finding(about, "ok", f"answers in {took * 1000:.0f} ms: {counted(samples, 'sample')}{names}")

@@ -1,0 +1,139 @@
+"""Which rights settings and policies need: the features that are on, where, and for whom.
+
+Knows settings and policies as they are decoded, and the table of rights; asks nobody.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from elasticd import rights
+from elasticd.batch import JOB_KIND
+from elasticd.cluster import Kind
+from elasticd.cluster.kubernetes import Kubernetes, own_namespace
+from elasticd.config import Settings
+from elasticd.plugins import implemented
+from elasticd.policy import Policy, PoolPolicy
+from elasticd.rights import Feature
+from elasticd.sources.resource_metrics import ResourceMetrics
+
+Resources = Mapping[Kind, tuple[str, str]]
+"""Of each kind its group and plural, as the API calls them."""
+
+_MOVING = {"select_victims", "rebind_pods", "rebalance_nodes"}
+_OF_SOURCES = {
+    "kubelet": rights.KUBELETS, "node-rates": rights.KUBELETS, "pull-rate": rights.PULLS,
+    "custom-metrics": rights.CUSTOM, "external-metrics": rights.EXTERNAL,
+}  # fmt: skip
+
+
+class Need(NamedTuple):
+    """A feature that is on, in a namespace (empty: all of them), and who turns it on."""
+
+    feature: Feature
+    namespace: str
+    by: str
+
+
+def home(cluster: Kubernetes) -> str:
+    """The daemon's own namespace."""
+    return cluster.lease.namespace or own_namespace()
+
+
+def kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
+    """The kinds of workloads that policies are about."""
+    about = [one.workload or one.select for one in policies if isinstance(one, Policy)]
+    return frozenset((one.api_version, one.kind) for one in about if one is not None)
+
+
+def needed(
+    settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], resources: Resources
+) -> list[Need]:
+    """What must be allowed for all that settings and policies want."""
+    spaces = cluster.namespaces or ("",)
+    found = [*_reading(settings, policies, resources)]
+    acting = [] if settings.dry_run else [one for one in policies if one.mode == "act"]
+    needs = [Need(feature, space, by) for feature, by in found for space in _of(feature, spaces)]
+    if cluster.lease.enabled and not settings.dry_run:
+        needs.append(Need(rights.leading(cluster.lease.name), home(cluster), "elasticd.toml"))
+    for policy in acting:
+        writing = _pool(policy) if isinstance(policy, PoolPolicy) else _workload(policy, resources)
+        for feature in writing:
+            about = [home(cluster)] if feature.place == "home" else _spaces(policy, spaces)
+            needs += [Need(feature, space, policy.name) for space in about]
+    moving = [one.name for one in acting if isinstance(one, PoolPolicy) and _moves(one)]
+    needs += [Need(rights.BUDGETS, space, name) for name in moving for space in spaces]
+    return list(dict.fromkeys(needs))
+
+
+def _of(feature: Feature, spaces: Sequence[str]) -> Sequence[str]:
+    """Nodes are in no namespace, so that a feature about them alone is asked of the whole."""
+    return ("",) if feature in (rights.NODES, rights.NODE_USAGE, rights.KUBELETS) else spaces
+
+
+def _reading(
+    settings: Settings, policies: Sequence[Policy | PoolPolicy], resources: Resources
+) -> Iterator[tuple[Feature, str]]:
+    """What is read, whoever acts on it."""
+    yield from ((feature, "elasticd") for feature in (rights.PODS, rights.NODES, rights.AUTOSCALERS))
+    for policy in (one for one in policies if isinstance(one, Policy)):
+        for kind in kinds([policy]):
+            if kind == JOB_KIND:
+                yield rights.SEEING_JOBS, policy.name
+            elif kind in resources:
+                yield rights.seeing(*resources[kind]), policy.name
+    for source in settings.sources:
+        if isinstance(source, ResourceMetrics):
+            yield rights.USAGE, source.label
+            if source.nodes:
+                yield rights.NODE_USAGE, source.label
+        elif (tag := str(source.__struct_config__.tag)) in _OF_SOURCES:
+            yield _OF_SOURCES[tag], source.label
+
+
+def _workload(policy: Policy, resources: Resources) -> Iterator[Feature]:
+    """What a policy about workloads writes."""
+    hooks = frozenset[str]().union(*[implemented(type(one)) for one in policy.strategies])
+    if policy.job is not None:
+        yield rights.JOBS
+    yield rights.EVENTS
+    for kind in kinds([policy]) & resources.keys():
+        if "recommend_replicas" in hooks:
+            yield rights.scaling(*resources[kind])
+            if policy.replicas.min == 0:
+                yield rights.sleeping(*resources[kind])
+    if "rank_pods" in hooks:
+        yield rights.VICTIMS
+    sizing = [one for one in policy.strategies if "recommend_resources" in implemented(type(one))]
+    if any(getattr(one, "mode", "apply") == "apply" for one in sizing):
+        yield rights.VERTICAL
+
+
+def _pool(policy: PoolPolicy) -> Iterator[Feature]:
+    """What a policy about pods writes."""
+    yield rights.BINDING
+    yield rights.RECORDS
+    if not _moves(policy):
+        return
+    yield rights.EVICTING
+    if policy.moves.bare:
+        yield rights.RESTORING
+    if policy.moves.surge:
+        yield rights.VICTIMS
+        yield rights.scaling("apps", "deployments")
+        yield rights.sleeping("apps", "deployments")
+
+
+def _moves(policy: PoolPolicy) -> bool:
+    """Whether pods that run are made to leave their nodes."""
+    return any(implemented(type(one)) & _MOVING for one in policy.strategies)
+
+
+def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]:
+    """The namespaces that a policy writes in."""
+    if isinstance(policy, PoolPolicy):
+        named: Sequence[str] = policy.pool.namespaces
+    elif policy.workload is not None:
+        named = (policy.workload.namespace,)
+    else:
+        named = policy.select.namespaces if policy.select is not None else ()
+    return spaces if "*" in named else named
