@@ -33,6 +33,7 @@ from elasticd.show import remote, telling
 from elasticd.show import story as show_story
 from elasticd.show.printer import Printer
 from elasticd.show.recent import latest, latest_of_all
+from elasticd.show.standing import remembered, standing
 from elasticd.show.telling import is_name
 from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
@@ -252,13 +253,19 @@ def _about(folder: Path, arguments: argparse.Namespace) -> str:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    decisions = latest_of_all(_state(arguments))
-    if not arguments.state:
-        _note_unready(load_settings(arguments.config, discover()))
-    if arguments.json:
-        print(msgspec.json.encode(decisions).decode())
+    folder = _state(arguments)
+    if arguments.state:
+        report = remembered(folder)
     else:
-        Terminal().print(show.status(decisions, time.time()))
+        registry = discover()
+        settings = load_settings(arguments.config, registry)
+        _note_unready(settings)
+        report = standing(settings, registry)
+    if arguments.json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        for part in show.status(report, time.time()):
+            Terminal().print(part)
     return 0
 
 

@@ -40,6 +40,7 @@ from elasticd.pods.pool import measured
 from elasticd.pods.report import PoolReports
 from elasticd.pods.surging import ROLLING
 from elasticd.policy import Policy, PoolPolicy
+from elasticd.reports import PolicyInForce, StatusReport
 from elasticd.shelf import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
@@ -74,10 +75,13 @@ class Daemon:
         self.journal, self.metrics, self.clock = journal, metrics, clock
         self.outlet: Teller | None = None
         self.shelves: Sequence[Shelf] = ()
+        self.dry_run = False
+        self.policies: tuple[Policy | PoolPolicy, ...] = ()
         self.looks = Looks()
 
     def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
+        self.policies = tuple(policies)
         self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
         pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
         self.placer.adopt(pools)
@@ -126,12 +130,7 @@ class Daemon:
             ),
             health=self.health,
             readiness=self.readiness,
-            status=lambda: {
-                "leading": self.cluster.leading,
-                "cluster": self.cluster.describe(),
-                "decisions": self.journal.decisions(),
-                **({} if self.outlet is None else {"outlet": self.outlet.describe()}),
-            },
+            status=self.status,
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
             nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, ThreadLine()).nodes,
@@ -139,9 +138,28 @@ class Daemon:
             pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )
 
+    def status(self) -> StatusReport:
+        """How it stands, and what it decided last about all that it governs."""
+        cluster = self.cluster.describe()
+        return StatusReport(
+            running=True,
+            leading=self.cluster.leading,
+            dry_run=self.dry_run,
+            decisions=tuple(self.journal.decisions()),
+            policies=tuple(map(in_force, self.policies)),
+            leader=str(getattr(cluster, "leader", "")),
+            cluster=cluster,
+            outlet=None if self.outlet is None else self.outlet.describe(),
+        )
+
     async def _query(self, series: str, workload: str) -> object:
         found = await self.loop.query(series, workload)
         return {"workloads": self.loop.workloads() if not found else [], "found": found}
+
+
+def in_force(policy: Policy | PoolPolicy) -> PolicyInForce:
+    """What is told of a policy."""
+    return PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy))
 
 
 def _moment(at: float) -> str:
@@ -194,6 +212,7 @@ async def assembled(
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(daemon.drain, GRACE)
         daemon.outlet, daemon.looks, daemon.shelves = outlet, looks, shelves
+        daemon.dry_run = settings.dry_run
         yield daemon
 
 

@@ -1,14 +1,43 @@
-"""What people are shown of pools: nodes, who would give way on them, and what would move next.
+"""What people are shown of the daemon and of pools: nodes, who would give way on them, and what would move next.
 
 Frozen records, as the pages give them and the commands read them. Amounts are in cores and bytes; what is not known is
 left out. Knows nothing of how they are made or shown.
 """
+
+from typing import Literal
 
 from msgspec import Struct
 
 from elasticd.model import Failure
 from elasticd.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
 from elasticd.placements import PodOutcome
+from elasticd.records import Decision
+
+
+class PolicyInForce(Struct, frozen=True):
+    """A policy in force; `pool`: it is about the pods of a pool."""
+
+    policy: str
+    mode: Literal["act", "observe"]
+    pool: bool = False
+
+
+class StatusReport(Struct, frozen=True):
+    """How the daemon stands, and the last decision about each workload that is governed.
+
+    Where none `running` was asked, `note` says so, and `decisions` are what the journal had last; `leading` is then not
+    known, and neither are the policies where their files have mistakes (None). `leader` is who leads, if that is known.
+    """
+
+    running: bool
+    leading: bool | None
+    dry_run: bool
+    decisions: tuple[Decision, ...]
+    policies: tuple[PolicyInForce, ...] | None = None
+    leader: str = ""
+    cluster: object = None
+    outlet: object = None
+    note: str = ""
 
 
 class NodeReport(Struct, frozen=True, gc=False):

@@ -17,7 +17,7 @@ from elasticd.cli import main
 from elasticd.journal import Journal
 from elasticd.model import Ref
 from tests import daemons
-from tests.daemons import PATIENCE, called, policy, write
+from tests.daemons import PATIENCE, called, policy, until, write
 from tests.kube.processes import free_port
 from tests.test_journal import WEB, decision, outcome
 
@@ -128,12 +128,47 @@ def test_a_workload_named_as_another_s_message_is_not_mistaken_for_it(
 def test_status_has_the_last_decision_about_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = journal(tmp_path, decision(60.0), decision(90.0, 5, 4), decision(30.0, policy="a"))
     _, out, _ = called(capsys, "status", "--state", folder)
-    assert [line.split()[:4] for line in out.splitlines()[1:]] == [
+    first, _, *rows = out.splitlines()
+    assert first == "no elasticd runs: what its journal has, until 1970-01-01 00:01:30 UTC"
+    assert [line.split()[:4] for line in rows] == [
         ["a", "act", str(WEB), "2"],
         ["shop", "act", str(WEB), "4"],
     ]
     _, out, _ = called(capsys, "status", "--state", folder, "--json")
-    assert [(one["policy"], one["at"]) for one in json.loads(out)] == [("a", 30.0), ("shop", 90.0)]
+    assert [(one["policy"], one["at"]) for one in json.loads(out)["decisions"]] == [("a", 30.0), ("shop", 90.0)]
+
+
+def test_status_is_what_is_in_force_whether_a_daemon_runs_or_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """No row of a policy that is gone, nor of a workload that a policy is about no longer."""
+    with daemons.daemon(tmp_path, web=policy(), old=policy().replace('"act"', '"observe"')) as running:
+        until(lambda: len(json.loads(running.get("/status"))["decisions"]) == 2)
+        port = running.address.rpartition(":")[2]
+        settings = tmp_path / "elasticd.toml"
+        text = settings.read_text()
+        (tmp_path / "policies" / "old.toml").unlink()
+        running.logged("1 policy in force\n")
+        until(lambda: len(json.loads(running.get("/status"))["decisions"]) == 1)
+        settings.write_text(text.replace("port = 0", f"port = {port}"))
+        first, _, row = called(capsys, "status", "--config", settings)[1].splitlines()
+        assert (first, row.split()[0]) == ("this elasticd leads, 1 policy in force", "web")
+        settings.write_text(text)
+        first = called(capsys, "status", "--config", settings)[1].splitlines()[0]
+        assert first.startswith("an elasticd runs and was not asked (http.port: must be given")
+        running.stop()
+    first, _, row = called(capsys, "status", "--config", settings)[1].splitlines()
+    assert re.fullmatch(r"no elasticd runs: what its journal has, until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", first)
+    assert row.split()[:2] == ["web", "act"]
+    settings.write_text(f"dry_run = true\n{text}")
+    (tmp_path / "policies" / "web.toml").write_text(policy().replace('name = "web"', 'name = "other"'))
+    first, _, last = called(capsys, "status", "--config", settings)[1].splitlines()
+    assert first.endswith("UTC; dry run: nothing is sent to the cluster")
+    assert last == "nothing is decided yet by: web"
+    (tmp_path / "policies" / "web.toml").write_text("nonsense")
+    first, _, *rows = called(capsys, "status", "--config", settings)[1].splitlines()
+    assert "which policies are in force is not known, for their files have mistakes" in first
+    assert [row.split()[0] for row in rows] == ["old", "web"]
 
 
 @pytest.mark.parametrize("command", [["status"], ["explain", "shop/Deployment/web"], ["plugins"]])

@@ -21,6 +21,7 @@ from elasticd.records import Decision
 from elasticd.show import decisions as show
 from elasticd.show.pod_story import held, story
 from elasticd.show.recent import latest, latest_of_all, pods
+from elasticd.show.standing import remembered
 from elasticd.show.terminal import Terminal
 from elasticd.sources import Span
 from elasticd.sources.forecast.journal import REPLICAS, JournalMemory
@@ -95,7 +96,8 @@ def print_all(folder: Path) -> None:
     """What the commands print."""
     screen = Terminal()
     known = latest_of_all(folder)
-    screen.print(show.status(known, END))
+    for part in show.status(remembered(folder), END):
+        screen.print(part)
     for one in known[:3]:
         ref = one.workload
         newest, came = latest(folder, [ref.namespace, ref.kind, ref.name], one.policy)

@@ -10,6 +10,7 @@ import fcntl
 import io
 import logging
 import os
+import time
 from collections.abc import Set as AbstractSet
 from math import inf
 from pathlib import Path
@@ -27,10 +28,13 @@ from elasticd.moves import MoveDecision
 from elasticd.records import Decision, Outcome
 from elasticd.words import counted
 
-__all__ = ["DECISIONS", "Journal", "Key", "Record", "lines_after", "read", "read_back"]
+__all__ = ["DECISIONS", "Journal", "Key", "Record", "is_written", "lines_after", "read", "read_back"]
 
 Key = tuple[str, Ref]
 """A policy's name and one of its workloads, or of the pods that it wants moved."""
+
+TRIES, BETWEEN = 4, 0.02
+"""How often the folder is tried, and seconds in between."""
 
 log = logging.getLogger(__name__)
 
@@ -264,12 +268,25 @@ class Journal:
             self._lock = None
 
 
+def is_written(folder: Path) -> bool:
+    """Whether a daemon has this folder for its own. Raises OSError for one that cannot be opened."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def _own(folder: Path) -> int:
     """Lock the folder, until its descriptor is closed or the process ends: two daemons may not write one journal."""
     lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise UnavailableError(f"{folder}: must be one daemon's alone, another elasticd writes here") from None
-    return lock
+    for _ in range(TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        time.sleep(BETWEEN)  # `is_written` holds it for no longer
+    os.close(lock)
+    raise UnavailableError(f"{folder}: must be one daemon's alone, another elasticd writes here")

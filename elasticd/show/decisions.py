@@ -13,6 +13,7 @@ from elasticd.actions import Create, Resize
 from elasticd.foreseen import Forecast
 from elasticd.model import Limit, Measure, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
+from elasticd.reports import StatusReport
 from elasticd.shelf import SourceReport
 from elasticd.units import format_milli, milli
 from elasticd.words import counted, one_line
@@ -307,14 +308,38 @@ def _count(replicas: int | None) -> str:
     return "unknown" if replicas is None else str(replicas)
 
 
-def status(decisions: Iterable[Decision], now: float) -> Table:
-    """A row for each governed workload: its last decision."""
+def status(report: StatusReport, now: float) -> Iterator[RenderableType]:
+    """How the daemon stands, and a row for each governed workload: its last decision."""
+    yield Text(one_line(_standing(report)), style="default" if report.running and report.leading else "yellow")
+    yield _decided(report, now)
+    rows = {one.policy for one in report.decisions}
+    silent = [one.policy for one in report.policies or () if not one.pool and one.policy not in rows]
+    if silent:
+        yield Text(one_line(f"nothing is decided yet by: {', '.join(silent)}"), style="yellow")
+    if pools := [one.policy for one in report.policies or () if one.pool]:
+        yield Text(one_line(f"policies of pools (elasticd nodes): {', '.join(pools)}"))
+
+
+def _standing(report: StatusReport) -> str:
+    dry = "; dry run: nothing is sent to the cluster" if report.dry_run else ""
+    if not report.running:
+        return f"{report.note}{dry}"
+    count = len(report.policies or ())
+    told = f"{count} {'policy' if count == 1 else 'policies'} in force{dry}"
+    if report.leading:
+        return f"this elasticd leads, {told}"
+    other = f"{report.leader} leads" if report.leader else "nobody is known to lead"
+    return f"this elasticd does not lead, {other}: below is what this one decided before; {told}"
+
+
+def _decided(report: StatusReport, now: float) -> Table:
     table = make_table("policy", "mode", "workload", "replicas", "wanted", "verdict", "why", "poll", "judged")
-    for one in decisions:
+    for one in report.decisions:
+        mode = "dry run" if report.dry_run and one.mode == "act" else one.mode
         verdict = Text(one.verdict, style=_COLOURS[one.verdict])
         wanted = str(one.wish) if one.wish is not None else "-"
         ago = f"{seconds(max(0.0, now - one.at))} ago"
         poll = f"{one.interval:g} s"
         count = str(one.current) if one.current == one.replicas else f"{one.current} -> {one.replicas}"
-        add_row(table, one.policy, one.mode, str(one.workload), count, wanted, verdict, one.reason, poll, ago)
+        add_row(table, one.policy, mode, str(one.workload), count, wanted, verdict, one.reason, poll, ago)
     return table

@@ -17,7 +17,7 @@ from elasticd.config import Http
 from elasticd.errors import UnavailableError
 from elasticd.model import Series
 from elasticd.moves import Underway
-from elasticd.reports import NodeView, PoolReport
+from elasticd.reports import NodeView, PoolReport, StatusReport
 from elasticd.shelf import SourceReport
 from elasticd.whereabouts import Whereabouts
 from elasticd.words import one_line
@@ -39,6 +39,11 @@ class Found(Struct, frozen=True):
 
     workloads: tuple[str, ...]
     found: tuple[tuple[str, Series], ...]
+
+
+def status(http: Http) -> StatusReport:
+    """How the daemon stands. Raises UnavailableError when no daemon answers."""
+    return _get(http, "/status", {}, StatusReport)
 
 
 def sources(http: Http) -> list[SourceReport]:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 
 from elasticd.actions import Resize
 from elasticd.deciding.jobs import grow, tidy
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.model import Condition, Limit, Quality, Recommendation, Ref, Series
-from elasticd.records import Outcome, Sizing
+from elasticd.records import Decision, Outcome, Sizing
+from elasticd.reports import PolicyInForce, StatusReport
 from elasticd.resources import Resizing, Resources
 from elasticd.show import decisions as show
 from tests.batches import SET, ended, workload
@@ -181,7 +182,7 @@ def test_what_there_is_none_of_is_said(changes: dict[str, Any], line: str) -> No
 )
 def test_what_strangers_write_is_shown_as_it_is_and_never_obeyed(hostile: str) -> None:
     seen = text(show.explain(decision(60.0, reason=hostile, message=hostile, failures=()), None, 60.0))
-    seen += text(show.status([decision(60.0, reason=hostile)], 60.0))
+    seen += text(status(60.0, decision(60.0, reason=hostile)))
     assert "\x1b" not in seen
     assert "\r" not in seen
     if hostile.isprintable():
@@ -224,18 +225,68 @@ def test_a_duration_is_said_as_a_person_says_it(value: float, said: str) -> None
     assert show.seconds(value) == said
 
 
+def status(at: float, *decisions: Decision, **changes: Any) -> Group:
+    """What is printed of these by a daemon that leads."""
+    return Group(*show.status(replace(StatusReport(True, True, False, decisions), **changes), at))
+
+
 def test_the_status_has_a_row_for_each_workload() -> None:
-    found = [" ".join(line) for line in lines(show.status([decision(60.0), decision(61.0, None, policy="q")], 72.0))]
-    assert found == [
+    policies = tuple(PolicyInForce(name, "act") for name in ("shop", "q"))
+    shown = status(72.0, decision(60.0), decision(61.0, None, policy="q"), policies=policies)
+    assert [" ".join(line) for line in lines(shown)] == [
+        "this elasticd leads, 2 policies in force",
         "policy mode workload replicas wanted verdict why poll judged",
         "shop act shop/Deployment/web 2 -> 3 3 scale Wanted 30 s 12 s ago",
         "q act shop/Deployment/web 2 - scale Wanted 30 s 11 s ago",
     ]
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        pytest.param({}, "this elasticd leads, 0 policies in force", id="it leads"),
+        pytest.param(
+            {"leading": False, "leader": "b"},
+            "this elasticd does not lead, b leads: below is what this one decided before; 0 policies in force",
+            id="another leads",
+        ),
+        pytest.param(
+            {"leading": False},
+            "this elasticd does not lead, nobody is known to lead: below is what this one decided before; "
+            "0 policies in force",
+            id="nobody leads",
+        ),
+        pytest.param(
+            {"dry_run": True},
+            "this elasticd leads, 0 policies in force; dry run: nothing is sent to the cluster",
+            id="a dry run",
+        ),
+        pytest.param(
+            {"running": False, "leading": None, "note": "no elasticd runs"}, "no elasticd runs", id="none runs"
+        ),
+    ],
+)
+def test_the_status_says_first_how_the_daemon_stands(changes: dict[str, Any], line: str) -> None:
+    assert " ".join(lines(status(72.0, **changes))[0]) == line
+
+
+def test_a_dry_run_is_the_mode_of_who_would_act() -> None:
+    rows = lines(status(60.0, decision(60.0), decision(60.0, policy="q", mode="observe"), dry_run=True))
+    assert [" ".join(row).split(" shop/")[0] for row in rows[2:]] == ["shop dry run", "q observe"]
+
+
+def test_policies_without_a_row_are_named() -> None:
+    policies = (PolicyInForce("shop", "act"), PolicyInForce("new", "act"), PolicyInForce("batch", "act", pool=True))
+    rows = lines(status(60.0, decision(60.0), policies=policies))
+    assert [" ".join(row) for row in rows[-2:]] == [
+        "nothing is decided yet by: new",
+        "policies of pools (elasticd nodes): batch",
+    ]
+
+
 @pytest.mark.parametrize("width", [80, 40, 20])
 def test_on_a_narrow_terminal_cells_fold_and_nothing_is_cut(width: int) -> None:
-    seen = text(show.status([decision(60.0, reason="FailedGetResourceMetric")], 60.0), width)
+    seen = text(status(60.0, decision(60.0, reason="FailedGetResourceMetric")), width)
     assert max(map(len, seen.splitlines())) <= width
     assert "…" not in seen
 
