@@ -71,6 +71,11 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         Literal["scheduled", "running", "ready"], Meta(description="when a Job is no longer pending (accurate)")
     ] = "running"
 
+    lag: Annotated[
+        float,
+        Meta(ge=0, le=600, description="seconds by which a queue may be behind the time at which it was measured"),
+    ] = 2.0
+
     def __post_init__(self) -> None:
         """Refuse options that the chosen strategy does not look at, and a queue that is given twice."""
         used = {"deduction": ("custom",), "running_percentage": ("custom",), "started": ("accurate",)}
@@ -105,12 +110,12 @@ class Jobs(Strategy, tag="jobs", frozen=True):
             lacking = next(one for one in read if one.jobs is None)
             return Recommendation(None, "QueueUnknown", lacking.measure.message, measures)
         needed = min(ceil(self._combined([one.jobs for one in known if one.jobs])), MOST)
-        measured = min(one.at for one in known)
+        measured = min(one.at for one in known) - self.lag
         wish = min(workload.replicas + max(0, self._more(needed, observation, measured)), MOST)
         reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
         told = f"{needed} Jobs needed, {workload.replicas} in flight"
         if ended := len(_ended((*workload.jobs, *workload.gone), measured)):
-            told += f", {ended} ended since the queue was measured"
+            told += f", {ended} ended too lately for the queue to know"
         return Recommendation(wish, reason, told, measures)
 
     def _combined(self, needs: Sequence[float]) -> float:

@@ -170,8 +170,8 @@ async def test_seven_messages_are_seven_jobs_of_which_history_keeps_three(
         )
         assert {one["involvedObject"]["name"] for one in events} == {"transcode"}
 
-        def empty() -> bool:
-            return "QueueEmpty" in daemon.elasticd("explain", f"{namespace}/Job/transcode")
+        async def empty() -> bool:  # in a thread, for here is who says how long the queue is
+            return "QueueEmpty" in await asyncio.to_thread(daemon.elasticd, "explain", f"{namespace}/Job/transcode")
 
         await wait_until(empty, what="it says that the queue is empty")
         pods = await kube.client.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=SET)

@@ -173,11 +173,12 @@ def test_the_same_measurement_creates_its_jobs_once(strategy: str) -> None:
     [
         pytest.param("default", NOW - 5, 2, id="default: the message may have been counted"),
         pytest.param("default", NOW - 0.5, 2, id="default: in the same second it may too"),
-        pytest.param("default", NOW + 1.5, 3, id="default: a later measurement knows"),
+        pytest.param("default", NOW + 2.5, 2, id="default: what a measurement says may be older than it is"),
+        pytest.param("default", NOW + 3.5, 3, id="default: a later measurement knows"),
         pytest.param("custom", NOW - 5, 2, id="custom: the same"),
-        pytest.param("custom", NOW + 1.5, 3, id="custom: and then it knows"),
+        pytest.param("custom", NOW + 3.5, 3, id="custom: and then it knows"),
         pytest.param("accurate", NOW - 5, 4, id="accurate: nobody knows any more when it took its message"),
-        pytest.param("accurate", NOW + 1.5, 5, id="accurate: a later measurement knows that it did"),
+        pytest.param("accurate", NOW + 3.5, 5, id="accurate: a later measurement knows that it did"),
         pytest.param("eager", NOW - 5, 5, id="eager: whatever has ended"),
     ],
 )
@@ -208,9 +209,15 @@ def test_a_job_that_was_deleted_while_it_was_in_flight(strategy: str, created: f
     assert wanted(jobs(strategy), [job(1)], {"queue_length": queue(2, NOW - 5)}, gone=[deleted]) == wish
 
 
-def test_it_says_how_many_have_ended_since_the_queue_was_measured() -> None:
+@pytest.mark.parametrize(("lag", "wish"), [(0, 3), (0.4, 3), (0.6, 2), (60, 2)], ids=str)
+def test_how_long_a_message_may_stay_after_its_job_has_ended_is_told_it(lag: float, wish: int) -> None:
+    there = [job(1), job(2), ended(3, NOW)]
+    assert wanted(jobs(lag=lag), there, {"queue_length": queue(3, NOW + 1.5)}) == wish
+
+
+def test_it_says_how_many_have_ended_too_lately_for_the_queue_to_know() -> None:
     said = jobs().recommend_replicas(seen([job(1), ended(2, NOW)], {"queue_length": queue(2, NOW - 5)}))
-    assert said.message == "2 Jobs needed, 1 in flight, 1 ended since the queue was measured"
+    assert said.message == "2 Jobs needed, 1 in flight, 1 ended too lately for the queue to know"
 
 
 def test_eager_fills_all_the_room_measurement_by_measurement() -> None:
@@ -246,7 +253,7 @@ def test_a_job_is_pending_until_its_pod_has_begun(started: str, pod: dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("since", "wish"), [(NOW - 2, 2), (NOW - 0.5, 1), (NOW + 3, 1)], ids=["before", "in-the-same-second", "after"]
+    ("since", "wish"), [(NOW - 4, 2), (NOW - 2.5, 1), (NOW + 3, 1)], ids=["before", "in-the-same-second", "after"]
 )
 def test_a_job_that_began_only_after_the_queue_was_measured_is_pending_for_it(since: float, wish: int) -> None:
     one = job(1)
