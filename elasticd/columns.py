@@ -167,6 +167,7 @@ class Columns:
         self._columns: dict[tuple[str, str], Column] = {}
         self._views: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
+        self._used: dict[str, Mapping[str, float]] = {}
         self._holding: dict[Hashable, Mask] = {}
         self._tests: dict[Hashable, Callable[[Pod], bool]] = {}
         self._repels: set[tuple[str, Repel]] | None = None
@@ -233,7 +234,7 @@ class Columns:
             found = np.array([known.get(name, nan) for name in self.names], dtype=np.float64)
             if kind != "measured":
                 for index, pod in self._promised.values():
-                    found[index] += estimated(pod, series)
+                    found[index] += self._adds(pod, series)
             self._columns[kind, series] = found
         return found
 
@@ -268,8 +269,11 @@ class Columns:
             self._repels = {found for pods in self._special for pod in pods for found in _rules(pod)}
         return self._repels
 
-    def take(self, index: int, pod: Pod) -> None:
-        """Promise a node to a pod."""
+    def take(self, index: int, pod: Pod, use: Mapping[str, float] | None = None) -> None:
+        """Promise a node to a pod; `use` is what it uses, by series, as far as that is known and need not be
+        estimated."""
+        if use:
+            self._used[pod.uid] = use
         self._promised[pod.uid] = index, pod
         self._change(index, pod, 1)
         self._pods[index] = (*self._pods[index], pod)
@@ -326,7 +330,7 @@ class Columns:
         self._views = {key: view for key, view in self._views.items() if key[0] == "measured"}
         for (kind, series), column in self._columns.items():
             if kind != "measured":
-                column[index] += sign * estimated(pod, series)
+                column[index] += sign * self._adds(pod, series)
         if _special(pod):
             left = tuple(one for one in self._special[index] if one.uid != pod.uid)
             self._special[index] = (*left, pod) if sign > 0 else left
@@ -334,6 +338,10 @@ class Columns:
                 self._repels.update(_rules(pod))
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
+
+    def _adds(self, pod: Pod, series: str) -> float:
+        known = self._used.get(pod.uid, {}).get(series)
+        return estimated(pod, series) if known is None else known
 
 
 _KEPT = 4096

@@ -150,3 +150,34 @@ def test_views_trust_what_a_pod_uses_where_all_of_its_samples_can_be(samples: li
     assert known.pods == {"cpu": {} if use is None else {"shop/p": use}}
     second = Readings("second", NOW, pods={"cpu": {"shop/p": (sample(9.0, 5),)}})
     assert views.look(policy, wants, [first, second], NOW).pods == {"cpu": {"shop/p": 9.0 if use is None else use}}
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_of_a_pod_that_is_moved_what_it_used_is_counted_and_no_estimate(asked_before: bool) -> None:
+    seen, moved = view(), pod("new", cpu=1)
+    if asked_before:
+        seen.use("cpu")
+    seen.take(1, moved, {"cpu": 3.0})
+    assert seen.use("cpu").tolist() == [1.0, 3.5]
+    assert seen.use("memory").tolist()[0] == GIB
+    seen.release(1, moved)
+    assert seen.use("cpu").tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("use", "ago", "expected"),
+    [
+        pytest.param({"cpu": 3.0}, 0, 1.0 + 3.0, id="what the one that was moved used"),
+        pytest.param({"memory": 3.0}, 0, 1.0 + 1.7, id="of another series alone: by estimate"),
+        pytest.param({"cpu": 3.0}, 3601, 1.0 + 1.7, id="more than an hour ago"),
+    ],
+)
+def test_views_add_what_a_moved_pod_used_for_what_came_in_its_place(
+    use: dict[str, float], ago: float, expected: float
+) -> None:
+    views, policy = bound("p", NOW, 2.0)
+    views.moved_with(pod("p"), use, NOW - ago)
+    views.forget((), NOW)
+    said = Readings("test", NOW, nodes={"cpu": {"a": (Sample(1.0, NOW, NOW),)}})
+    known = views.look(policy, Wants(frozenset({"cpu"}), frozenset()), [said], NOW)
+    assert known.use["cpu"]["a"] == pytest.approx(expected)

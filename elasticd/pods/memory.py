@@ -47,6 +47,8 @@ class _Going(Struct, frozen=True):
     pod: Pod
     decision: MoveDecision
     at: float
+    use: Mapping[str, float] = {}
+    """What it used, by series, as far as it was known."""
 
     def arrived(self, pod: Pod) -> bool:
         """Whether this is it, or what its controller made in its place. An API server tells creation in whole
@@ -131,15 +133,22 @@ class Memory:
         going = {uid: one.decision for uid, one in self._going.items()}
         return Latest(self._looked, self.due, self._plan, dict(self._outcomes), going)
 
-    def did(self, decision: MoveDecision, action: Evict, pod: Pod | None, outcome: PodOutcome) -> bool:
-        """A pod was told to go, or was not; `pod` is it as it was, if it was there. Whether that is to be told: not
-        where it was not done for the reason of the look before."""
+    def did(
+        self,
+        decision: MoveDecision,
+        action: Evict,
+        pod: Pod | None,
+        outcome: PodOutcome,
+        use: Mapping[str, float] | None = None,
+    ) -> bool:
+        """A pod was told to go, or was not; `pod` is it as it was, if it was there, and `use` what it used. Whether
+        that is to be told: not where it was not done for the reason of the look before."""
         before, self._outcomes[decision.uid] = self._outcomes.get(decision.uid), outcome
         if outcome.result == "done":
             key = action.owner or f"{decision.pod.namespace}/{decision.pod.name}"
             self._moved.append(Moved(outcome.at, key, decision.node))
             if pod is not None:
-                self._going[decision.uid] = _Going(pod, decision, outcome.at)
+                self._going[decision.uid] = _Going(pod, decision, outcome.at, use or {})
         return outcome.result == "done" or before is None or _why(before) != _why(outcome)
 
     def stayed(self, uid: str) -> None:
@@ -168,7 +177,7 @@ class Memory:
             there = next((one for one in columns.pods(index) if one.uid not in taken and going.arrived(one)), None)
             if there is None:
                 # As one that leaves: it takes its room, and nobody asks it to go on.
-                columns.take(index, replace(going.pod, node=going.decision.target, deleted=True))
+                columns.take(index, replace(going.pod, node=going.decision.target, deleted=True), going.use)
             taken.add(uid if there is None else there.uid)
 
     def leaving(self, on_nodes: OnNodes) -> list[Underway]:

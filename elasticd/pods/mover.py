@@ -5,7 +5,7 @@ goes is decided when it is placed anew, by the Placer or by whoever else places 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -27,6 +27,7 @@ from elasticd.pods.memory import Latest, Memory
 from elasticd.pods.placer import Placer
 from elasticd.pods.pool import OURSELVES, Pool
 from elasticd.pods.surging import Surging
+from elasticd.pods.views import By
 from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.surge import BEGUN
 
@@ -176,7 +177,7 @@ class Mover:
             return
         pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
         memory.planned(found, now)
-        self._settle(memory, found.decisions, snapshot)
+        self._settle(memory, found.decisions, snapshot, case.observation.use)
         before, go = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
         self._end(over(before, found.decisions, case.columns, snapshot.on_nodes(), go, now))
         for listener in self._listeners:
@@ -198,8 +199,8 @@ class Mover:
             for listener in self._listeners if decision.reason == NOT_WANTED else ():
                 listener.moving(decision)
 
-    def _settle(self, memory: Memory, decisions: Sequence[MoveDecision], snapshot: Snapshot) -> None:
-        """Write down what is news, and begin the moves."""
+    def _settle(self, memory: Memory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
+        """Write down what is news, and begin the moves. `use`: what pods use."""
         told: dict[str, tuple[object, ...]] = {}
         for decision in decisions:
             news = (decision.verdict, decision.strategy, decision.reason, decision.refusal, decision.node)
@@ -210,7 +211,8 @@ class Mover:
             if decision.action is not None and decision.mode == "act" and decision.uid not in self._acting:
                 there = snapshot.on_nodes().get(decision.node, ())
                 pod = next((one for one in there if one.uid == decision.uid), None)
-                task = asyncio.create_task(self._act(memory, decision, pod, said=is_news), name=decision.id)
+                known = _used(use, decision)
+                task = asyncio.create_task(self._act(memory, decision, pod, known, said=is_news), name=decision.id)
                 self._acting[decision.uid] = task
         memory.told = told
 
@@ -219,7 +221,9 @@ class Mover:
         for listener in self._listeners:
             listener.moving(decision)
 
-    async def _act(self, memory: Memory, decision: MoveDecision, pod: Pod | None, *, said: bool) -> None:
+    async def _act(
+        self, memory: Memory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, said: bool
+    ) -> None:
         """Begin a move. What was held back before is `said` already; the decision by which the pod goes at last is said
         with its own time and target."""
         action = decision.action
@@ -234,7 +238,9 @@ class Mover:
             self._placer.views.replaced(action, outcome.at)
         elif outcome.result == "done":
             self._placer.views.evicted(action, outcome)
-        if not memory.did(decision, action, pod, outcome):
+        if use and pod is not None and outcome.result == "done":
+            self._placer.views.moved_with(pod, use, outcome.at)
+        if not memory.did(decision, action, pod, outcome, use):
             return
         if outcome.result == "done" and not said:
             self._say(decision)
@@ -288,6 +294,12 @@ class Mover:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _used(use: By, decision: MoveDecision) -> Mapping[str, float]:
+    """What a pod uses, by series, as far as it is known."""
+    name = f"{decision.pod.namespace}/{decision.pod.name}"
+    return {series: by_pod[name] for series, by_pod in use.items() if name in by_pod}
 
 
 def _with(case: PoolCase, past: PoolPast) -> PoolCase:

@@ -15,6 +15,7 @@ from elasticd.actions import Bind, Evict, Nominate
 from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
 from elasticd.model import Pod, Readings, Ref, Sample
+from elasticd.moves import whose
 from elasticd.placements import DisruptionBudget, PodDecision, PodOutcome
 from elasticd.placing.order import in_order
 from elasticd.policy import Order, PoolPolicy
@@ -69,6 +70,7 @@ class Views:
         self._nominated: dict[str, tuple[str, float]] = {}
         self._spared: dict[str, tuple[Ref, float, str]] = {}
         self._doubtful: dict[str, tuple[str, float]] = {}
+        self._used: dict[str, tuple[Mapping[str, float], float]] = {}
         self._peaks: dict[tuple[str, str, str], deque[tuple[float, float]]] = {}
 
     def look(
@@ -107,7 +109,8 @@ class Views:
         for pod, node, bound in self._bound.values():
             found = at.get(node)
             if found is not None and found[1] < bound + NEW and pod.uid not in told:
-                use[node] += estimated(pod, series)
+                known = self._used.get(whose(pod), ({}, 0.0))[0].get(series)
+                use[node] += estimated(pod, series) if known is None else known
         return use
 
     def _peak(
@@ -162,6 +165,10 @@ class Views:
             self.replaced(action, outcome.at)
         return not outcome.reason
 
+    def moved_with(self, pod: Pod, use: Mapping[str, float], at: float) -> None:
+        """A pod is moved that used so much, by series: what comes in its place is thought to use that, too."""
+        self._used[whose(pod)] = use, at
+
     def replaced(self, action: Evict, at: float) -> None:
         """Another is made first for a pod, which stays until that is ready."""
         if action.owner:
@@ -180,6 +187,7 @@ class Views:
         self._leaving = {uid: one for uid, one in self._leaving.items() if now - one[1] <= SHOWN}
         self._doubtful = {uid: one for uid, one in self._doubtful.items() if uid in alive and now - one[1] <= SHOWN}
         self._spared = {uid: one for uid, one in self._spared.items() if now - one[1] <= SPARED}
+        self._used = {key: one for key, one in self._used.items() if now - one[1] <= HOUR}
         self._evicted = {owner: times for owner, times in self._evicted.items() if now - times[-1] <= HOUR}
 
     def noted(self, pod: Pod) -> Pod:

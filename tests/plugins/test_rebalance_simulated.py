@@ -4,7 +4,8 @@ from typing import Any
 
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.cluster.simulated.options import BudgetTable, NodeTable, WorkloadTable
+from elasticd.cluster.simulated.needs import ExpressionTable, TermTable
+from elasticd.cluster.simulated.options import BudgetTable, Metrics, NodeChange, NodeTable, WorkloadTable
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
@@ -113,3 +114,31 @@ async def test_while_nothing_rises_nobody_is_moved() -> None:
 async def test_a_budget_that_allows_none_keeps_all_where_they_are() -> None:
     told = await played(RISES + 600, BudgetTable(name="all", selector={}, min_available=32))
     assert told.gone == []
+
+
+async def test_a_node_takes_no_second_busy_pod_before_the_first_is_measured() -> None:
+    """Both use four times what they request, and node b, which would take two by their requests, has room for one."""
+    opened = (NodeChange(at=150.0, unschedulable=False),)
+    nodes = [NodeTable(name=name, cpu="8", memory="32Gi", labels={"side": name}) for name in ("hot-1", "hot-2")]
+    nodes += [NodeTable(name=f"level-{index}", cpu="8", memory="32Gi", cpu_used="4") for index in range(6)]
+    rest: dict[str, Any] = {"labels": {"side": "b"}, "unschedulable": True, "changes": opened}
+    nodes.append(NodeTable(name="b", cpu="8", memory="32Gi", cpu_used="1600m", **rest))
+    busy: dict[str, Any] = {"scheduler": "elasticd", "cpu": "500m", "memory": "1Gi", "demand": Demand(formula="1.7")}
+    workloads = [
+        WorkloadTable(name=f"{name}-{index}", node_affinity=_on(name, "b"), **busy)
+        for name in ("hot-1", "hot-2")
+        for index in range(4)
+    ]
+    marks = (Marks("cpu", 0.15, 0.05, 0.0),)
+    strategies = (Filters(), LoadBalance(), Rebalance(by="deviation", marks=marks, observations=1))
+    moves = MovesTable(per_look=1, single=True)
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=moves)
+    cluster = Simulated(nodes=tuple(nodes), workloads=tuple(workloads), metrics=Metrics(resolution=200.0))
+    told = Told()
+    await simulate(cluster, [policy], 320, sources=[ResourceMetrics(nodes=True)], listeners=[told])
+    assert [one.target for one in told.moves if one.verdict == "move"] == ["b"]
+    assert [one.refusal for one in told.moves if one.node == "hot-2"][-1] == "NoOtherNode"
+
+
+def _on(*sides: str) -> tuple[TermTable, ...]:
+    return (TermTable(labels=(ExpressionTable("side", "In", sides),)),)
