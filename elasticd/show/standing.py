@@ -27,7 +27,7 @@ def standing(settings: Settings, registry: Registry) -> StatusReport:
         return remote.status(settings.http)
     except UnavailableError as error:
         report = remembered(settings.state, str(error))
-    policies, errors = read_policies(settings.policies, registry, settings.sources)
+    policies, errors = read_policies(settings.policies, registry, settings)
     if errors:
         told = f"{report.note}; which policies are in force is not known, for their files have mistakes"
         return replace(report, dry_run=settings.dry_run, note=told)
