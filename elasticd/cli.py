@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from elasticd.config.connecting import Finding, connect
 from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, discover, implemented
-from elasticd.record import moment, prometheus_of, seconds, write_recording
+from elasticd.record import prometheus_of, takes_record, write_recording
 from elasticd.show import decisions as show
 from elasticd.show import nodes as show_nodes
 from elasticd.show import pods as show_pods
@@ -102,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         _takes_config(asker)
     plugins = command("plugins", _plugins, "List what is installed, by whom, with options and defaults.")
     plugins.add_argument("--json", action="store_true", help="for a machine")
-    _takes_record(command("record", _record, "Write what Prometheus remembers into a recording."))
+    record = command("record", _record, "Write what Prometheus remembers into a recording.")
+    _takes_config(record)
+    takes_record(record)
     for reader in (explain, status):
         _takes_config(reader)
         reader.add_argument("--state", type=Path, help="the journal's folder, instead of the config's")
@@ -129,31 +131,6 @@ def _takes_check(parser: argparse.ArgumentParser) -> None:
     add("--config", type=Path, help=f"default: DIR/elasticd.toml, or without DIR {DEFAULT_CONFIG}")
     add("--connect", action="store_true", help="also try the cluster, what it lets elasticd do, and each source once")
     add("--json", action="store_true", help="for a machine")
-
-
-def _takes_record(parser: argparse.ArgumentParser) -> None:
-    def time_of(text: str) -> float:
-        return _argument(lambda: moment(text, time.time()))
-
-    def step_of(text: str) -> float:
-        return _argument(lambda: seconds(text))
-
-    _takes_config(parser)
-    add = parser.add_argument
-    add("--source", required=True, metavar="NAME", help='a source of the config, of type "prometheus"')
-    add("--series", required=True, metavar="NAME[,...]", help="series of it")
-    add("--from", required=True, metavar="TIME", type=time_of, dest="begin", help="as -7d, or 2026-03-02T08:00:00Z")
-    add("--to", default="now", metavar="TIME", type=time_of, dest="end", help="default: now")
-    add("--step", default="15s", metavar="SECONDS", type=step_of, help="as 15s or 1m; default: 15s")
-    add("--out", required=True, type=Path, metavar="FILE", help="ends in .jsonl or .csv")
-    add("--force", action="store_true", help="write over a file that is there")
-
-
-def _argument(read: Callable[[], float]) -> float:
-    try:
-        return read()
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _joined(words: Sequence[str]) -> list[str]:

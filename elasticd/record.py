@@ -4,11 +4,13 @@ Knows the format of recordings (one row for each sample: time, series, subject, 
 where there is one) and how a file comes to be whole; knows nothing of HTTP or PromQL.
 """
 
+import argparse
 import csv
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -157,3 +159,29 @@ def _whole(out: Path, *, force: bool) -> Iterator[IO[str]]:
 def _refuse_existing(out: Path, *, force: bool) -> None:
     if not force and out.exists():
         raise ConfigError("", "--out", f"must be a new file, {out} is there (--force)")
+
+
+def takes_record(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command, but for the settings."""
+
+    def time_of(text: str) -> float:
+        return _argument(lambda: moment(text, time.time()))
+
+    def step_of(text: str) -> float:
+        return _argument(lambda: seconds(text))
+
+    add = parser.add_argument
+    add("--source", required=True, metavar="NAME", help='a source of the config, of type "prometheus"')
+    add("--series", required=True, metavar="NAME[,...]", help="series of it")
+    add("--from", required=True, metavar="TIME", type=time_of, dest="begin", help="as -7d, or 2026-03-02T08:00:00Z")
+    add("--to", default="now", metavar="TIME", type=time_of, dest="end", help="default: now")
+    add("--step", default="15s", metavar="SECONDS", type=step_of, help="as 15s or 1m; default: 15s")
+    add("--out", required=True, type=Path, metavar="FILE", help="ends in .jsonl or .csv")
+    add("--force", action="store_true", help="write over a file that is there")
+
+
+def _argument(read: Callable[[], float]) -> float:
+    try:
+        return read()
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
