@@ -182,8 +182,10 @@ class Line(Struct, frozen=True, gc=False):
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
-    """A PodDisruptionBudget: the pods that it matches, by UID, and how many of those may be disrupted now. Or what
-    keeps a pod as if it were one: then `why`, in a clause that follows "lesser pods", and what would have to change."""
+    """A PodDisruptionBudget: the pods about which the eviction API asks it, by UID, and how many of those may be
+    disrupted now. Not among them are those that have not started, and those that are not ready where its policy lets
+    such go, or as many are ready as must be. Or what keeps a pod as if it were one: then `why`, in a clause that
+    follows "lesser pods", and what would have to change."""
 
     namespace: str
     name: str

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.model import Failure, Pod
 from elasticd.placements import Line, Turn
 from elasticd.placing.ask import PoolCase
-from elasticd.placing.room import Budgets
+from elasticd.placing.room import Budgets, forbidden
 from elasticd.policy import PoolPolicy
 
 
@@ -75,5 +75,5 @@ def _kept(pod: Pod, whole: Budgets, left: Budgets, refused: frozenset[str]) -> t
     if pod.uid in refused:
         return "Refused", "its eviction was refused less than a minute ago"
     if not whole.bear([pod]):
-        return "Budget", "a PodDisruptionBudget forbids it"
+        return "Budget", forbidden(pod)
     return None if left.bear([pod]) else ("Budget", "its PodDisruptionBudget lets no more go than those before it")

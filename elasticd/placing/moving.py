@@ -20,6 +20,7 @@ from elasticd.placing.ask import PoolCase
 from elasticd.placing.levels import levels
 from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.plan import Draft
+from elasticd.placing.room import forbidden
 from elasticd.policy import MovesTable
 from elasticd.words import raised
 
@@ -170,7 +171,7 @@ class _Draft:
             return "Single", "no other of its controller would be ready"
         if self._draft.budgets.bear([pod]):
             return None
-        return ("Budget", "a PodDisruptionBudget forbids it") if self._draft.budgets.known else UNKNOWN
+        return ("Budget", forbidden(pod)) if self._draft.budgets.known else UNKNOWN
 
     @property
     def _enough(self) -> Why:

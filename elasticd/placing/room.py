@@ -68,6 +68,14 @@ class Nobody(Struct, frozen=True, gc=False):
     """About how many nodes was asked."""
 
 
+def forbidden(pod: Pod) -> str:
+    """What is said of a pod that a PodDisruptionBudget does not let go. One that is not ready is kept only where too
+    few are, and its policy is not AlwaysAllow: else the budget is not about it."""
+    if pod.ready is True:
+        return "a PodDisruptionBudget forbids it"
+    return "a PodDisruptionBudget forbids it: it is not ready, and too few others are (unhealthyPodEvictionPolicy)"
+
+
 class Budgets:
     """What PodDisruptionBudgets still allow within one plan; nothing where they are not known."""
 

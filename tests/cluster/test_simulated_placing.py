@@ -331,7 +331,26 @@ async def test_a_pod_that_is_still_stopping_is_not_ready_for_a_budget() -> None:
         await play.bind(0, name, "n-1")
     assert [(await play.evict(5, name)).code for name in ("web-000001", "web-000002")] == [201, 429]
     (found,) = (await play.look(6)).budgets()
-    assert (len(found.pods), found.allowed) == (2, 0), "the one that stays, and the one that comes"
+    assert (len(found.pods), found.allowed) == (1, 0), "the one that stays; the one that comes has not started"
+
+
+@pytest.mark.parametrize(
+    ("policy", "ready", "code"),
+    [
+        pytest.param("IfHealthyBudget", 1, 201, id="beside enough that are ready"),
+        pytest.param("IfHealthyBudget", 0, 429, id="where too few are ready"),
+        pytest.param("AlwaysAllow", 0, 201, id="always"),
+    ],
+)
+async def test_a_pod_that_is_not_ready_goes_as_its_budgets_policy_says(policy: str, ready: int, code: int) -> None:
+    budget = {"name": "all", "min_available": 1, "unhealthy_pod_eviction_policy": policy}
+    play = Placed(ours("sick", ready_seconds=1000), bare("well", replicas=1), budgets=[budget])
+    await play.bind(0, "sick-000001", "n-1")
+    if ready:
+        await play.bind(0, "well", "n-2")
+    sick = await play.pod(5, "sick-000001")
+    assert (sick.phase, sick.ready) == ("Running", False)
+    assert (await play.evict(5, "sick-000001")).code == code
 
 
 async def test_a_pod_with_two_budgets_cannot_be_evicted_and_one_that_is_on_no_node_always_can() -> None:
@@ -353,7 +372,7 @@ async def test_budgets_count_the_ready_pods_of_their_namespace_and_labels() -> N
     await play.bind(0, "web-000001", "n-1")
     await play.bind(0, "p", "n-2")
     found = {one.name: (len(one.pods), one.allowed) for one in (await play.look(5)).budgets()}
-    assert found == {"all": (3, 1), "web": (2, 0), "none": (0, 0)}
+    assert found == {"all": (2, 1), "web": (1, 0), "none": (0, 0)}, "one of the three has not started"
     assert all(isinstance(one, DisruptionBudget) for one in (await play.look(5)).budgets())
 
 

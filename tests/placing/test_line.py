@@ -11,6 +11,7 @@ from elasticd.judge import ThreadLine
 from elasticd.placements import DisruptionBudget
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.line import LineCase, Queue, gives_way
+from elasticd.placing.room import forbidden
 from elasticd.plugins import Hooks
 from elasticd.policy import PoolPolicy, PoolSelect
 from tests.pools import NOW, columns, node, pod
@@ -102,10 +103,17 @@ def test_hook_explain_victims_is_asked_about_a_node_and_its_order_is_kept() -> N
     assert (found.line.rule, found.failures) == ("by name", ())
 
 
-FORBIDS = ("Budget", "a PodDisruptionBudget forbids it")
+SICK = "it is not ready, and too few others are (unhealthyPodEvictionPolicy)"
+FORBIDS = ("Budget", f"a PodDisruptionBudget forbids it: {SICK}")
 NO_MORE = ("Budget", "its PodDisruptionBudget lets no more go than those before it")
 UNKNOWN = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 OF_LATE = ("Refused", "its eviction was refused less than a minute ago")
+
+
+def test_what_is_said_of_a_pod_that_a_budget_keeps_tells_whether_it_is_sick() -> None:
+    assert forbidden(pod("a", on="n", ready=True)) == "a PodDisruptionBudget forbids it"
+    for ready in (False, None):
+        assert forbidden(pod("a", on="n", ready=ready)) == FORBIDS[1]
 
 
 @pytest.mark.parametrize(

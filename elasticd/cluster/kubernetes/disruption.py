@@ -20,6 +20,9 @@ from elasticd.placements import DisruptionBudget
 
 Empty = Literal["all", "none"]
 
+_UNASKED = ("Pending", "Succeeded", "Failed")
+"""The phases in which a pod may be evicted whatever budgets say."""
+
 
 class BudgetMetadata(Metadata, frozen=True):
     """Of a PodDisruptionBudget."""
@@ -28,15 +31,18 @@ class BudgetMetadata(Metadata, frozen=True):
 
 
 class BudgetSpec(Wire, frozen=True):
-    """The pods that it is about."""
+    """The pods that it is about, and which of those go that are not ready; empty: as with IfHealthyBudget."""
 
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str = ""
 
 
 class BudgetStatus(Wire, frozen=True):
     """What its controller has counted; `disrupted_pods` are those whose eviction was allowed a moment ago."""
 
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
     observed_generation: int = 0
     disrupted_pods: dict[str, str] | None = None
 
@@ -57,6 +63,8 @@ class Budgeted(Struct, frozen=True, gc=False):
     selector: str | None
     allowed: int
     disrupted: frozenset[str] = frozenset()
+    sick_go: bool = False
+    """Whether pods that are not ready may go, however few that are ready may."""
 
 
 def to_budget(found: WireBudget, empty: Empty) -> Budgeted:
@@ -65,7 +73,22 @@ def to_budget(found: WireBudget, empty: Empty) -> Budgeted:
     text = to_text(wanted)
     selector = None if wanted is None or (not text and empty == "none") else text
     allowed = status.disruptions_allowed if status.observed_generation >= meta.generation else 0
-    return Budgeted(sys.intern(meta.namespace), meta.name, selector, allowed, frozenset(status.disrupted_pods or ()))
+    leaving = frozenset(status.disrupted_pods or ())
+    return Budgeted(sys.intern(meta.namespace), meta.name, selector, allowed, leaving, _sick_go(found))
+
+
+def _sick_go(found: WireBudget) -> bool:
+    """As the eviction API has it: by policy, or while as many are ready as must be."""
+    status = found.status
+    enough = status.current_healthy >= status.desired_healthy > 0
+    return enough or found.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+
+
+def _guards(item: Budgeted, pod: Pod) -> bool:
+    """Whether the eviction API asks a budget about a pod that it matches."""
+    if pod.deleted or pod.name in item.disrupted or pod.phase in _UNASKED:
+        return False
+    return pod.ready is True or not item.sick_go
 
 
 class BudgetStore:
@@ -86,7 +109,7 @@ class BudgetStore:
         kept = self._seen.get(key)
         if kept is not None and kept[0] is item and kept[1] == pods:
             return kept[2]
-        uids = frozenset(pod.uid for pod in pods if not pod.deleted and pod.name not in item.disrupted)
+        uids = frozenset(pod.uid for pod in pods if _guards(item, pod))
         found = DisruptionBudget(item.namespace, item.name, uids, allowed)
         self._seen[key] = item, pods, found
         return found

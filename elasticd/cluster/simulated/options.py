@@ -180,11 +180,12 @@ class WorkloadTable(PodTable, frozen=True):
 
 class BudgetTable(Table, frozen=True, kw_only=True):
     """A PodDisruptionBudget: of the pods that have all these labels, so many must stay ready. No labels: all pods of
-    the namespace."""
+    the namespace. Those that run and are not ready go as the eviction API lets them: while enough are, or always."""
 
     namespace: Name = "default"
     selector: dict[str, str] = field(default_factory=dict)
     min_available: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    unhealthy_pod_eviction_policy: Literal["IfHealthyBudget", "AlwaysAllow"] = "IfHealthyBudget"
 
 
 class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

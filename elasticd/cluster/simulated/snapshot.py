@@ -88,7 +88,9 @@ class Sight:
         live = [pod for pod in pods if not pod.deleted and pod.phase not in OVER]
         healthy = sum(pod.ready is True for pod in live)
         allowed = max(0, healthy - table.min_available)
-        return DisruptionBudget(table.namespace, name, frozenset(pod.uid for pod in live), allowed)
+        sick_go = table.unhealthy_pod_eviction_policy == "AlwaysAllow" or healthy >= table.min_available > 0
+        asked = [pod for pod in live if pod.phase != "Pending" and (pod.ready is True or not sick_go)]
+        return DisruptionBudget(table.namespace, name, frozenset(pod.uid for pod in asked), allowed)
 
 
 def _same(before: tuple[Pod, ...] | None, pods: list[Pod]) -> tuple[Pod, ...]:

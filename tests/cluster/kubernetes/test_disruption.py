@@ -14,11 +14,14 @@ from tests.pools import pod
 WEB = {"matchLabels": {"app": "web"}}
 
 
-def wire(selector: dict[str, Any] | None, name: str = "pdb", generation: int = 1, **status: Any) -> WireBudget:
+def wire(
+    selector: dict[str, Any] | None, name: str = "pdb", generation: int = 1, policy: str = "", **status: Any
+) -> WireBudget:
     """A budget as the API shows it, counted by its controller."""
     counted = {"disruptionsAllowed": 1, "observedGeneration": 1, **status}
     meta = {"name": name, "namespace": "shop", "generation": generation}
-    spec = {} if selector is None else {"selector": selector}
+    spec: dict[str, Any] = {} if selector is None else {"selector": selector}
+    spec |= {"unhealthyPodEvictionPolicy": policy} if policy else {}
     text = msgspec.json.encode({"metadata": meta, "spec": spec, "status": counted})
     return msgspec.json.decode(text, type=WireBudget)
 
@@ -51,6 +54,37 @@ def test_which_pods_a_budget_is_about(found: WireBudget, empty: Empty, names: st
     store = BudgetStore(pods())
     store.put(to_budget(found, empty), listed=True)
     assert store.all() == (DisruptionBudget("shop", "pdb", frozenset(f"uid-{name}" for name in names), allowed),)
+
+
+@pytest.mark.parametrize(
+    ("policy", "current", "desired", "kept"),
+    [
+        pytest.param("", 1, 1, "ready", id="as many are ready as must be"),
+        pytest.param("", 2, 1, "ready", id="more are"),
+        pytest.param("", 1, 2, "ready sick unknown", id="too few are"),
+        pytest.param("", 0, 0, "ready sick unknown", id="none must be"),
+        pytest.param("IfHealthyBudget", 1, 1, "ready", id="by name, enough"),
+        pytest.param("IfHealthyBudget", 1, 2, "ready sick unknown", id="by name, too few"),
+        pytest.param("AlwaysAllow", 0, 2, "ready", id="always"),
+        pytest.param("SomethingNew", 1, 2, "ready sick unknown", id="a policy that is not known"),
+    ],
+)
+@pytest.mark.parametrize("generation", [1, 2], ids=["counted", "not counted yet"])
+def test_pods_that_are_not_ready_are_kept_as_the_eviction_api_keeps_them(
+    policy: str, current: int, desired: int, kept: str, generation: int
+) -> None:
+    known = PodStore()
+    for name, ready in (("ready", True), ("sick", False), ("unknown", None)):
+        known.put(pod(name, on="n", ready=ready), listed=True)
+    for phase in ("Pending", "Succeeded", "Failed"):
+        known.put(pod(phase.lower(), on="n", phase=phase), listed=True)
+    store = BudgetStore(known)
+    found = wire({}, generation=generation, policy=policy, currentHealthy=current, desiredHealthy=desired)
+    store.put(to_budget(found, "all"), listed=True)
+    (budget,) = store.all()
+    assert budget.pods == {f"uid-{name}" for name in kept.split()}
+    known.put(pod("ready", on="n", ready=False), listed=False)
+    assert ("uid-ready" in store.all()[0].pods) == ("sick" in kept)
 
 
 def test_a_budget_follows_its_pods_and_is_the_same_record_while_they_stay() -> None:
