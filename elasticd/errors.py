@@ -4,6 +4,7 @@ Knows sysexits(3); knows nothing of what raised it.
 """
 
 import difflib
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -79,6 +80,12 @@ class UnavailableError(ElasticdError):
     """Something the command needs (a cluster, a journal, a port) is not there."""
 
     exit_code = EXIT_UNAVAILABLE
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether it is somebody's Ctrl-C at a command, and not a KeyboardInterrupt that a plugin raised by itself: where
+    asyncio or the daemon looks after that signal, Python raises none."""
+    return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def near(name: str, known: Iterable[str]) -> str:

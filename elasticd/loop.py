@@ -13,6 +13,7 @@ from elasticd.acting import announce, carry_out_all
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements, held
+from elasticd.errors import is_interrupt
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
 from elasticd.listener import Listener
@@ -214,9 +215,9 @@ class Loop:
                 continue
             try:
                 case = self._case(roll, key, readings[key], now)
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:  # what a strategy or a source answered is of no use: no other may suffer
+                if is_interrupt(error):
+                    raise
                 case = self._failed(roll.members[key], key[1], now, error)
             if case is not None:
                 found.append((key, case))
@@ -232,9 +233,9 @@ class Loop:
             return known
         try:
             return self.stock.serving(policy, roll.hooks(policy).fetched)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             return ()
 
     def _case(self, roll: Roll, key: Key, readings: Sequence[Readings], now: float) -> Case | Decision | None:

@@ -17,7 +17,7 @@ import pluggy
 from msgspec import Struct
 
 from elasticd import hookspecs
-from elasticd.errors import nearest
+from elasticd.errors import is_interrupt, nearest
 from elasticd.model import Failure
 from elasticd.policy import Strategy
 from elasticd.words import one_line, raised, shown
@@ -83,11 +83,11 @@ class Registry:
     def _blame(self, name: str) -> Iterator[None]:
         try:
             yield
-        except KeyboardInterrupt:
-            raise
         except _RefusedError as error:
             self.problems.append(one_line(f"plugin {name}: {error}"))
         except BaseException as error:  # sys.exit in a plugin must not end the daemon
+            if is_interrupt(error):
+                raise
             self.problems.append(f"plugin {name}: {raised(error)}")
 
     def _brought(self, plugin: object, hook: str) -> list[Any]:
@@ -99,9 +99,9 @@ class Registry:
             try:
                 given = implementation.function()
                 found += given
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:
+                if is_interrupt(error):
+                    raise
                 raise _RefusedError(f"{hook}: must return types, raised {raised(error)}") from None
         return found
 
@@ -190,9 +190,9 @@ def discover(points: Iterable[EntryPoint] | None = None) -> Registry:
     for point, distribution in _in_order(found):
         try:
             module = point.load()
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # a plugin that calls sys.exit on import must not end the daemon
+            if is_interrupt(error):
+                raise
             registry.problems.append(f"plugin {point.name} ({point.value}): {raised(error)}")
             continue
         registry.add(point.name, module, distribution)
@@ -292,20 +292,27 @@ class Hooks:
                 continue
             try:
                 value = function(*pick(arguments))
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:  # sys.exit or a cancellation from a plugin is that plugin's failure
+                if is_interrupt(error):
+                    raise
                 failures.append(Failure(name, hook, f"raised {raised(error)}"))
                 continue
             if value is None:
                 continue
             try:
                 given.append(read(value, name))
-            except Exception as error:  # whatever a stranger's object does when it is looked at
-                failures.append(Failure(name, hook, f"returned {shown(value)}: {one_line(str(error))}"))
+            except BaseException as error:  # whatever a stranger's object does when it is looked at
+                if is_interrupt(error):
+                    raise
+                failures.append(Failure(name, hook, f"returned {shown(value)}: {_told(error)}"))
                 continue
             names.append(name)
         return Answers(tuple(names), tuple(given), tuple(failures))
+
+
+def _told(error: BaseException) -> str:
+    """What is wrong with an answer, in our words; or what a stranger's object has raised."""
+    return one_line(str(error)) if isinstance(error, Exception) else raised(error)
 
 
 def _implementations(manager: _Manager, hook: str) -> tuple[tuple[str, Callable[..., Any], _Pick], ...]:

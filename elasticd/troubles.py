@@ -12,27 +12,44 @@ from elasticd.records import Decision, Outcome
 log = logging.getLogger(__name__)
 
 
+def asked(decision: Decision) -> frozenset[str]:
+    """The hooks that a decision shows to have been asked; "" for whatever blocked. What was not asked may fail still:
+    in a hold that has another cause, or where the count does not fall."""
+    judged, wished = bool(decision.interval_by), decision.wish is not None
+    shown = {
+        "poll_interval": judged,
+        "recommend_replicas": wished or bool(decision.recommendations) or decision.reason == "NoRecommendation",
+        "limit": wished,
+        "rank_pods": decision.verdict == "scale" and decision.replicas < decision.current,
+        "recommend_resources": bool(decision.sizing.resources),
+        "": judged and (wished or bool(decision.sizing.resources)),
+    }
+    return frozenset(hook for hook, is_shown in shown.items() if is_shown)
+
+
 class Troubles:
     """A listener of the loop."""
 
     def __init__(self) -> None:
-        self._failing: dict[Key, tuple[str, ...]] = {}
+        self._failing: dict[Key, dict[tuple[str, str], str]] = {}
 
     def decided(self, decision: Decision) -> None:
         """Tell of plugins that begin to fail, fail otherwise, or fail no more."""
         key = (decision.policy, decision.workload)
-        now = tuple(f"{one.plugin}: {one.hook} {one.message}" for one in decision.failures)
-        before = self._failing.get(key, ())
-        if now == before:
+        before = self._failing.get(key, {})
+        if not before and not decision.failures:
             return
-        for line in now:
-            if line not in before:
-                log.warning("policy %s: %s: plugin %s", decision.policy, decision.workload, line)
-        if now:
-            self._failing[key] = now
+        now = {(one.plugin, one.hook): one.message for one in decision.failures}
+        for (plugin, hook), message in now.items():
+            if before.get((plugin, hook)) != message:
+                log.warning("policy %s: %s: plugin %s: %s %s", *key, plugin, hook, message)
+        again = asked(decision)
+        failing = {one: message for one, message in before.items() if one[1] not in again} | now
+        if failing:
+            self._failing[key] = failing
         else:
             del self._failing[key]
-            log.info("policy %s: %s: its plugins work again", decision.policy, decision.workload)
+            log.info("policy %s: %s: its plugins work again", *key)
 
     def acted(self, outcome: Outcome) -> None:
         """Tell of actions that failed."""

@@ -1,4 +1,4 @@
-"""A plugin whose sources do what no source may, each in its own way, as a third party's would.
+"""A plugin whose sources and strategies do what none may, each in its own way, as a third party's would.
 
 Knows every way; `tables` and `install` put them into a daemon's folder. Knows nothing of what then holds.
 """
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from elasticd.hookspecs import hookimpl
+from elasticd.api import Measure, Recommendation, Strategy, hookimpl
 from elasticd.model import Readings, Sample
 from elasticd.sources import Reader, Site, Source
 
@@ -143,6 +143,43 @@ class _Rogue:
         return tells() if (tells := TELLS.get(self._name)) else {"reads": "well"}
 
 
+def recommends(replicas: int, text: str = "Wanted", measures: int = 1) -> Callable[[], Recommendation]:
+    return lambda: Recommendation(replicas, text, text, (Measure(text, text, text, replicas, text, text),) * measures)
+
+
+WISHES: Mapping[str, Callable[[], Any]] = {
+    "wish-at-length": recommends(3, LONG),
+    "wish-without-end": recommends(3, "Wanted", 100_000),
+    "wish-raises-at-length": lambda: fail(ValueError(LONG)),
+    "wish-exits": lambda: sys.exit(3),
+    "wish-interrupts": lambda: fail(KeyboardInterrupt()),
+    "wish-cancels": lambda: fail(asyncio.CancelledError()),
+    "wish-generator-exit": lambda: fail(GeneratorExit()),
+    "wish-is-text": lambda: LONG,
+    "wish-is-a-list": lambda: [0] * HUGE,
+    "wish-blocks": lambda: time.sleep(FOR_EVER),
+}
+
+
+class Rogues(Strategy, tag="rogues", frozen=True):
+    """A strategy that does as its option says."""
+
+    how: str
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    @hookimpl
+    def recommend_replicas(self) -> Any:
+        return WISHES[self.how]()
+
+
+@hookimpl
+def register_strategies() -> list[type[Strategy]]:
+    """What elasticd finds too."""
+    return [Rogues]
+
+
 @hookimpl
 def register_sources() -> list[type[Source]]:
     """What elasticd finds."""
@@ -154,6 +191,17 @@ def tables(names: Iterable[str] = NAMES) -> str:
     return '\n[[source]]\ntype = "resource-metrics"\n' + "".join(
         f'[[source]]\ntype = "rogue"\nname = "{name}"\n' for name in names
     )
+
+
+def observing(how: str) -> str:
+    """A policy with the strategy that does so."""
+    return f"""
+interval = 0.2
+jitter = 0
+workload = {{ namespace = "shop", name = "web" }}
+replicas = {{ min = 1, max = 8 }}
+strategy = [{{ type = "rogues", how = "{how}" }}]
+"""
 
 
 def install(folder: Path) -> Path:

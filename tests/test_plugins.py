@@ -1,8 +1,9 @@
 """Plugins: whatever is wrong with one is a line that names it, and the others go on."""
 
 import asyncio
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from math import inf
 from pathlib import Path
@@ -359,6 +360,38 @@ def test_a_persons_interrupt_is_not_swallowed() -> None:
     bad = strategy(recommend_replicas=hookimpl(raising(KeyboardInterrupt())))()
     with pytest.raises(KeyboardInterrupt):
         Hooks([bad]).ask("recommend_replicas", arguments())
+
+
+def interrupting() -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def attended() -> Iterator[None]:
+    """Somebody looks after SIGINT, as the daemon does: Python then raises no KeyboardInterrupt of its own."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("attended")
+def test_where_no_person_can_have_interrupted_it_was_the_plugin() -> None:
+    bad = strategy(recommend_replicas=hookimpl(raising(KeyboardInterrupt("mine"))))()
+    said = Hooks([bad, Fixed()]).ask("recommend_replicas", arguments())
+    assert said.failures == (Failure("odd", "recommend_replicas", "raised KeyboardInterrupt: mine"),)
+    assert [name for name, _ in said.values] == ["fixed"]
+    registry = Registry()
+    registry.add("bad", module(register_strategies=hookimpl(interrupting)))
+    assert registry.problems == ["plugin bad: register_strategies: must return types, raised KeyboardInterrupt"]
+
+
+def test_an_answer_that_leaves_when_it_is_looked_at_is_a_failure() -> None:
+    def look(*_: object) -> object:
+        raise SystemExit(3)
+
+    said = Hooks([Fixed()]).ask("recommend_replicas", arguments(), read=look)
+    (failure,) = said.failures
+    assert failure.message.endswith(": SystemExit: 3")
 
 
 def test_one_that_is_switched_off_is_not_called_but_told() -> None:

@@ -1,4 +1,4 @@
-"""Sources of a plugin that do what no source may, beside a cluster that is to be scaled: a real daemon, one for all."""
+"""Sources and strategies of a plugin that do what none may, beside a cluster that is to be scaled: real daemons."""
 
 import json
 import os
@@ -72,14 +72,15 @@ TOLD = {
 @contextmanager
 def begun(folder: Path, *names: str) -> Iterator[Daemon]:
     """A daemon with these sources, each of which has been asked."""
-    settings = write(folder, web=policy())
-    settings.write_text("max_samples = 10_000\n" + settings.read_text() + rogues.tables(names))
+    settings = write(folder, web=policy(), **{how: rogues.observing(how) for how in names if how in rogues.WISHES})
+    settings.write_text("max_samples = 10_000\n" + settings.read_text() + rogues.tables(set(names) & set(rogues.NAMES)))
     site, before = rogues.install(folder), os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(site), str(Path.cwd()), before)))
     try:
         with daemon(folder) as running:
             for name in names:
-                ask(running, name)
+                if name in rogues.NAMES:
+                    ask(running, name)
             yield running
     finally:
         if before is None:
@@ -152,3 +153,57 @@ def test_a_reload_opens_what_is_stuck_a_few_times_and_a_signal_ends_the_daemon(t
 
 def threads(running: Daemon) -> int:
     return len(list(Path(f"/proc/{running.process.pid}/task").iterdir()))
+
+
+X = r"x{400,500}\.\.\."
+WISHED = {
+    "wish-at-length": ("scale", X, X),
+    "wish-without-end": ("scale", "Wanted", "Wanted"),
+    "wish-raises-at-length": ("hold", "PluginFailed", f"rogues: recommend_replicas raised ValueError: {X}"),
+    "wish-exits": ("hold", "PluginFailed", "rogues: recommend_replicas raised SystemExit: 3"),
+    "wish-interrupts": ("hold", "PluginFailed", "rogues: recommend_replicas raised KeyboardInterrupt"),
+    "wish-cancels": ("hold", "PluginFailed", "rogues: recommend_replicas raised CancelledError"),
+    "wish-generator-exit": ("hold", "PluginFailed", "rogues: recommend_replicas raised GeneratorExit"),
+    "wish-is-text": ("hold", "PluginFailed", 'rogues: recommend_replicas returned "x+....*'),
+    "wish-is-a-list": ("hold", "PluginFailed", r"rogues: recommend_replicas returned \[0, 0.*"),
+    "wish-blocks": ("hold", "PluginBlocked", r"stuck in rogues.py:\d+ <lambda>; it is not called again until reload"),
+}
+
+
+@pytest.fixture(scope="module")
+def wishing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """With every such strategy at once."""
+    with begun(tmp_path_factory.mktemp("wishes"), *rogues.WISHES) as started:
+        yield started
+
+
+def decided(running: Daemon) -> dict[str, dict[str, Any]]:
+    return {one["policy"]: one for one in json.loads(running.get("/status"))["decisions"]}
+
+
+@pytest.mark.parametrize("how", rogues.WISHES)
+def test_a_strategy_that_does_what_none_may_is_named_and_holds_its_own_policy_alone(wishing: Daemon, how: str) -> None:
+    verdict, reason, message = WISHED[how]
+    found = until(
+        lambda: one if (one := decided(wishing).get(how)) and re.fullmatch(reason, one["reason"]) else None,
+        f"{how}: {decided(wishing).get(how)}"[:2000],
+    )
+    assert re.fullmatch(message, found["message"])
+    assert found["verdict"] == verdict
+    assert len(json.dumps(found)) < 40_000
+
+
+def test_beside_them_the_cluster_is_scaled_and_what_is_written_of_them_is_bounded(wishing: Daemon) -> None:
+    wishing.replicas(4)
+    for how in rogues.WISHES:
+        until(lambda how=how: decided(wishing).get(how))  # type: ignore[misc]
+    at = decided(wishing)["web"]["at"]
+    until(lambda: decided(wishing)["web"]["at"] > at)
+    assert len(wishing.get("/status")) < 200_000
+    assert max(map(len, wishing.log.splitlines())) < 800
+    assert "work again" not in wishing.log
+    assert "Traceback" not in wishing.log
+    journal = (wishing.folder / "state").glob("*.jsonl")
+    lines = [len(line) for path in journal for line in path.read_bytes().splitlines()]
+    assert 0 < max(lines) < 60_000
+    assert wishing.stop() == 0

@@ -4,14 +4,17 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.decide import held
-from elasticd.model import Failure, Ref
+from elasticd.model import Failure, Recommendation, Ref
 from elasticd.policy import Bounds, Policy, Target
-from elasticd.records import Decision, Outcome
-from elasticd.troubles import Troubles
+from elasticd.records import Decision, Outcome, Sizing
+from elasticd.resources import Resources
+from elasticd.troubles import Troubles, asked
 
 REF = Ref("shop", "Deployment", "web")
 RULE = Policy(name="p", replicas=Bounds(max=3), strategies=(), workload=Target("shop", "web"))
-WELL = held(RULE, REF, 1.0, "x", "y")
+HELD = held(RULE, REF, 1.0, "x", "y")
+"""Nothing was asked."""
+WELL = replace(HELD, interval_by="policy", wish=2, recommendations=(Recommendation(2, "Wanted"),))
 
 
 def failing(*messages: str) -> Decision:
@@ -30,6 +33,46 @@ def test_a_plugin_that_fails_is_told_once_and_once_more_when_it_fails_otherwise_
         ("WARNING", "policy p: shop/Deployment/web: plugin hpa: limit raised B"),
         ("INFO", "policy p: shop/Deployment/web: its plugins work again"),
     ]
+
+
+def failed(hook: str) -> Decision:
+    return replace(HELD, reason="PluginFailed", interval_by="policy", failures=(Failure("mine", hook, "raised A"),))
+
+
+UNKNOWN = replace(HELD, interval_by="policy", reason="NotTrusted")
+NO_OPINION = replace(HELD, interval_by="policy", reason="NoRecommendation")
+GROWS = replace(WELL, verdict="scale", current=1, replicas=2)
+FALLS = replace(WELL, verdict="scale", current=3, replicas=2)
+SIZED = replace(UNKNOWN, sizing=Sizing((Resources("web", {"cpu": 1.0}),)))
+
+
+@pytest.mark.parametrize(
+    ("hook", "between", "well"),
+    [
+        pytest.param("recommend_replicas", [HELD, UNKNOWN, SIZED], WELL, id="asked for a count"),
+        pytest.param("recommend_replicas", [HELD], NO_OPINION, id="without an opinion"),
+        pytest.param("limit", [HELD, UNKNOWN, NO_OPINION], WELL, id="a limit"),
+        pytest.param("rank_pods", [HELD, WELL, GROWS], FALLS, id="asked who goes, as the count falls"),
+        pytest.param("recommend_resources", [HELD, WELL], SIZED, id="asked for requests"),
+        pytest.param("poll_interval", [HELD], UNKNOWN, id="asked for the pace"),
+        pytest.param("", [HELD, UNKNOWN, NO_OPINION], WELL, id="one that blocked"),
+        pytest.param("", [HELD, UNKNOWN], SIZED, id="one that blocked, about requests alone"),
+    ],
+)
+def test_plugins_work_again_when_what_failed_was_asked_again_and_not_before(
+    hook: str, between: list[Decision], well: Decision, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    troubles = Troubles()
+    for decision in (failed(hook), *between, failed(hook), *between):
+        troubles.decided(decision)
+    assert len(caplog.messages) == 1, caplog.messages
+    troubles.decided(well)
+    assert caplog.messages[1:] == ["policy p: shop/Deployment/web: its plugins work again"]
+
+
+def test_a_hold_for_another_reason_shows_nothing_to_have_been_asked() -> None:
+    assert asked(HELD) == frozenset()
 
 
 def test_an_action_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from elasticd.config import Settings, load_policies, load_policy, read_toml
 from elasticd.config.pools import load_pool, load_pools
 from elasticd.config.sourced import check_sources
-from elasticd.errors import ConfigError
+from elasticd.errors import ConfigError, is_interrupt
 from elasticd.plugins import Registry
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.words import raised
@@ -46,7 +46,7 @@ def _guarded(folder: Path, load: Callable[[], Read], registry: Registry, setting
         return found, errors
     except ConfigError as error:
         return [], [*error.each]
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # sys.exit in a plugin must not end the daemon
+        if is_interrupt(error):
+            raise
         return [], [ConfigError(str(folder), "", f"a plugin must decode its options, raised {raised(error)}")]

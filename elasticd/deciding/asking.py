@@ -17,6 +17,7 @@ from elasticd.memory import Past
 from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
 from elasticd.policy import MOST, Policy
 from elasticd.resources import Resources
+from elasticd.words import LONGEST, one_line
 
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 """Seconds; a plugin that asks for less, or more, is talking nonsense."""
@@ -84,6 +85,12 @@ class Case(Struct, frozen=True, gc=False):
 _MOST = 4096
 """Answers that are kept."""
 
+LARGEST = 1 << 14
+"""Bytes of one answer; of a larger one the texts are cut, as it stands in the journal and on pages."""
+
+_MEASURES = 50
+"""Measures of a recommendation; of a larger one the others are left out."""
+
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
@@ -95,7 +102,27 @@ def _read_recommendation(value: Any, name: str) -> Recommendation:
     """As the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
-    return _signed_recommendation(_encode(value), name)
+    written = _encode(value)
+    if len(written) > LARGEST:
+        read = _recommendation(written)
+        measures = tuple([replace(one, **_brief(one, _TEXTS_OF_MEASURES)) for one in read.measures[:_MEASURES]])
+        written = _small(_encode(replace(read, measures=measures, **_brief(read, _TEXTS))))
+    return _signed_recommendation(written, name)
+
+
+_TEXTS = ("reason", "message")
+_TEXTS_OF_MEASURES = ("metric", "current", "target", *_TEXTS)
+
+
+def _brief(record: Struct, names: Sequence[str]) -> dict[str, str]:
+    """The texts of a record, cut."""
+    return {name: one_line(getattr(record, name)) for name in names}
+
+
+def _small(written: bytes) -> bytes:
+    if len(written) > LARGEST:
+        raise ValueError(f"must be at most {LARGEST} bytes of JSON, is {len(written)}")
+    return written
 
 
 @lru_cache(maxsize=_MOST)
@@ -124,7 +151,11 @@ def _read_limit(value: Any, name: str) -> Limit:
         raise TypeError("must be a Limit")
     if len(_read_before) >= _MOST:
         _read_before.clear()
-    read = _signed_limit(_encode(value), name)
+    written = _encode(value)
+    if len(written) > LARGEST:
+        cut = _limit(written)
+        written = _small(_encode(replace(cut, **_brief(cut, ("name", *_TEXTS)))))
+    read = _signed_limit(written, name)
     _read_before[id(value)] = (value, name, read)
     return read
 
@@ -170,7 +201,7 @@ def _finite(rank: Any) -> Rank:
     value, why = (rank.value, rank.why) if isinstance(rank, Rank) else (rank, "")
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise TypeError("must be a mapping of pods' names to finite numbers, or Ranks of such")
-    return Rank(float(value), why)
+    return Rank(float(value), one_line(why) if len(why) > LONGEST else why)
 
 
 def _read_resources(value: Any, name: str) -> list[Resources]:
@@ -179,7 +210,7 @@ def _read_resources(value: Any, name: str) -> list[Resources]:
     amounts = [amount for one in value for amounts in (one.requests, one.present) for amount in amounts.values()]
     if not all(_amount(amount) for amount in amounts):
         raise TypeError("must request finite amounts >= 0")
-    return [replace(one, strategy=name) for one in _resources(_encode(list(value)))]
+    return [replace(one, strategy=name, **_brief(one, _TEXTS)) for one in _resources(_encode(list(value)))]
 
 
 def _amount(value: Any) -> bool:

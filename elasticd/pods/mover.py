@@ -25,7 +25,7 @@ from elasticd.pods.acting import carry_out
 from elasticd.pods.listeners import MovingListener
 from elasticd.pods.memory import Latest, Memory
 from elasticd.pods.placer import Placer
-from elasticd.pods.pool import OURSELVES, Pool
+from elasticd.pods.pool import OURSELVES, Pool, asked_to_move
 from elasticd.pods.surging import Surging
 from elasticd.pods.views import By
 from elasticd.policy import MovesTable, PoolPolicy
@@ -173,9 +173,10 @@ class Mover:
             return  # what other policies say is not done
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
-            pool.strike("moving", [Failure(OURSELVES, "", pool.blocked)])
+            pool.strike("moving", [Failure(OURSELVES, "", pool.blocked)], ())
             return
-        pool.strike("moving", [failure for failure in found.failures if failure.hook != "explain_nodes"])
+        failures = [failure for failure in found.failures if failure.hook != "explain_nodes"]
+        pool.strike("moving", failures, asked_to_move(found.decisions))
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot, case.observation.use)
         before, go = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}

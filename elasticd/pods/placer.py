@@ -26,7 +26,7 @@ from elasticd.placing.plan import plan, stuck
 from elasticd.pods.acting import PodAction, carry_out
 from elasticd.pods.listeners import PlacingListener
 from elasticd.pods.permitted import Refused, permitted
-from elasticd.pods.pool import Pool
+from elasticd.pods.pool import Pool, asked
 from elasticd.pods.said import Said
 from elasticd.pods.views import Known, Views, Wants
 from elasticd.policy import PoolPolicy
@@ -278,7 +278,7 @@ class Placer:
             return  # what other policies say is not done
         seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
-        pool.strike("placing", [failure for decision in decisions for failure in decision.failures])
+        pool.strike("placing", [failure for decision in decisions for failure in decision.failures], asked(decisions))
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
         for listener in self._listeners:

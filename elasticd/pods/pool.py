@@ -5,15 +5,18 @@ Knows its plugins and how they fare, and what is on its nodes; knows nothing of 
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 import numpy as np
 
+from elasticd.actions import Evict
 from elasticd.cluster import Snapshot
 from elasticd.columns import Columns, Ledger
 from elasticd.derived import Derived
 from elasticd.model import Failure, Node
+from elasticd.moves import MoveDecision
+from elasticd.placements import PodDecision
 from elasticd.plugins import Hooks
 from elasticd.pods.views import Known, Wants
 from elasticd.policy import PoolPolicy
@@ -63,13 +66,13 @@ class Pool:
         """Its implementations that have failed too often."""
         return frozenset(name for (_, name), count in self._strikes.items() if count >= STRIKES)
 
-    def strike(self, asker: Asker, failures: Iterable[Failure]) -> None:
+    def strike(self, asker: Asker, failures: Iterable[Failure], asked: Collection[str]) -> None:
         """Count failures in a row, in each kind of plan for itself: what one asks the other does not. Each change is a
-        line of the log."""
+        line of the log; who failed works again when a plan shows that its hook was `asked` and did not."""
         found: dict[tuple[str, str], str] = {}
         for failure in failures:
             found.setdefault((failure.plugin, failure.hook), failure.message)
-        self._tell(asker, found)
+        self._tell(asker, found, asked)
         off, failed = self.off(), {name for name, _ in found}
         self._strikes = {
             (whose, name): count
@@ -81,13 +84,32 @@ class Pool:
             if count == STRIKES and name not in off and name != OURSELVES:
                 log.warning("policy %s: plugin %s is switched off until reload", self.policy.name, name)
 
-    def _tell(self, asker: Asker, found: Mapping[tuple[str, str], str]) -> None:
-        before, self._failing[asker] = self._failing.get(asker, frozenset()), frozenset(found)
+    def _tell(self, asker: Asker, found: Mapping[tuple[str, str], str], asked: Collection[str]) -> None:
+        before = self._failing.get(asker, frozenset())
+        self._failing[asker] = frozenset(found) | {one for one in before if one[1] not in asked}
         for name, hook in sorted(self._failing[asker] - before):
             who = "" if name == OURSELVES else f"plugin {name}: {hook} "
             log.warning("policy %s: %s%s", self.policy.name, who, found[name, hook])
-        if before and not found:
+        if before and not self._failing[asker]:
             log.info("policy %s: its plugins work again", self.policy.name)
+
+
+def asked(decisions: Collection[PodDecision]) -> frozenset[str]:
+    """The hooks that decisions about pods show to have been asked: who gives way is not, for a pod that fits."""
+    shown = {
+        "select_nodes": bool(decisions),
+        "filter_nodes": bool(decisions),
+        "score_nodes": any(one.node for one in decisions),
+        "place_pods": any(one.node for one in decisions),
+        "select_victims": any(isinstance(action, Evict) for one in decisions for action in one.actions),
+    }
+    return frozenset(hook for hook, is_shown in shown.items() if is_shown)
+
+
+def asked_to_move(decisions: Collection[MoveDecision]) -> frozenset[str]:
+    """The same of a plan of moves, which asks who should move in any case."""
+    found = ("select_nodes", "filter_nodes", "score_nodes") if any(one.target for one in decisions) else ()
+    return frozenset(("rebind_pods", "rebalance_nodes", *found))
 
 
 def measured(pools: Iterable[Pool]) -> tuple[int, int]:

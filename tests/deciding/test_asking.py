@@ -4,8 +4,8 @@ from functools import cached_property
 
 import pytest
 
-from elasticd.api import Limit, Strategy, hookimpl
-from elasticd.deciding.asking import _MOST, Case, _read_before
+from elasticd.api import Limit, Measure, Rank, Recommendation, Strategy, hookimpl
+from elasticd.deciding.asking import _MOST, LARGEST, Case, _read_before
 from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.policy import Bounds, Policy
@@ -77,3 +77,50 @@ def test_what_a_strategy_works_out_of_its_options_is_kept_and_is_no_option() -> 
 def test_options_can_still_not_be_changed() -> None:
     with pytest.raises(AttributeError):
         Works().options = 4  # type: ignore[misc]
+
+
+LONG = "x" * 10_000_000
+CUT = "x" * 497 + "..."
+
+
+class Wordy(Strategy, tag="wordy", frozen=True):
+    """Says far too much."""
+
+    measures: int = 1
+
+    @hookimpl
+    def recommend_replicas(self) -> Recommendation:
+        text = LONG if self.measures == 1 else LONG[:1000]
+        return Recommendation(3, text, text, (Measure(text, "now", text, 3, text, text),) * self.measures)
+
+    @hookimpl
+    def limit(self) -> Limit:
+        return Limit(LONG, LONG, lowest=1, name=LONG)
+
+    @hookimpl
+    def rank_pods(self) -> dict[str, Rank]:
+        return {"web-0": Rank(1.0, LONG), "web-1": Rank(2.0, "short")}
+
+
+def test_what_a_strategy_says_at_length_is_cut() -> None:
+    asked = case(Wordy())
+    (said,) = asked.ask("recommend_replicas").given
+    assert (said.replicas, said.reason, said.message) == (3, CUT, CUT)
+    assert said.measures == (Measure(CUT, "now", CUT, 3, CUT, CUT),)
+    (limit,) = asked.ask("limit", wish=3).given
+    assert (limit.lowest, limit.reason, limit.message, limit.name) == (1, CUT, CUT, CUT)
+    (ranks,) = asked.ask("rank_pods", replicas=1).given
+    assert ranks == {"web-0": Rank(1.0, CUT), "web-1": Rank(2.0, "short")}
+
+
+@pytest.mark.parametrize(
+    ("measures", "kept", "told"),
+    [
+        pytest.param(7, 7, "", id="a few"),
+        pytest.param(100, None, f"must be at most {LARGEST} bytes of JSON, is ", id="too many for one page"),
+    ],
+)
+def test_an_answer_that_is_too_large_when_it_is_cut_is_a_failure(measures: int, kept: int | None, told: str) -> None:
+    said = case(Wordy(measures=measures)).ask("recommend_replicas")
+    assert [len(one.measures) for one in said.given] == ([] if kept is None else [kept])
+    assert [told in failure.message and len(failure.message) < 600 for failure in said.failures] == [True] * bool(told)

@@ -1,11 +1,15 @@
 """A pool policy in force: which of its plugins are switched off, and what the log says of those that fail."""
 
 import pytest
+from msgspec.structs import replace
 
-from elasticd.model import Failure
-from elasticd.pods.pool import OURSELVES, STRIKES, Asker, Pool
+from elasticd.actions import Evict
+from elasticd.model import Failure, Ref
+from elasticd.placements import PodDecision
+from elasticd.pods.pool import OURSELVES, STRIKES, Asker, Pool, asked
 from elasticd.policy import PoolPolicy, PoolSelect
 
+HOOKS = ("filter_nodes",)
 Plans = list[tuple[Asker, list[str]]]
 
 
@@ -46,20 +50,38 @@ def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
     caplog.set_level("INFO")
     it = pool()
     for part, plugins in plans:
-        it.strike(part, failing(*plugins))
+        it.strike(part, failing(*plugins), HOOKS)
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == log
     assert it.off() == off
+
+
+def test_a_plugin_works_again_only_when_it_was_asked_and_did(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    it = pool()
+    for failures, hooks in ((failing("bad"), HOOKS), ([], ()), ([], ["score_nodes"]), ([], HOOKS), ([], HOOKS)):
+        it.strike("placing", failures, hooks)
+    assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == [BAD, WELL]
+
+
+def test_what_a_plan_shows_to_have_been_asked() -> None:
+    pod = Ref("shop", "Pod", "a", "v1")
+    waits = PodDecision("id", 1.0, "p", pod, "act", "wait", "NoRoom")
+    placed, evicts = replace(waits, node="n"), replace(waits, actions=(Evict(pod, "uid", "n"),))
+    assert asked([]) == frozenset()
+    assert asked([waits]) == {"select_nodes", "filter_nodes"}
+    assert asked([waits, placed]) == {"select_nodes", "filter_nodes", "score_nodes", "place_pods"}
+    assert asked([evicts]) == {"select_nodes", "filter_nodes", "select_victims"}
 
 
 def test_one_that_says_something_else_of_every_pod_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for number in range(3):
-        it.strike("placing", [one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")])
+        it.strike("placing", [one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")], HOOKS)
     assert caplog.messages == ["policy p: plugin bad: filter_nodes raised x0"]
 
 
 def test_what_is_stuck_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for _ in range(STRIKES + 1):
-        it.strike("placing", [Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")])
+        it.strike("placing", [Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")], ())
     assert caplog.messages == ["policy p: stuck in slow.py:7 filter_nodes; it is not called again"]
