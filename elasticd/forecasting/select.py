@@ -74,10 +74,18 @@ def _by_period(values: Floats, period: int, held: int, wish: Wish) -> list[tuple
             except ArithmeticError:  # a program without a solution: the others go on
                 continue
             measure = lopsided if name in CAUTIOUS else mean_absolute
-            free = [repeated(past, period, hour, held), np.full(held, past[-period:].mean())]
+            plain = _held_still(values, held, wish) if name == "naive" else repeated(past, period, hour, held)
+            free = [plain, np.full(held, past[-period:].mean())]
             skill = _skill(measure(actual, said), min(measure(actual, one) for one in free))
             tried.append((_judged(name, period, skill, actual, actual - said, wish), lopsided(actual, said)))
     return tried
+
+
+def _held_still(values: Floats, held: int, wish: Wish) -> Floats:
+    """For the held-out part what the load was a horizon before, as who looks at the present load alone takes it. The
+    last period again is measured by that: by itself it could never be better."""
+    steps = min(max(1, round(wish.horizon / wish.step)), len(values) - held)
+    return values[len(values) - held - steps : len(values) - steps]
 
 
 def _without_period(values: Floats, wish: Wish) -> Chosen | None:
@@ -115,11 +123,19 @@ def _doubt(method: str, skill: float, error: float, level: float, wish: Wish) ->
     if error <= EXACT * level:
         return ""
     if skill <= 0:
-        free = "the last value, or the mean" if method == "holt" else "the last period again, or its mean"
-        return f"{method} is no better than {free} (skill {skill:.2f})"
+        return f"{method} is no better than {_free(method, wish)} (skill {skill:.2f})"
     if method not in CAUTIOUS and error > wish.max_error * level:
         return f"{method} is wrong by {error / level:.0%} of the load on average, at most {wish.max_error:.0%}"
     return ""
+
+
+def _free(method: str, wish: Wish) -> str:
+    """What costs nothing, in words."""
+    if method == "holt":
+        return "the last value, or the mean"
+    if method == "naive":
+        return f"the load of {wish.horizon:g} s before, or its mean"
+    return "the last period again, or its mean"
 
 
 def _drift(off: Floats, level: float, wish: Wish) -> str:

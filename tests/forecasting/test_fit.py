@@ -35,6 +35,28 @@ def test_a_daily_wave_is_forecast_and_believed(method: str) -> None:
     assert off.mean() == pytest.approx(5 if method.startswith("crane") else 0, abs=6)
 
 
+def test_the_last_period_again_is_believed_where_it_is_better_than_what_the_load_is_now() -> None:
+    """By itself it would have no skill, however good it is."""
+    found = forecast(wave(7, 3), method="naive")
+    assert (found.method, found.doubt) == ("naive", "")
+    assert found.skill is not None
+    assert 0.2 < found.skill < 1
+
+
+@pytest.mark.parametrize(("horizon", "believed"), [(600.0, False), (1800.0, False), (14400.0, True)], ids=str)
+def test_the_last_period_again_is_doubted_where_the_present_load_says_as_much(horizon: float, believed: bool) -> None:
+    """Every other day has a fifth more, which the day before does not tell; what is there now does."""
+    unequal = wave(8, 0.5) * np.repeat([1.0, 1.2] * 4, DAY)
+    doubt = forecast(unequal, method="naive", horizon=horizon).doubt
+    assert doubt.partition(" (")[0] == (
+        "" if believed else f"naive is no better than the load of {horizon:g} s before, or its mean"
+    )
+
+
+def test_a_horizon_that_is_longer_than_the_past_takes_its_first_value() -> None:
+    assert forecast(wave(3), method="naive", horizon=604800.0).skill is not None
+
+
 def test_the_best_method_is_chosen_by_what_it_would_have_said() -> None:
     by_method = {name: forecast(wave(7), method=name) for name in ("robust-stl", "fft")}
     best = forecast(wave(7))
