@@ -38,11 +38,13 @@ Rate = Annotated[float, Meta(gt=1, description="times the ready pods, at once")]
 
 
 class _Readiness(Struct, frozen=True, gc=False):
-    """How many pods were ready when: since when those of now are, sorted, and what was scaled away since."""
+    """How many pods were ready when: since when those of now are, sorted, and by how much the count was changed when,
+    oldest first. A pod is young for `youth` seconds after the change that brought it."""
 
     now: int
     since: tuple[float, ...]
-    removed: tuple[tuple[float, int], ...]
+    steps: tuple[tuple[float, int], ...]
+    youth: float
 
     def survivors(self, at: float) -> int:
         """Of the pods that are ready now, those that were ready then."""
@@ -51,8 +53,20 @@ class _Readiness(Struct, frozen=True, gc=False):
     def count(self, point: Point) -> int:
         """Pods that were ready when this was measured: those heard of, or those known of, at least 1. A pod that was
         replaced since is not known of, which makes a burst of less: too many pods for a while, never too few."""
-        removed = sum(pods for at, pods in self.removed if at > point.at)
-        return max(1, point.pods, self.survivors(point.at) + removed)
+        return max(1, point.pods, self.survivors(point.at) + self.removed(point.at))
+
+    def removed(self, at: float) -> int:
+        """Of the pods that were not young at a time, those that have been scaled away since. The youngest go first: to
+        take away what a burst has brought does not make it one of more pods."""
+        level = old = lowest = 0  # above what there was before the youngest came
+        for when, step in self.steps:
+            if when <= at - self.youth:
+                continue
+            level += step
+            lowest = min(lowest, level)
+            if when <= at:
+                old = lowest
+        return old - lowest
 
 
 class _Buckets(Struct, frozen=True, gc=False):
@@ -155,7 +169,7 @@ class Burst(Strategy, tag="burst", frozen=True):
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")
-        points, ready = timeline(series, past), _readiness(observation, past)
+        points, ready = timeline(series, past), _readiness(observation, past, self.stable_window)
         buckets = _buckets(points)
         end = points[-1].at
         stable = self._average(buckets.window(end, self.stable_window))
@@ -235,10 +249,10 @@ def smoothing(buckets: int) -> float:
     return max(1 - float(0.0001 ** (1 / buckets)), 0.2)
 
 
-def _readiness(observation: Observation, past: Past) -> _Readiness:
+def _readiness(observation: Observation, past: Past, youth: float) -> _Readiness:
     ready = serving(observation.pods).ready
-    removed = tuple((one.at, one.before - one.after) for one in past.changes if one.after < one.before)
-    return _Readiness(len(ready), tuple(sorted(pod.ready_changed for pod in ready)), removed)
+    steps = tuple((one.at, one.after - one.before) for one in past.changes)
+    return _Readiness(len(ready), tuple(sorted(pod.ready_changed for pod in ready)), steps, youth)
 
 
 def _buckets(points: Sequence[Point]) -> _Buckets:

@@ -209,6 +209,25 @@ def test_pods_that_were_scaled_away_had_been_ready() -> None:
     assert answer(ONE, load(3, 3), past)[1] == "StableWindow"  # 8 for 8 before, 3 for 3 now
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param([(25, 4, 20), (10, 20, 4)], (20, "Burst"), id="what it brought is taken away: the panic goes on"),
+        pytest.param([(40, 4, 20), (10, 20, 4)], (20, "Burst"), id="so with pods that were young in the burst"),
+        pytest.param([(25, 4, 20), (15, 20, 10), (10, 10, 4)], (20, "Burst"), id="in steps"),
+        pytest.param([(10, 20, 4)], (4, "StableWindow"), id="old pods had been ready: it was no burst"),
+        pytest.param([(110, 4, 20), (10, 20, 4)], (4, "StableWindow"), id="nor were those that came long before"),
+    ],
+)
+def test_a_panic_does_not_end_because_young_pods_are_removed(
+    changes: list[tuple[float, int, int]], expected: tuple[int, str]
+) -> None:
+    """Knative keeps when it panicked, whatever becomes of the pods. 30 s ago a load of 20 came to four, for 6 s."""
+    past = history(*ramp((126, 4), (30, 20), (24, 4)), changes=changes, wishes=[(26, 20)])
+    found = answer(ONE, load(4, 4), past)
+    assert (found[0] if found[1] == "Burst" else 4, found[1]) == expected
+
+
 def test_a_panic_is_the_same_after_a_restart() -> None:
     """All of it comes from points, wishes and pods: nothing else is there to be lost."""
     past = history(*ramp((126, 4), (30, 20), (24, 4)), wishes=[(26, 20)])
