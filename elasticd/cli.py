@@ -15,21 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 
 from elasticd import bell, daemon, logs
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
-from elasticd.options import Option, options, summary
-from elasticd.plugins import Installed, Registry, discover, implemented
+from elasticd.plugins import discover
 from elasticd.record import prometheus_of, takes_record, write_recording
 from elasticd.show import decisions as show
+from elasticd.show import installed as show_installed
 from elasticd.show import nodes as show_nodes
 from elasticd.show import pods as show_pods
 from elasticd.show import remote, telling
+from elasticd.show import sources as show_sources
 from elasticd.show import story as show_story
 from elasticd.show.printer import Printer
 from elasticd.show.recent import latest, latest_of_all
@@ -100,7 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     rebalance.add_argument("--state", type=Path, help="the daemon's state folder, instead of the config's")
     for asker in (sources, query, nodes, moves, rebalance):
         _takes_config(asker)
-    plugins = command("plugins", _plugins, "List what is installed, by whom, with options and defaults.")
+    plugins = command("plugins", _plugins, "List what is installed and what kind each is, or show all of one.")
+    plugins.add_argument("name", metavar="NAME", nargs="?", default="", help="its options, defaults, bounds and file")
     plugins.add_argument("--json", action="store_true", help="for a machine")
     record = command("record", _record, "Write what Prometheus remembers into a recording.")
     _takes_config(record)
@@ -251,7 +251,7 @@ def _sources(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(msgspec.json.encode(found).decode())
     else:
-        Terminal().print(show.sources(found))
+        Terminal().print(show_sources.sources(found))
     return 0
 
 
@@ -330,52 +330,13 @@ def _record(arguments: argparse.Namespace) -> int:
 
 def _plugins(arguments: argparse.Namespace) -> int:
     registry = discover()
+    found = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
     if arguments.json:
-        print(msgspec.json.encode([_described(one) for one in _all(registry)]).decode())
+        print(msgspec.json.encode([show_installed.described(one, registry) for one in found]).decode())
         return 0
-    console = Terminal()
-    for one in _all(registry):
-        said = _described(one)
-        summary = said["summary"]
-        console.print(Text.assemble((said["name"], "bold"), f"  {said['plugin']} ({said['distribution']})  ", summary))
-        console.print(_options(said["options"]))
-    for problem in registry.problems:
-        console.print(problem, style="red")
+    told = (
+        [show_installed.shown(one, registry) for one in found] if arguments.name else [show_installed.listed(registry)]
+    )
+    for one in told:
+        Terminal().print(one)
     return 0
-
-
-def _options(found: Sequence[Option]) -> Table:
-    """A row for each; those of a table stand below it, further in."""
-    table = Table(box=None, show_header=False, padding=(0, 2), collapse_padding=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=28)
-    table.add_column(overflow="fold", max_width=16)
-    table.add_column(overflow="fold")
-    before = ""
-    for option in found:
-        above, _, name = option.name.rpartition(".")
-        inward = "  " * option.name.count(".")
-        if above.endswith("]") and above[-2] != "[" and above != before:  # of a table of this type
-            table.add_row(f"{inward[2:]}  [{above.rpartition('[')[2]}", "", "", "")
-        before = above
-        default = (
-            "" if option.kind == "table" and option.default.startswith('{"') else option.default
-        )  # in its own rows
-        table.add_row(inward + name, option.kind, default, option.description)
-    return table
-
-
-def _all(registry: Registry) -> list[Installed]:
-    return [*registry.strategies.values(), *registry.sources.values()]
-
-
-def _described(one: Installed) -> dict[str, Any]:
-    hooks = implemented(one.type)
-    is_limit = "limit" in hooks and "recommend_replicas" not in hooks  # priorities are of those who wish
-    return {
-        "name": one.name,
-        "plugin": one.plugin,
-        "distribution": one.distribution,
-        "summary": summary(one.type),
-        "options": [found for found in options(one.type) if not (is_limit and found.name == "priority")],
-    }

@@ -273,16 +273,25 @@ def test_check_tells_of_a_folder_that_is_not_there_beside_what_else_is_wrong(
     assert called(capsys, "check", tmp_path / "none")[0] == 78
 
 
-def test_plugins_lists_all_with_their_options_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugins_lists_all_with_their_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called(capsys, "plugins")
     assert code == 0
-    for name in ("cadence", "hpa", "stabilization", "rate", "cooldown", "resource-metrics"):
-        assert re.search(rf"^{name}  ", out, re.MULTILINE), name
-    assert re.search(r"^  alpha +number > 0 +0\.5 +of the requests", out, re.MULTILINE), out
+    for name, kind in (("cadence", "strategy"), ("rate", "limit"), ("filters", "pool strategy"), ("mqtt", "source")):
+        assert re.search(rf"^{name} +{kind}  ", out, re.MULTILINE), name
+    assert " \n" not in out
     code, out, _ = called(capsys, "plugins", "--json")
     found = {one["name"]: one for one in json.loads(out)}
     assert found["cadence"]["distribution"].startswith("elasticd ")
     assert {option["name"]: option["default"] for option in found["cadence"]["options"]}["slow"] == "30.0"
+
+
+def test_plugins_shows_one_with_its_options_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = called(capsys, "plugins", "cadence")
+    assert code == 0
+    assert re.search(r"^alpha +number > 0 +0\.5 +of the requests", out, re.MULTILINE), out
+    assert len(json.loads(called(capsys, "plugins", "forecast", "--json")[1])) == 2
+    line = 'nothing installed is called "cadense", did you mean "cadence"?\n'
+    assert called(capsys, "plugins", "cadense") == (69, "", line)
 
 
 @pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["explain"], ["check", "a", "b"], ["run", "--nonsense"]])

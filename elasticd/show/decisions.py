@@ -14,7 +14,6 @@ from elasticd.foreseen import Forecast
 from elasticd.model import Limit, Measure, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.reports import StatusReport
-from elasticd.shelf import SourceReport
 from elasticd.units import format_milli, milli
 from elasticd.words import counted, one_line
 
@@ -109,22 +108,6 @@ def _remarks(series: Iterable[Series], at: float) -> Iterator[Text]:
             told += f", expires in {seconds(one.forecast.expires - at)}"
         if told:
             yield Text(one_line(f"{one.name}: {told}"), style="dim" if one.trusted else "yellow")
-
-
-def sources(reports: Iterable[SourceReport]) -> Table:
-    """A row for each source of a running daemon, and one below for what it has to say of itself."""
-    table = make_table("source", "type", "health", "renewed", "age", "reads", "failed", "takes", "subjects", "series")
-    for one in reports:
-        renewed = "-" if one.resolution is None else f"every {seconds(one.resolution)}"
-        age = "-" if one.age is None else seconds(one.age)
-        takes = f"{one.seconds * 1000:.0f} ms" if one.reads else "-"
-        health = Text(one_line(one.health), style="default" if one.health == "ok" else "yellow")
-        counts = (str(one.reads), str(one.failures), takes, str(one.samples))
-        add_row(table, one.name, one.type, health, renewed, age, *counts, ", ".join(one.series))
-        if isinstance(one.details, dict):
-            told = ", ".join(f"{key} {value}" for key, value in one.details.items() if value and key != "since")
-            add_row(table, "", "", Text(one_line(told), style="dim"), *[""] * 7)
-    return table
 
 
 def query(policy: str, series: Series, now: float) -> RenderableType:

@@ -3,9 +3,12 @@
 Knows rich; knows nothing of what is printed.
 """
 
+import re
 import sys
+from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 PIPE = 100_000
 """Characters: no row is longer."""
@@ -20,6 +23,15 @@ class Terminal(Console):
             super().__init__(highlight=False, markup=False, emoji=False)
         else:
             super().__init__(highlight=False, markup=False, emoji=False, width=PIPE, color_system=None)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, in a pipe without the spaces that fill up the rows of a table."""
+        if self.is_terminal or all(isinstance(one, str | Text) for one in objects):
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE))
 
     def on_broken_pipe(self) -> None:
         """Leave it to `main`."""

@@ -1,0 +1,130 @@
+"""What is installed, in words: what kind each plugin is and what it does, and all of one.
+
+Knows how plugins describe themselves; knows nothing of what any of them does.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from elasticd.config.tables import PLACING
+from elasticd.errors import UnavailableError, nearest
+from elasticd.options import Option, options, summary
+from elasticd.plugins import Installed, Registry, implemented
+from elasticd.show.decisions import add_row, make_table
+from elasticd.words import one_line, plain
+
+_DOES = {
+    "recommend_replicas": "says how many replicas",
+    "recommend_resources": "says what containers request",
+    "limit": "limits counts",
+    "rank_pods": "chooses which pods go first",
+    "poll_interval": "sets how often to look",
+    "filter_nodes": "filters nodes",
+    "select_nodes": "binds pods to nodes",
+    "score_nodes": "scores nodes",
+    "place_pods": "places pods together",
+    "select_victims": "lets pods give way",
+    "rebind_pods": "moves pods as labels change",
+    "rebalance_nodes": "moves pods off nodes",
+}
+
+
+def everything(registry: Registry) -> list[Installed]:
+    """All that is installed."""
+    return [*registry.strategies.values(), *registry.sources.values()]
+
+
+def called(registry: Registry, name: str) -> list[Installed]:
+    """Those of this name: a strategy and a source may share one. Raises UnavailableError for one that nothing has."""
+    found = [one for one in everything(registry) if one.name == name]
+    if not found:
+        known = {one.name for one in everything(registry)}
+        raise UnavailableError(f'nothing installed is called "{one_line(name)}"{nearest(name[:60], known)}')
+    return found
+
+
+def described(one: Installed, registry: Registry) -> dict[str, Any]:
+    """All of one, for a machine."""
+    hooks = implemented(one.type)
+    kind = _kind(one, hooks, registry)
+    return {
+        "name": one.name,
+        "kind": kind,
+        "does": [words for hook, words in _DOES.items() if hook in hooks],
+        "plugin": one.plugin,
+        "distribution": one.distribution,
+        "file": _file(one.type),
+        "summary": summary(one.type),
+        "doc": inspect.getdoc(one.type) or "",
+        "options": [found for found in options(one.type) if not (kind == "limit" and found.name == "priority")],
+    }
+
+
+def _kind(one: Installed, hooks: frozenset[str], registry: Registry) -> str:
+    """What kind it is: where it may stand in a file."""
+    if registry.sources.get(one.name) == one:
+        return "source"
+    if hooks & PLACING:
+        return "pool strategy"
+    is_limit = "limit" in hooks and not hooks & {"recommend_replicas", "recommend_resources", "rank_pods"}
+    return "limit" if is_limit else "strategy"
+
+
+def _file(record: type[Any]) -> str:
+    try:
+        return inspect.getsourcefile(record) or ""
+    except TypeError:  # it was made by no file
+        return ""
+
+
+def listed(registry: Registry) -> RenderableType:
+    """A row for each, by kind."""
+    table = make_table("name", "kind", "what it does")
+    known = [described(one, registry) for one in everything(registry)]
+    for kind in ("strategy", "limit", "pool strategy", "source"):
+        for one in sorted((one for one in known if one["kind"] == kind), key=lambda one: str(one["name"])):
+            add_row(table, one["name"], kind, ", ".join(one["does"]) if one["does"] else one["summary"])
+    problems = [Text(plain(problem), style="red") for problem in registry.problems]
+    return Group(table, *problems, Text("\nelasticd plugins NAME: its options, with defaults and bounds", style="dim"))
+
+
+def shown(one: Installed, registry: Registry) -> RenderableType:
+    """All of one."""
+    said = described(one, registry)
+    does = f": {', '.join(said['does'])}" if said["does"] else ""
+    head = Text.assemble((one_line(one.name), "bold"), "  ", one_line(f"{said['kind']}{does}"))
+    brought = f"plugin {one.plugin} of {one.distribution or 'no distribution'}, {said['file'] or 'of no file'}"
+    told = [Text(one_line(brought), style="dim"), Text(), Text(plain(_flowing(said["doc"]))), Text()]
+    return Group(head, *told, Text(_place(said["kind"], one.name)), _options(said["options"]))
+
+
+def _flowing(doc: str) -> str:
+    """Paragraphs whose lines are as long as the terminal is wide."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in doc.split("\n\n"))
+
+
+def _place(kind: str, name: str) -> str:
+    table = {"source": "source", "limit": "limit"}.get(kind, "strategy")
+    return f'[[{table}]]\ntype = "{name}"'
+
+
+def _options(found: Sequence[Option]) -> Table:
+    """A row for each; those of a table stand below it, further in."""
+    table = make_table("option", "is", "default", "what it means")
+    table.columns[0].no_wrap = True
+    table.columns[1].max_width, table.columns[2].max_width = 28, 16
+    before = ""
+    for option in found:
+        above, _, name = option.name.rpartition(".")
+        inward = "  " * option.name.count(".")
+        if above.endswith("]") and above[-2] != "[" and above != before:  # of a table of this type
+            table.add_row(f"{inward[2:]}  [{above.rpartition('[')[2]}", "", "", "")
+        before = above
+        own = option.kind == "table" and option.default.startswith('{"')  # its defaults stand in its own rows
+        table.add_row(inward + name, option.kind, "" if own else option.default, option.description)
+    return table
