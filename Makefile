@@ -25,7 +25,7 @@ test: .venv/dev ## run the tests that need nothing but Python
 # Which Kubernetes: make e2e KUBE=1.36.2, or KUBEBUILDER_ASSETS=FOLDER make e2e; else 1.20.2. Where it is got from: tests/kube/fetch.py.
 e2e: .venv/dev ## run the tests against a real control plane, fetched when first needed (KUBE=1.36.2: of another version)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
-	$(BIN)/pytest -m e2e -n 3 --dist loadfile --timeout 300 --junit-xml build/e2e.xml $(ARGS)
+	$(BIN)/pytest -m e2e -n 3 --dist loadfile --no-loadscope-reorder --timeout 300 --junit-xml build/e2e.xml $(ARGS)
 
 parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py

@@ -17,6 +17,17 @@ from tests.kube.metrics_api import MetricsApi
 from tests.kube.reports import named_nodes
 
 HERE = Path(__file__).parent
+# Where files are shared out among workers, the last should not be one that takes minutes. xdist gives the worker of the
+# first, which is a single test, another file at once: a short one.
+FIRST = (
+    "test_parity.py",
+    "test_moves.py",
+    "test_moves_surge.py",
+    "test_hollow.py",
+    "test_rebalance.py",
+    "test_daemon.py",
+)
+FIRST_PATHS = {HERE / name for name in FIRST}
 # So that a test of the genuine HPA controller takes seconds.
 QUICK = HpaTiming(sync_period=1, downscale_stabilization=5, cpu_initialization_period=1, initial_readiness_delay=1)
 
@@ -46,6 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if pytest_asyncio.is_async_test(item):
                 item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
     yield
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path in FIRST_PATHS else len(FIRST))
     if elsewhere := [item for item in items if about_another_version(item)]:
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if item not in elsewhere]
