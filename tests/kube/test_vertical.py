@@ -1,6 +1,7 @@
 """Requests on a genuine cluster: recommended where they cannot be changed in running pods, as on 1.20, else changed in
 place, with a hollow kubelet that gives pods what they request, or has no room for it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -129,8 +130,10 @@ def cores(pod: JSON, *, given: bool) -> float:
     return parse_quantity(quantity)
 
 
-def explained(daemon: Running, namespace: str) -> str:
-    return " ".join(daemon.elasticd("explain", f"{namespace}/Deployment/web").split())
+async def told_of(daemon: Running, namespace: str, words: str) -> int:
+    """How often `elasticd explain` prints these words. The kubelet, in this process, goes on meanwhile."""
+    said = await asyncio.to_thread(daemon.elasticd, "explain", f"{namespace}/Deployment/web")
+    return " ".join(said.split()).count(words)
 
 
 @IN_PLACE
@@ -157,7 +160,11 @@ async def test_a_pod_that_waits_for_room_is_told_and_not_raised_again(
 ) -> None:
     async with sized(kube, namespace, tmp_path / "one", refusal="Deferred") as (scene, daemon):
         told = "Deferred: the node has no room for"
-        await wait_until(lambda: explained(daemon, namespace).count(told) == 2, what="both are told")
+
+        async def both() -> bool:
+            return await told_of(daemon, namespace, told) == 2
+
+        await wait_until(both, what="both are told")
         asked = scene.resizes()
         kube.loads.set_load(namespace, "web", cpu=3.0)
 
@@ -174,13 +181,21 @@ async def test_a_pod_that_waits_for_room_is_told_and_not_raised_again(
             return all(cores(pod, given=True) > 1.2 for pod in await scene.pods())
 
         await wait_until(given, what="once there is room they are given what they ask for, and then more")
-        await wait_until(lambda: told not in explained(daemon, namespace), what="nothing is told any more")
+
+        async def neither() -> bool:
+            return await told_of(daemon, namespace, told) == 0
+
+        await wait_until(neither, what="nothing is told any more")
 
 
 @IN_PLACE
 async def test_a_pod_that_its_node_can_never_give_that_is_told(kube: Kube, namespace: str, tmp_path: Path) -> None:
     async with sized(kube, namespace, tmp_path / "one", refusal="Infeasible") as (scene, daemon):
         told = "Infeasible: the node has no room for"
-        await wait_until(lambda: explained(daemon, namespace).count(told) == 2, what="both are told")
+
+        async def both() -> bool:
+            return await told_of(daemon, namespace, told) == 2
+
+        await wait_until(both, what="both are told")
         assert [cores(pod, given=True) for pod in await scene.pods()] == [0.1, 0.1]
         assert scene.resizes() == 2
