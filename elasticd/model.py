@@ -235,8 +235,16 @@ class Observation(Struct, frozen=True, gc=False):
     nodes: Mapping[str, Mapping[str, float]] = {}
 
 
+class LeftOut(Struct, frozen=True, gc=False):
+    """Pods that a metric's rule does not take as they are: how many, the first of them by name, and why."""
+
+    why: str
+    count: int
+    pods: tuple[str, ...] = ()
+
+
 class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one metric read and what it asks for: a row of `explain`."""
+    """What one metric read and what it asks for: a row of `explain`, with a row for each reason to leave pods out."""
 
     metric: str
     current: str = ""
@@ -244,6 +252,7 @@ class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
     replicas: int | None = None
     reason: str = ""
     message: str = ""
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.memory import Past
-from elasticd.model import Failure, Limit, Observation, Rank, Recommendation
+from elasticd.model import Failure, LeftOut, Limit, Measure, Observation, Rank, Recommendation
 from elasticd.policy import MOST, Policy
 from elasticd.resources import Resources
 from elasticd.words import LONGEST, one_line
@@ -91,6 +91,9 @@ LARGEST = 1 << 14
 _MEASURES = 50
 """Measures of a recommendation; of a larger one the others are left out."""
 
+_REASONS = 5
+"""Reasons to leave pods out, of a measure; likewise."""
+
 _encode = msgspec.json.Encoder().encode
 _recommendation = msgspec.json.Decoder(Recommendation).decode
 _limit = msgspec.json.Decoder(Limit).decode
@@ -105,7 +108,7 @@ def _read_recommendation(value: Any, name: str) -> Recommendation:
     written = _encode(value)
     if len(written) > LARGEST:
         read = _recommendation(written)
-        measures = tuple([replace(one, **_brief(one, _TEXTS_OF_MEASURES)) for one in read.measures[:_MEASURES]])
+        measures = tuple([_brief_measure(one) for one in read.measures[:_MEASURES]])
         written = _small(_encode(replace(read, measures=measures, **_brief(read, _TEXTS))))
     return _signed_recommendation(written, name)
 
@@ -117,6 +120,12 @@ _TEXTS_OF_MEASURES = ("metric", "current", "target", *_TEXTS)
 def _brief(record: Struct, names: Sequence[str]) -> dict[str, str]:
     """The texts of a record, cut."""
     return {name: one_line(getattr(record, name)) for name in names}
+
+
+def _brief_measure(one: Measure) -> Measure:
+    """A measure with its texts cut, and without the names of pods."""
+    left_out = tuple([LeftOut(one_line(each.why), each.count) for each in one.left_out[:_REASONS]])
+    return replace(one, left_out=left_out, **_brief(one, _TEXTS_OF_MEASURES))
 
 
 def _small(written: bytes) -> bytes:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from elasticd.actions import Create, Resize
 from elasticd.foreseen import Forecast
-from elasticd.model import Limit, Measure, Recommendation, Series
+from elasticd.model import LeftOut, Limit, Measure, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.reports import StatusReport
 from elasticd.units import format_milli, milli
@@ -165,6 +165,8 @@ def _wanted(decision: Decision) -> Table:
         add_row(table, *(Text(one_line(cell), style=style) for cell in (mark, said.strategy, count, why)))
         for measure in said.measures:
             add_row(table, "", "", _count(measure.replicas), _measured(measure))
+            for one in measure.left_out:
+                add_row(table, "", "", "", _left_out(one))
     return table
 
 
@@ -187,6 +189,13 @@ def _measured(measure: Measure) -> str:
     target = f", target {measure.target}" if measure.target else ""
     problem = _why(measure.reason, measure.message)
     return f"{measure.metric} {measure.current or '-'}{target}" + (f": {problem}" if problem else "")
+
+
+def _left_out(one: LeftOut) -> str:
+    """How many pods a metric's rule leaves out, which and why."""
+    more = one.count - len(one.pods)
+    named = ", ".join([*one.pods, *([f"{more} more"] if more > 0 and one.pods else [])])
+    return f"without {counted(one.count, 'pod')}{f' ({named})' if named else ''}: {one.why}"
 
 
 def _why(reason: str, message: str) -> str:

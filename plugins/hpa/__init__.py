@@ -89,11 +89,13 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             try:
                 proposal = propose(metric, observation, terms)
             except MetricError as error:
-                measures.append(Measure(metric.label, reason=metric.failure, message=str(error)))
+                found = Measure(metric.label, reason=metric.failure, message=str(error), left_out=error.left_out)
+                measures.append(found)
                 failed.append(measures[-1])
                 continue
             count = proposal.replicas
-            measures.append(Measure(metric.label, proposal.current, proposal.target, count))
+            told_of = proposal.left_out
+            measures.append(Measure(metric.label, proposal.current, proposal.target, count, left_out=told_of))
             if count > best:
                 best, above = count, told
         return self._recommend(best, above, workload.replicas, measures, failed)

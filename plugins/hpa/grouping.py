@@ -7,18 +7,23 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import inf
 
-from elasticd.api import Derived, Pod, Ref, Sample, Struct, milli
+from elasticd.api import Derived, LeftOut, Pod, Ref, Sample, Struct, milli
 
 EXACT = 2.0**53
 """Below this a double holds every whole number."""
 
+
+_NAMED = 10
+"""Pods that are left out are named up to so many; of all it is said how many they are."""
 
 _NEAR = 1e-5
 """Of a thousandth: only what is so near above a whole one may be brought there by rounding to its sixth decimal."""
 
 
 class MetricError(Exception):
-    """Why a metric cannot be had; the text goes to people."""
+    """Why a metric cannot be had; the text goes to people. `left_out` are the pods that its rule does not take."""
+
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Usage(Struct, frozen=True, gc=False):
@@ -124,6 +129,41 @@ def group_pods(pods: Sequence[Pod], samples: dict[str, Sample], startup: Startup
     return Groups(ready, unready, missing, ignored)
 
 
+def left_out(pods: Sequence[Pod], groups: Groups) -> tuple[LeftOut, ...]:
+    """The pods that are not taken as they are, by the reason for that."""
+    if not (groups.unready or groups.missing or groups.ignored):
+        return ()
+    by_name = {pod.name: pod for pod in pods}
+    found: dict[str, list[str]] = {}
+    for names, why in ((groups.ignored, _ignored), (groups.unready, _unready), (groups.missing, _missing)):
+        for name in names:
+            found.setdefault(why(by_name[name]), []).append(name)
+    return told(found)
+
+
+def told(found: dict[str, list[str]]) -> tuple[LeftOut, ...]:
+    """Names of pods by why they are left out, as they are shown."""
+    return tuple(LeftOut(why, len(names), tuple(sorted(names)[:_NAMED])) for why, names in found.items())
+
+
+def _ignored(pod: Pod) -> str:
+    return f"{'deleted' if pod.deleted else 'failed'}, takes no part"
+
+
+def _unready(pod: Pod) -> str:
+    if pod.phase == "Pending":
+        why = "pending"
+    elif pod.ready:
+        why = "too young, not measured for a whole window since it was ready"
+    else:
+        why = "not ready yet"
+    return f"{why}; as idle where more are asked for, else without it"
+
+
+def _missing(_: Pod) -> str:
+    return "no sample; as idle where more are asked for, as fully used where fewer are"
+
+
 class Steady(Struct, frozen=True, gc=False):
     """Pods that all run and are ready, by name in their order, the last of them started at `started` and ready since
     `ready`; no names: some are not."""
@@ -210,3 +250,9 @@ def _containers_request(pod: Pod, resource: str, wanted: str, old: bool) -> int:
 def count_ready(pods: Iterable[Pod]) -> int:
     """Pods that are Running and Ready, deleted ones too."""
     return sum(1 for pod in pods if pod.phase == "Running" and pod.ready)
+
+
+def not_ready(pods: Iterable[Pod]) -> tuple[LeftOut, ...]:
+    """The others."""
+    names = [pod.name for pod in pods if not (pod.phase == "Running" and pod.ready)]
+    return told({"not running and ready; a value is multiplied by those that are": names}) if names else ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from elasticd.api import MOST, Derived, Observation, Pod, Quality, Ref, Series, Struct, format_milli
+from elasticd.api import MOST, Derived, LeftOut, Observation, Pod, Quality, Ref, Series, Struct, format_milli
 
 from .grouping import (
     Groups,
@@ -17,6 +17,8 @@ from .grouping import (
     Usage,
     count_ready,
     group_pods,
+    left_out,
+    not_ready,
     requests_by_pod,
     thousandths,
     total_at_a_glance,
@@ -33,6 +35,7 @@ class Proposal(Struct, frozen=True, gc=False):
     replicas: int
     current: str
     target: str
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Terms(Struct, frozen=True, gc=False):
@@ -175,7 +178,7 @@ def _resource(metric: Resource | ContainerResource, series: Series, observation:
         key = (observation.workload.ref, metric.resource, container, terms.old, metric.utilization)
         gauge = utilization(key, observation.pods)
         replicas, percent = _settle(found, gauge, observation, terms)
-        return Proposal(replicas, f"{percent}%", gauge.shown)
+        return Proposal(replicas, f"{percent}%", gauge.shown, _left_out(found, observation))
     return _average(metric.average_value, found, observation, terms)
 
 
@@ -188,7 +191,11 @@ def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) 
 def _average(quantity: Any, found: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
     gauge = _Average(len(observation.pods), quantity_milli(quantity), at_one=terms.old, checks_count=not terms.old)
     replicas, average = _settle(found, gauge, observation, terms)
-    return Proposal(replicas, format_milli(average), format_milli(gauge.target))
+    return Proposal(replicas, format_milli(average), format_milli(gauge.target), _left_out(found, observation))
+
+
+def _left_out(found: int | _Sorted, observation: Observation) -> tuple[LeftOut, ...]:
+    return () if isinstance(found, int) else left_out(observation.pods, found.groups)
 
 
 def _look(
@@ -226,7 +233,9 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
     for name in groups.unready:
         usage.values.pop(name, None)
     if not usage.values:
-        raise MetricError("did not receive metrics for targeted pods (pods might be unready)")
+        error = MetricError("did not receive metrics for targeted pods (pods might be unready)")
+        error.left_out = left_out(observation.pods, groups)
+        raise error
     return groups
 
 
@@ -278,7 +287,7 @@ def _whole(metric: Object | External, usage: int, observation: Observation, term
     if metric.value is not None:
         target = quantity_milli(metric.value)
         replicas = _by_ready(usage / target, observation, terms)
-        return Proposal(replicas, format_milli(usage), format_milli(target))
+        return Proposal(replicas, format_milli(usage), format_milli(target), not_ready(observation.pods))
     assert metric.average_value is not None, "options checks it"  # noqa: S101
     target = quantity_milli(metric.average_value)
     counted = observation.workload.status_replicas

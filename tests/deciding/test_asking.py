@@ -4,7 +4,7 @@ from functools import cached_property
 
 import pytest
 
-from elasticd.api import Limit, Measure, Rank, Recommendation, Strategy, hookimpl
+from elasticd.api import LeftOut, Limit, Measure, Rank, Recommendation, Strategy, hookimpl
 from elasticd.deciding.asking import _MOST, LARGEST, Case, _read_before
 from elasticd.past import begin
 from elasticd.plugins import Hooks
@@ -124,3 +124,14 @@ def test_an_answer_that_is_too_large_when_it_is_cut_is_a_failure(measures: int, 
     said = case(Wordy(measures=measures)).ask("recommend_replicas")
     assert [len(one.measures) for one in said.given] == ([] if kept is None else [kept])
     assert [told in failure.message and len(failure.message) < 600 for failure in said.failures] == [True] * bool(told)
+
+
+def test_of_an_answer_that_is_too_large_the_names_of_pods_that_it_leaves_out_go_and_their_number_stays() -> None:
+    class Crowded(Strategy, tag="crowded", frozen=True):
+        @hookimpl
+        def recommend_replicas(self) -> Recommendation:
+            left_out = LeftOut(LONG, 9, tuple("p" * 250 for _ in range(9)))
+            return Recommendation(3, "Wanted", "", (Measure("cpu", "now", left_out=(left_out,) * 9),))
+
+    (said,) = case(Crowded()).ask("recommend_replicas").given
+    assert said.measures == (Measure("cpu", "now", left_out=(LeftOut(CUT, 9),) * 5),)

@@ -326,3 +326,40 @@ def test_measures_read_as_the_hpa_prints_them(
 @pytest.mark.parametrize("metric", [CPU50, AVERAGE])
 def test_absurd_amounts_are_capped(metric: dict[str, Any], value: float) -> None:
     assert ask(metric, 2, pods(2, 0.001), use(value, value)).replicas == 2**31 - 1
+
+
+IDLE_OR_WITHOUT = "as idle where more are asked for, else without it"
+YOUNG = {"started": NOW - 60, "ready_changed": NOW - 15}
+TOO_YOUNG = f"too young, not measured for a whole window since it was ready; {IDLE_OR_WITHOUT}"
+NO_SAMPLE = "no sample; as idle where more are asked for, as fully used where fewer are"
+
+
+@pytest.mark.parametrize(
+    ("metric", "of", "values", "told"),
+    [
+        pytest.param(CPU50, pods(3), [0.5] * 3, [], id="none"),
+        pytest.param(CPU50, pods(3), [0.5, 0.5, None], [(NO_SAMPLE, 1, ("p2",))], id="no sample"),
+        pytest.param(CPU50, mixed(2, PENDING, PENDING), [0.5] * 4,
+                     [(f"pending; {IDLE_OR_WITHOUT}", 2, ("p2", "p3"))], id="pending"),
+        pytest.param(CPU50, mixed(2, YOUNG), [0.5] * 3, [(TOO_YOUNG, 1, ("p2",))], id="too young"),
+        pytest.param(CPU50, mixed(2, {"started": NOW - 60, "ready": False}), [0.5] * 3,
+                     [(f"not ready yet; {IDLE_OR_WITHOUT}", 1, ("p2",))], id="not ready"),
+        pytest.param(CPU50, mixed(2, {"deleted": True}, {"phase": "Failed"}), [0.5] * 4,
+                     [("deleted, takes no part", 1, ("p2",)), ("failed, takes no part", 1, ("p3",))], id="ignored"),
+        pytest.param(CPU50, mixed(1, PENDING, {"deleted": True}, {}, YOUNG), [0.5, 0.5, 0.5, None, 0.5],
+                     [("deleted, takes no part", 1, ("p2",)), (f"pending; {IDLE_OR_WITHOUT}", 1, ("p1",)),
+                      (TOO_YOUNG, 1, ("p4",)), (NO_SAMPLE, 1, ("p3",))], id="all of them"),
+        pytest.param(CPU50, pods(14), [0.5] + [None] * 13,
+                     [(NO_SAMPLE, 13, tuple(sorted(f"p{index}" for index in range(1, 14))[:10]))], id="many"),
+        pytest.param(CPU50, pods(2, **PENDING), [0.5, 0.5], [(f"pending; {IDLE_OR_WITHOUT}", 2, ("p0", "p1"))],
+                     id="also where it cannot be known for lack of others"),
+        pytest.param(AVERAGE, mixed(2, YOUNG), [0.1] * 3, [(TOO_YOUNG, 1, ("p2",))], id="of an average"),
+        pytest.param(QPS, mixed(2, YOUNG), [20.0] * 3, [], id="a metric of pods counts young ones"),
+        pytest.param(QPS, mixed(2, PENDING), [20.0] * 3, [(f"pending; {IDLE_OR_WITHOUT}", 1, ("p2",))], id="of pods"),
+    ],
+)  # fmt: skip
+def test_the_pods_that_a_rule_leaves_out_are_told_and_why(
+    metric: dict[str, Any], of: list[Pod], values: list[float | None], told: list[tuple[str, int, tuple[str, ...]]]
+) -> None:
+    (measure,) = ask(metric, len(of), of, use(*values)).measures
+    assert [(one.why, one.count, one.pods) for one in measure.left_out] == told

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.api import Observation, Quality, Recommendation
 from elasticd_plugins.hpa import Hpa
@@ -201,3 +202,11 @@ def test_a_faulty_selector_says_nothing_about_replicas(observation: Observation,
 )
 def test_bounds_come_before_metrics(current: int, least: int, most: int, replicas: int) -> None:
     assert judge(Hpa(), seen=seen(current, pods(current)), bounds=(least, most)).replicas == replicas
+
+
+def test_pods_that_are_not_ready_are_told_where_a_value_is_multiplied_by_those_that_are() -> None:
+    of = [*pods(2), *[replace(one, name=f"q{one.name}", ready=False) for one in pods(2)]]
+    (measure,) = ask(seen(4, of, queue(500.0)), EXTERNAL).measures
+    why = "not running and ready; a value is multiplied by those that are"
+    assert [(one.why, one.count, one.pods) for one in measure.left_out] == [(why, 2, ("qp0", "qp1"))]
+    assert ask(seen(2, pods(2), queue(500.0)), EXTERNAL).measures[0].left_out == ()

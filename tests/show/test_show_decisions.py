@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from elasticd.actions import Resize
 from elasticd.deciding.jobs import grow, tidy
 from elasticd.foreseen import Forecast, PerPod
-from elasticd.model import Condition, Limit, Quality, Recommendation, Ref, Series
+from elasticd.model import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.reports import PolicyInForce, StatusReport
 from elasticd.resources import Resizing, Resources
@@ -393,3 +393,19 @@ def test_a_forecast_is_shown_in_a_few_lines(forecast: Forecast, expected: list[s
     found = text(show.query("shop", Series("load", "ahead", Quality.FRESH, message="why", forecast=forecast), 0.0))
     lines = [line.strip() for line in found.splitlines()]
     assert lines == ["load for policy shop: fresh from ahead", *expected]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "line"),
+    [
+        pytest.param(LeftOut("no sample", 1, ("a",)), "without 1 pod (a): no sample", id="one"),
+        pytest.param(LeftOut("pending", 2, ("a", "b")), "without 2 pods (a, b): pending", id="all by name"),
+        pytest.param(LeftOut("pending", 5, ("a", "b")), "without 5 pods (a, b, 3 more): pending", id="some by name"),
+        pytest.param(LeftOut("pending", 5), "without 5 pods: pending", id="none by name"),
+    ],
+)
+def test_pods_that_a_metric_leaves_out_have_a_line_for_each_reason(left_out: LeftOut, line: str) -> None:
+    measure = Measure("cpu", "70%", "50%", 3, left_out=(left_out,))
+    said = Recommendation(3, "Wanted", "", (measure,), "hpa")
+    told = explained(recommendations=(said,))
+    assert told[told.index("3 cpu 70%, target 50%") + 1] == line
