@@ -14,9 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from elasticd import bell, daemon, logs
+from elasticd import bell, daemon, logs, shapes
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
@@ -166,7 +164,7 @@ def _check(arguments: argparse.Namespace) -> int:
         logging.getLogger("elasticd").addHandler(logging.NullHandler())  # what is wrong is told below
         tried = asyncio.run(connect(found.settings, found.policies))
     if arguments.json:
-        print(msgspec.json.encode({**found.record(), "tried": tried}).decode())
+        print(shapes.encode({**found.record(), "tried": tried}).decode())
     else:
         for line in [*map(str, found.wrong)] or [*found.advice, *[one.line for one in tried], found.fine]:
             print(plain(line))
@@ -195,7 +193,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     if decision is None:
         raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, arguments)}")
     if arguments.json:
-        print(msgspec.json.encode({"decision": decision, "outcome": outcome}).decode())
+        print(shapes.encode({"decision": decision, "outcome": outcome}).decode())
     else:
         Terminal().print(show.explain(decision, outcome, time.time()))
     return 0
@@ -207,7 +205,7 @@ def _explain_pod(arguments: argparse.Namespace, named: str) -> int:
         _note_unready(load_settings(arguments.config, discover()))
     told = telling.told_of(named, folder, arguments.config, arguments.policy)
     if arguments.json:
-        print(msgspec.json.encode(told.record()).decode())
+        print(shapes.encode(told.record()).decode())
     else:
         Terminal().print(show_story.explain(named, told.story, told.seen, time.time()))
     return 0
@@ -239,7 +237,7 @@ def _status(arguments: argparse.Namespace) -> int:
         _note_unready(settings)
         report = standing(settings, registry)
     if arguments.json:
-        print(msgspec.json.encode(report).decode())
+        print(shapes.encode(report).decode())
     else:
         for part in show.status(report, time.time()):
             Terminal().print(part)
@@ -249,7 +247,7 @@ def _status(arguments: argparse.Namespace) -> int:
 def _sources(arguments: argparse.Namespace) -> int:
     found = remote.sources(load_settings(arguments.config, discover()).http)
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
+        print(shapes.encode(found).decode())
     else:
         Terminal().print(show_sources.sources(found))
     return 0
@@ -262,7 +260,7 @@ def _nodes(arguments: argparse.Namespace) -> int:
         names = {node.node for pool in remote.pools(http) for node in pool.nodes}
         raise UnavailableError(f"no pool has a node {arguments.node}{nearest(arguments.node, names)}")
     if arguments.json:
-        print(msgspec.json.encode(found).decode())
+        print(shapes.encode(found).decode())
     elif found:
         Terminal().print(show_nodes.shown(found, time.time()))
     else:
@@ -275,7 +273,7 @@ def _moves(arguments: argparse.Namespace) -> int:
     found, now = telling.moves(settings), time.time()
     _note_unready(settings)
     if arguments.json:
-        print(msgspec.json.encode({"in_flight": found.in_flight, "held_back": found.held_back}).decode())
+        print(shapes.encode({"in_flight": found.in_flight, "held_back": found.held_back}).decode())
         return 0
     if found.in_flight:
         Terminal().print(show_pods.moves(found.in_flight, now))
@@ -300,10 +298,10 @@ def _query(arguments: argparse.Namespace) -> int:
         told = f"{one_line(arguments.workload)}{near(arguments.workload, said.workloads)}"
         raise UnavailableError(f"no policy is about {told}")
     if arguments.json:
-        print(msgspec.json.encode(said.found).decode())
+        print(shapes.encode(said).decode())
         return 0
-    for policy, series in said.found:
-        Terminal().print(show.query(policy, series, time.time()))
+    for one in said.found:
+        Terminal().print(show.query(one.policy, one.series, time.time()))
     return 0
 
 
@@ -332,7 +330,7 @@ def _plugins(arguments: argparse.Namespace) -> int:
     registry = discover()
     found = show_installed.called(registry, arguments.name) if arguments.name else show_installed.everything(registry)
     if arguments.json:
-        print(msgspec.json.encode([show_installed.described(one, registry) for one in found]).decode())
+        print(shapes.encode([show_installed.described(one, registry) for one in found]).decode())
         return 0
     told = (
         [show_installed.shown(one, registry) for one in found] if arguments.name else [show_installed.listed(registry)]

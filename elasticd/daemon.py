@@ -134,7 +134,7 @@ class Daemon:
             sources=lambda: self.loop.stock.report(self.clock.now()),
             query=self._query,
             nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, ThreadLine()).nodes,
-            moves=self.mover.underway,
+            moves=self._moves,
             pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )
 
@@ -154,7 +154,11 @@ class Daemon:
 
     async def _query(self, series: str, workload: str) -> object:
         found = await self.loop.query(series, workload)
-        return {"workloads": self.loop.workloads() if not found else [], "found": found}
+        told = [{"policy": policy, "series": one} for policy, one in found]
+        return {"workloads": self.loop.workloads() if not found else [], "found": told}
+
+    async def _moves(self) -> object:
+        return {"in_flight": await self.mover.underway()}
 
 
 def in_force(policy: Policy | PoolPolicy) -> PolicyInForce:

@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from elasticd import shapes
 from elasticd.errors import UnavailableError
 
 
@@ -37,26 +38,25 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         body = await asyncio.to_thread(pages.metrics())
         return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    async def status(_: web.Request) -> web.Response:
-        return web.Response(body=msgspec.json.encode(pages.status()), content_type="application/json")
+    async def status(request: web.Request) -> web.Response:
+        return await _json(request, pages.status())
 
-    async def sources(_: web.Request) -> web.Response:
-        return web.Response(body=msgspec.json.encode(pages.sources()), content_type="application/json")
+    async def sources(request: web.Request) -> web.Response:
+        return await _json(request, pages.sources())
 
     async def query(request: web.Request) -> web.Response:
-        found = await pages.query(request.query.get("series", ""), request.query.get("workload", ""))
-        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+        return await _json(
+            request, await pages.query(request.query.get("series", ""), request.query.get("workload", ""))
+        )
 
     async def nodes(request: web.Request) -> web.Response:
-        found = await pages.nodes(request.query.get("node", ""))
-        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+        return await _json(request, await pages.nodes(request.query.get("node", "")))
 
-    async def moves(_: web.Request) -> web.Response:
-        return web.Response(body=msgspec.json.encode(await pages.moves()), content_type="application/json")
+    async def moves(request: web.Request) -> web.Response:
+        return await _json(request, await pages.moves())
 
     async def pod(request: web.Request) -> web.Response:
-        found = await pages.pod(request.query.get("pod", ""))
-        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+        return await _json(request, await pages.pod(request.query.get("pod", "")))
 
     app = web.Application(client_max_size=1024)
     app.router.add_get("/metrics", metrics)
@@ -80,6 +80,13 @@ async def serve(pages: Pages, host: str, port: int) -> AsyncIterator[str]:
         yield f"http://{host}:{bound}"
     finally:
         await runner.cleanup()
+
+
+async def _json(request: web.Request, found: object) -> web.Response:
+    """A page for a machine. A thousand decisions take a while, which costs the loop nothing in a thread."""
+    asked = request.headers.get("Accept") == shapes.RECORDS
+    body = msgspec.json.encode(found) if asked else await asyncio.to_thread(shapes.encode, found)
+    return web.Response(body=body, content_type="application/json")
 
 
 def _check(problem: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:

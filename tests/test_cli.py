@@ -122,7 +122,7 @@ def test_a_workload_named_as_another_s_message_is_not_mistaken_for_it(
     other = decision(61.0, workload=Ref("web", "web", "other"), message="web", policy="web")
     folder = journal(tmp_path, decision(60.0), other)
     _, out, _ = called(capsys, "explain", "shop/Deployment/web", "--state", folder, "--json")
-    assert json.loads(out)["decision"]["at"] == 60.0
+    assert json.loads(out)["decision"]["at"] == "1970-01-01T00:01:00.000Z"
 
 
 def test_status_has_the_last_decision_about_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -135,7 +135,10 @@ def test_status_has_the_last_decision_about_each(capsys: pytest.CaptureFixture[s
         ["shop", "act", str(WEB), "4"],
     ]
     _, out, _ = called(capsys, "status", "--state", folder, "--json")
-    assert [(one["policy"], one["at"]) for one in json.loads(out)["decisions"]] == [("a", 30.0), ("shop", 90.0)]
+    assert [(one["policy"], one["at"]) for one in json.loads(out)["decisions"]] == [
+        ("a", "1970-01-01T00:00:30.000Z"),
+        ("shop", "1970-01-01T00:01:30.000Z"),
+    ]
 
 
 def test_status_is_what_is_in_force_whether_a_daemon_runs_or_not(

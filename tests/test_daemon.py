@@ -26,6 +26,7 @@ from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
+from elasticd.shapes import moment
 from elasticd.testing import NOW
 from tests import daemons
 from tests.daemons import Daemon, called, daemon, policy, run, until, write
@@ -156,7 +157,7 @@ def test_a_killed_daemon_is_explained_and_its_successor_goes_on(
     assert "keep 4 replicas" in out
     before = past(tmp_path)
     with daemon(tmp_path) as again:
-        until(lambda: again.decision()["at"] > before.until)
+        until(lambda: again.decision()["at"] > moment(before.until))
         assert again.stop() == 0
     after = past(tmp_path)
     assert after.since == before.since
@@ -387,8 +388,8 @@ def test_sources_and_query_ask_the_running_daemon(
     query = ["query", "queue", "--config", settings]
     code, out, _ = called(capsys, *query, "shop/Deployment/web")
     assert (code, out.splitlines()[0]) == (0, "queue for policy web: fresh from resource-metrics")
-    ((policy_name, series),) = json.loads(called(capsys, *query, "shop/Deployment/web", "--json")[1])
-    assert (policy_name, [sample[0] for sample in series["samples"]]) == ("web", [40.0])
+    (seen,) = json.loads(called(capsys, *query, "shop/Deployment/web", "--json")[1])["found"]
+    assert (seen["policy"], [sample["value"] for sample in seen["series"]["samples"]]) == ("web", [40.0])
     told = 'no policy is about shop/Deployment/wbe, did you mean "shop/Deployment/web"?\n'
     assert called(capsys, *query, "shop/Deployment/wbe") == (69, "", told)
 

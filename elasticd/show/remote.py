@@ -18,6 +18,7 @@ from elasticd.errors import UnavailableError
 from elasticd.model import Series
 from elasticd.moves import Underway
 from elasticd.reports import NodeView, PoolReport, StatusReport
+from elasticd.shapes import RECORDS
 from elasticd.shelf import SourceReport
 from elasticd.whereabouts import Whereabouts
 from elasticd.words import one_line
@@ -34,11 +35,24 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104  # where a daemon listens on all
 
 
+class PolicySeries(Struct, frozen=True):
+    """A series as a policy's strategies would see it."""
+
+    policy: str
+    series: Series
+
+
 class Found(Struct, frozen=True):
     """What each policy would see; where none is about the workload, those that some are about."""
 
     workloads: tuple[str, ...]
-    found: tuple[tuple[str, Series], ...]
+    found: tuple[PolicySeries, ...]
+
+
+class InFlight(Struct, frozen=True):
+    """The moves in flight."""
+
+    in_flight: list[Underway]
 
 
 def status(http: Http) -> StatusReport:
@@ -68,7 +82,7 @@ def node(http: Http, name: str) -> list[NodeView]:
 
 def moves(http: Http) -> list[Underway]:
     """The daemon's moves in flight. Raises UnavailableError when no daemon answers."""
-    return _get(http, "/moves", {}, list[Underway])
+    return _get(http, "/moves", {}, InFlight).in_flight
 
 
 def pod(http: Http, named: str) -> Whereabouts:
@@ -100,7 +114,8 @@ def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:
         raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
     address = _address(http)
     try:
-        with _OPENER.open(f"{address}{path}?{urlencode(params)}", timeout=PATIENCE) as answer:
+        asked = urllib.request.Request(f"{address}{path}?{urlencode(params)}", headers={"Accept": RECORDS})  # noqa: S310
+        with _OPENER.open(asked, timeout=PATIENCE) as answer:
             return msgspec.json.decode(answer.read(), type=kind)
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)

@@ -136,7 +136,9 @@ async def test_from_none_to_many_and_back_to_none_through_a_restart_and_a_person
 
             async def waiting() -> bool:
                 found = decided(daemon, namespace, "ScaledToZeroByHand")
-                return bool(found and any(one.get("samples") and one["samples"][0][0] == 70 for one in found["series"]))
+                return bool(
+                    found and any(one.get("samples") and one["samples"][0]["value"] == 70 for one in found["series"])
+                )
 
             await wait_until(waiting, what="it knows that messages wait")
             assert await mark(kube, namespace) is None

@@ -108,7 +108,7 @@ async def test_of_a_flood_the_newest_reading_is_what_a_strategy_sees_and_the_res
 
 def _seen(daemon: daemons.Daemon) -> float:
     """The number that the last decision was made by."""
-    return float(sum(value for one in daemon.decision()["series"] for value, *_ in one.get("samples", ())))
+    return float(sum(sample["value"] for one in daemon.decision()["series"] for sample in one.get("samples", ())))
 
 
 def _counted(daemon: daemons.Daemon) -> dict[str, float]:

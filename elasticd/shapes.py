@@ -1,0 +1,74 @@
+"""The shape that things have for a machine, in pages and in what commands print with --json: docs/json.md.
+
+Times are RFC 3339 in UTC, records have named fields. Pure. Knows records as msgspec does; knows none by name but their
+fields that are times.
+"""
+
+import enum
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+
+RECORDS = "application/vnd.elasticd.records+json"
+"""Who accepts this is given records as the journal has them: elasticd's own commands, which make records of them."""
+
+TIMES = frozenset(
+    {"at", "confirmed", "due", "expires", "first", "fitted", "looked", "measured", "received", "since"},
+)
+"""The fields that are times, in seconds since the epoch, where they are floats. 0 is no time: it is told as null."""
+
+_LATEST = 253402300799.0
+"""The last second of the year 9999, which has no successor in RFC 3339."""
+
+_DEFAULTS: dict[type[Struct], tuple[tuple[str, object], ...]] = {}
+"""Of types that leave out what is as usual: their fields, and what is usual."""
+
+
+def encode(value: object) -> bytes:
+    """The JSON of a value in this shape."""
+    return msgspec.json.encode(shaped(value))
+
+
+def shaped(value: object) -> object:
+    """A value, as what JSON has: records, and what holds them."""
+    if isinstance(value, Struct):
+        return _record(value)
+    if isinstance(value, Mapping):
+        # A source may describe itself in a table of its own, whose times have the same names.
+        return {str(key): _field(str(key), one) for key, one in value.items()}
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        return [shaped(one) for one in value]
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def moment(at: float) -> str | None:
+    """A time in seconds since the epoch: RFC 3339, in UTC, to the millisecond; None for 0, and what is no time."""
+    if not 0.0 < at <= _LATEST:
+        return None
+    return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
+
+
+def _record(record: Struct) -> dict[str, object]:
+    config, kind = record.__struct_config__, type(record)
+    found: dict[str, object] = {} if config.tag is None else {config.tag_field or "type": config.tag}
+    usual = dict(_usual(kind)) if config.omit_defaults else {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if name not in usual or usual[name] != value:
+            found[name] = _field(name, value)
+    return found
+
+
+def _field(name: str, value: object) -> object:
+    return moment(value) if name in TIMES and isinstance(value, float) else shaped(value)
+
+
+def _usual(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
+    if kind not in _DEFAULTS:
+        fields = msgspec.structs.fields(kind)
+        known = [(one.name, one.default) for one in fields if one.default is not msgspec.NODEFAULT]
+        known += [(one.name, one.default_factory()) for one in fields if one.default_factory is not msgspec.NODEFAULT]
+        _DEFAULTS[kind] = tuple(known)
+    return _DEFAULTS[kind]
