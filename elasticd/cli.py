@@ -28,10 +28,10 @@ from elasticd.show import pods as show_pods
 from elasticd.show import remote, telling
 from elasticd.show import sources as show_sources
 from elasticd.show import story as show_story
+from elasticd.show.named import no_samples, why_nothing, workload_of
 from elasticd.show.printer import Printer
 from elasticd.show.recent import latest, latest_of_all
 from elasticd.show.standing import remembered, standing
-from elasticd.show.telling import is_name
 from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
 from elasticd.words import one_line, plain
@@ -76,17 +76,15 @@ def _parser() -> argparse.ArgumentParser:
     checks = command("check", _check, "Check policies and settings: one line for each mistake, exit code 78.")
     _takes_check(checks)
     explain = command("explain", _explain, "Explain the latest decision about a workload.")
-    explain.add_argument("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help="or: pod NAMESPACE/NAME")
     explain.add_argument("--policy", help="of this policy, where several look at the workload")
-    explain.add_argument("--json", action="store_true", help="the whole record, for a machine")
     status = command("status", _status, "Show the latest decision about every workload.")
     status.add_argument("--json", action="store_true", help="the whole records, for a machine")
     sources = command("sources", _sources, "Show how a running daemon's sources fare.")
     sources.add_argument("--json", action="store_true", help="for a machine")
     query = command("query", _query, "Show the samples that a running daemon's strategies would see.")
+    _takes_workload(explain, "or KIND/NAME with -n, as deploy/web; or pod NAMESPACE/NAME")
     query.add_argument("series", metavar="SERIES")
-    query.add_argument("workload", metavar="NAMESPACE/KIND/NAME")
-    query.add_argument("--json", action="store_true", help="for a machine")
+    _takes_workload(query, "or KIND/NAME with -n, as deploy/web")
     nodes = command("nodes", _nodes, "Show a running daemon's pools: load of nodes, who gives way, what moves next.")
     nodes.add_argument("node", metavar="NODE", nargs="?", default="", help="this one, and its pods; default: all")
     nodes.add_argument("--json", action="store_true", help="for a machine")
@@ -111,6 +109,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _takes_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG, help=f"default: {DEFAULT_CONFIG}")
+
+
+def _takes_workload(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("workload", metavar="NAMESPACE/KIND/NAME", nargs="+", help=text)
+    parser.add_argument("-n", "--namespace", default="", help="where NAMESPACE is left out")
+    parser.add_argument("--json", action="store_true", help="the whole record, for a machine")
 
 
 def _takes_run(parser: argparse.ArgumentParser) -> None:
@@ -179,24 +183,24 @@ def _state(arguments: argparse.Namespace) -> Path:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if named := telling.pod_of(arguments.workload):
+    if named := telling.pod_of(arguments.workload, arguments.namespace):
         return _explain_pod(arguments, named)
-    if len(arguments.workload) > 1:
-        problem = f'must be NAMESPACE/KIND/NAME, or pod NAMESPACE/NAME, is "{one_line(" ".join(arguments.workload))}"'
-        raise ConfigError("", "WORKLOAD", problem)
-    (arguments.workload,) = arguments.workload
-    parts = _parts(arguments.workload)
     folder = _state(arguments)
-    decision, outcome = latest(folder, parts, arguments.policy)
+    workload = workload_of(arguments.workload, arguments.namespace, lambda: _known(folder))
+    decision, outcome = latest(folder, workload.split("/"), arguments.policy)
     if not arguments.state:
         _note_unready(load_settings(arguments.config, discover()))
     if decision is None:
-        raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, arguments)}")
+        raise UnavailableError(f"{folder}: the journal has no decision {_about(folder, workload, arguments)}")
     if arguments.json:
         print(shapes.encode({"decision": decision, "outcome": outcome}).decode())
     else:
         Terminal().print(show.explain(decision, outcome, time.time()))
     return 0
+
+
+def _known(folder: Path) -> set[str]:
+    return {str(one.workload) for one in latest_of_all(folder)}
 
 
 def _explain_pod(arguments: argparse.Namespace, named: str) -> int:
@@ -217,14 +221,17 @@ def _note_unready(settings: Settings) -> None:
         print(f"elasticd is not ready: {why}", file=sys.stderr)
 
 
-def _about(folder: Path, arguments: argparse.Namespace) -> str:
-    """Which decision there is none of, and the nearest that there is."""
-    known, named = latest_of_all(folder), one_line(arguments.workload)
-    policies = sorted({one.policy for one in known if str(one.workload) == arguments.workload})
+def _about(folder: Path, workload: str, arguments: argparse.Namespace) -> str:
+    """Which decision there is none of, the nearest that there is, and why."""
+    known, named = latest_of_all(folder), one_line(workload)
+    policies = sorted({one.policy for one in known if str(one.workload) == workload})
     if arguments.policy is not None and policies:
         theirs = nearest(arguments.policy, policies) or f"; there are some of {', '.join(policies)}"
         return f'of policy "{arguments.policy}" about {named}{theirs}'
-    return f"about {named}{near(arguments.workload, {str(one.workload) for one in known})}"
+    told = f"about {named}{near(workload, {str(one.workload) for one in known})}"
+    if arguments.state:
+        return told
+    return f"{told}; {why_nothing(workload, load_settings(arguments.config, discover()))}"
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -292,24 +299,21 @@ def _rebalance(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    _parts(arguments.workload)
-    said = remote.query(load_settings(arguments.config, discover()).http, arguments.series, arguments.workload)
+    settings = load_settings(arguments.config, discover())
+    known = lambda: remote.query(settings.http, arguments.series, "").workloads  # noqa: E731
+    workload = workload_of(arguments.workload, arguments.namespace, known)
+    said = remote.query(settings.http, arguments.series, workload)
     if not said.found:
-        told = f"{one_line(arguments.workload)}{near(arguments.workload, said.workloads)}"
-        raise UnavailableError(f"no policy is about {told}")
+        there = f"a policy is about {workload}, and the cluster has no such" if workload in said.workloads else ""
+        raise UnavailableError(there or f"no policy is about {one_line(workload)}{near(workload, said.workloads)}")
     if arguments.json:
         print(shapes.encode(said).decode())
         return 0
     for one in said.found:
         Terminal().print(show.query(one.policy, one.series, time.time()))
+    if not any(one.series.samples or one.series.forecast for one in said.found):
+        print(no_samples(arguments.series, remote.sources(settings.http)))
     return 0
-
-
-def _parts(workload: str) -> list[str]:
-    parts = workload.split("/")
-    if len(parts) != 3 or not all(map(is_name, parts)):
-        raise ConfigError("", "WORKLOAD", f'must be NAMESPACE/KIND/NAME, is "{one_line(workload)}"')
-    return parts
 
 
 def _record(arguments: argparse.Namespace) -> int:

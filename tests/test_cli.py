@@ -70,7 +70,7 @@ def test_explain_json_is_the_whole_record(capsys: pytest.CaptureFixture[str], st
     ("arguments", "problem"),
     [
         (["shop/Deployment/wbe"], 'about shop/Deployment/wbe, did you mean "shop/Deployment/web"?'),
-        (["Shop/deployment/Web"], 'about Shop/deployment/Web, did you mean "shop/Deployment/web"?'),
+        (["Shop/deployment/Web"], 'about Shop/Deployment/Web, did you mean "shop/Deployment/web"?'),
         (["x/y/zzzzzzz"], "about x/y/zzzzzzz"),
         (["shop/Deployment/web", "--policy", "shp"], 'of policy "shp" about shop/Deployment/web, did you mean "shop"?'),
     ],
@@ -83,10 +83,89 @@ def test_an_unknown_workload_gives_the_nearest(
     assert (code, out, err) == (69, "", f"{state}: the journal has no decision {problem}\n")
 
 
-@pytest.mark.parametrize("argument", ["web", "shop/web", "a/b/c/d", ""])
+@pytest.mark.parametrize("argument", ["web", "x/y", "a/b/c/d", "", "a//c", "deploy/"])
 def test_an_argument_of_another_form_is_refused(capsys: pytest.CaptureFixture[str], state: Path, argument: str) -> None:
     code, _, err = called(capsys, "explain", argument, "--state", state)
-    assert (code, err) == (78, f'WORKLOAD: must be NAMESPACE/KIND/NAME, is "{argument}"\n')
+    told = "must be NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
+    assert (code, err) == (78, f'WORKLOAD: {told}, is "{argument}"\n')
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["shop/deploy/web"],
+        ["shop/DEPLOYMENT/web"],
+        ["deploy/web", "-n", "shop"],
+        ["deploy/web"],
+        ["deployments.apps/web"],
+        ["deployment", "web"],
+        ["deploy", "web", "--namespace", "shop"],
+        ["shop/deploy/web", "-n", "shop"],
+    ],
+    ids=" ".join,
+)
+def test_a_workload_is_named_as_for_kubectl(capsys: pytest.CaptureFixture[str], state: Path, words: list[str]) -> None:
+    code, out, err = called(capsys, "explain", *words, "--state", state)
+    assert (code, out.split()[0], err) == (0, "shop/Deployment/web", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["shop/web"], ', is "shop/web", did you mean "shop/Deployment/web"?', id="the kind is left out"),
+        pytest.param(["deploy/wbe"], ', is "Deployment/wbe", did you mean "Deployment/web"?', id="a misspelt name"),
+        pytest.param(["a/deploy/web", "-n", "b"], '-n: must be "a" as in a/deploy/web, is "b"', id="two namespaces"),
+    ],
+)
+def test_a_workload_that_is_named_badly_gives_the_nearest(
+    capsys: pytest.CaptureFixture[str], state: Path, words: list[str], told: str
+) -> None:
+    code, _, err = called(capsys, "explain", *words, "--state", state)
+    assert (code, err.endswith(f"{told}\n")) == (78, True), err
+
+
+def test_a_name_in_several_namespaces_needs_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    twice = [decision(60.0, workload=Ref(space, "Deployment", "web")) for space in ("shop", "test")]
+    folder = journal(tmp_path, *twice)
+    told = "-n: must be given, for there are shop/Deployment/web, test/Deployment/web\n"
+    assert called(capsys, "explain", "deploy/web", "--state", folder) == (78, "", told)
+    assert called(capsys, "explain", "deploy/web", "-n", "test", "--state", folder)[0] == 0
+
+
+def test_kinds_of_others_are_found_in_any_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = journal(tmp_path, decision(60.0, workload=Ref("shop", "Rollout", "web", "argoproj.io/v1alpha1")))
+    for words in (["rollout/web"], ["shop/rollouts/web"], ["shop/Rollout/web"], ["rollouts.argoproj.io/web"]):
+        assert called(capsys, "explain", *words, "--state", folder)[0] == 0, words
+
+
+ALL = '[select]\nnamespaces = ["shop"]\n[replicas]\nmax = 5\n[[strategy]]\ntype = "hpa"\n'
+
+
+@pytest.mark.parametrize(
+    ("workload", "why"),
+    [
+        pytest.param(
+            "shop/deploy/web",
+            "policy web is about it, and no daemon has decided yet: `elasticd status` says whether one runs",
+            id="nobody has looked",
+        ),
+        pytest.param(
+            "shop/deploy/other",
+            "policy all selects such workloads by their labels, and it may lack its labels, may not be there, or was "
+            "not looked at yet",
+            id="perhaps selected",
+        ),
+        pytest.param("test/sts/db", "no policy is about it", id="no policy"),
+    ],
+)
+def test_why_there_is_no_decision_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, workload: str, why: str
+) -> None:
+    settings = write(tmp_path, web=policy(), all=ALL)
+    (tmp_path / "state").mkdir(exist_ok=True)
+    code, out, err = called(capsys, "explain", workload, "--config", settings)
+    assert (code, out) == (69, "")
+    assert err.endswith(f"; {why}\n"), err
 
 
 @pytest.mark.parametrize("command", ["explain shop/Deployment/web", "status"])

@@ -390,6 +390,12 @@ def test_sources_and_query_ask_the_running_daemon(
     assert (code, out.splitlines()[0]) == (0, "queue for policy web: fresh from resource-metrics")
     (seen,) = json.loads(called(capsys, *query, "shop/Deployment/web", "--json")[1])["found"]
     assert (seen["policy"], [sample["value"] for sample in seen["series"]["samples"]]) == ("web", [40.0])
+    assert called(capsys, *query, "deploy/web")[1].splitlines()[0] == out.splitlines()[0]
+    assert called(capsys, *query, "deploy", "web", "-n", "shop")[1].splitlines()[0] == out.splitlines()[0]
+    code, out, _ = called(capsys, "query", "queu", "shop/sts/web", "--config", settings)
+    assert code == 69
+    code, out, _ = called(capsys, "query", "queu", "shop/deploy/web", "--config", settings)
+    assert (code, out.splitlines()[-1]) == (0, 'no source has samples of queu, did you mean "queue"?')
     told = 'no policy is about shop/Deployment/wbe, did you mean "shop/Deployment/web"?\n'
     assert called(capsys, *query, "shop/Deployment/wbe") == (69, "", told)
 

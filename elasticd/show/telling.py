@@ -17,13 +17,17 @@ from elasticd.show.recent import pods
 from elasticd.whereabouts import Whereabouts, undecided
 from elasticd.words import one_line
 
-_KINDS = ("pod", "pods")
+_KINDS = ("pod", "pods", "po")
 
 
-def pod_of(words: Sequence[str]) -> str | None:
-    """The pod, NAMESPACE/NAME, that these words are about: `pod shop/web`, or shop/Pod/web, as the daemon prints it;
-    None: they are about a workload. Raises ConfigError where they name none."""
+def pod_of(words: Sequence[str], namespace: str = "") -> str | None:
+    """The pod, NAMESPACE/NAME, that these words are about: `pod shop/web`, or shop/Pod/web, as the daemon prints it, or
+    pod/web of a `namespace`; None: they are about a workload. Raises ConfigError where they name none."""
     parts = words[-1].split("/")
+    if namespace and len(words) == 1 and len(parts) == 2 and parts[0].lower() in _KINDS:
+        words, parts = ["pod", parts[1]], [parts[1]]
+    if namespace and len(words) == 2 and len(parts) == 1 and words[0].lower() in _KINDS:
+        parts = [namespace, *parts]
     if len(parts) == 3 and parts[1].lower() in _KINDS:
         parts = [parts[0], parts[2]]
     elif words[0].lower() not in _KINDS:

@@ -59,6 +59,11 @@ def test_what_names_no_pod_is_one_line(words: list[str], told: str) -> None:
     assert str(caught.value) == f'POD: must be NAMESPACE/NAME, is "{told}"'
 
 
+@pytest.mark.parametrize("words", [["pod/high"], ["po/high"], ["POD", "high"]], ids=" ".join)
+def test_a_pod_of_a_namespace_is_named_as_for_kubectl(words: list[str]) -> None:
+    assert pod_of(words, "shop") == "shop/high"
+
+
 @pytest.mark.parametrize(
     ("name", "known", "told"),
     [
