@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.batch import Job
 from elasticd.foreseen import Forecast
@@ -73,11 +74,19 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
     covered: bool = True
     may_raise: bool = False
     forecast: Forecast | None = None
+    apart: tuple[Sample, ...] = ()
+    """Good samples of containers in pods of which another container has none, for who looks at one container alone."""
 
     @property
     def trusted(self) -> bool:
         """Whether a count may fall because of it."""
         return self.quality is _FRESH or (self.quality is _PARTIAL and self.covered)
+
+    def of_container(self, container: str) -> "Series":
+        """The same for who looks at this container alone, whatever others of its pod lack."""
+        if not any(one.container == container for one in self.apart):
+            return self
+        return replace(self, quality=_PARTIAL, covered=True, samples=(*self.samples, *self.apart), apart=())
 
     @property
     def usable(self) -> bool:
@@ -343,6 +352,8 @@ class Readings(Struct, frozen=True, gc=False):
     newest time of measurement, where the source knows it without looking at all samples. `complete`: a subject without
     a sample is one that has nothing to measure, and not merely one that was not heard of. `forecasts` maps series, then
     "NAMESPACE/KIND/NAME", to what is expected; a series that is there without a workload has no forecast of it yet.
+    `parts` maps series, then "namespace/pod", to the samples of a pod of which a container has none: it has none under
+    `pods` then.
     """
 
     source: str
@@ -356,3 +367,4 @@ class Readings(Struct, frozen=True, gc=False):
     newest: float | None = None
     complete: bool = True
     forecasts: Mapping[str, Mapping[str, Forecast]] = {}
+    parts: Mapping[str, Mapping[str, tuple[Sample, ...]]] = {}

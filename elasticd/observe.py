@@ -11,7 +11,7 @@ from elasticd.cluster import Snapshot
 from elasticd.derived import Derived
 from elasticd.model import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
 from elasticd.policy import Policy
-from elasticd.quality import NO_SAMPLE, SETTLING, cover, expected, failed, grade
+from elasticd.quality import NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
 from elasticd.together import samples_of
 
 
@@ -117,6 +117,8 @@ class _Cut:
         found = grade(name, said.source, samples, self._at, policy.max_age, about)
         if found.quality is Quality.PARTIAL:
             found = cover(found, self._settled() | {sample.pod for sample in samples}, trust.coverage)
+        if (parts := said.parts.get(name)) and (halves := samples_of(parts, self._keys)):
+            found = apart(found, halves, self._settled(), self._at, policy.max_age, trust.coverage)
         if fault and not found.trusted:
             return replace(found, message=f"{found.message}; {fault}")
         return found
@@ -174,7 +176,9 @@ def fingerprint(observation: Observation) -> tuple[object, ...]:
     """Equal for two observations between which nothing moved but the clock, or what nodes are used: that says which
     pods go, and not whether. Snapshots share the pods that did not
     change, so comparing them costs a look at their identities."""
-    moved = [(one.quality, [sample.measured for sample in one.samples]) for one in observation.series.values()]
+    moved = [
+        (one.quality, [sample.measured for sample in one.samples], one.apart) for one in observation.series.values()
+    ]
     return (
         moved,
         observation.workload,

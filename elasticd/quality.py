@@ -104,6 +104,23 @@ def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series
     return replace(series, message=told, covered=False)
 
 
+def apart(
+    series: Series,
+    halves: Sequence[Sample],
+    settled: AbstractSet[str],
+    at: float,
+    max_age: float,
+    coverage: float,
+) -> Series:
+    """The series with the samples of pods of which a container has none: those that can be used, if with them enough
+    of the pods that have settled are heard of, so that who looks at one container alone may trust it."""
+    good = tuple([s for s in halves if 0.0 <= s.value < inf and at - max_age <= s.measured <= at + FUTURE])
+    heard = {s.pod for s in (*series.samples, *good)}
+    if not good or len(heard) < coverage * len(settled | heard):
+        return series
+    return replace(series, apart=good)
+
+
 def _newest(samples: tuple[Sample, ...]) -> float:
     return max([s.measured for s in samples]) if samples else 0.0
 

@@ -162,6 +162,21 @@ def test_pods_that_have_just_started_need_no_sample_for_the_others_to_stand_for_
     assert not observe(POLICY, WORKLOAD, View((*old, *late)), [BY_POD], None, NOW).series["cpu"].trusted
 
 
+def test_what_pods_that_lack_a_container_have_stands_apart_for_who_looks_at_one_alone() -> None:
+    """One of two pods is whole: for its pods the series is a part, for the container it is known of both."""
+    parts = {"cpu": {"shop/b": (Sample(2.0, NOW, NOW, 0.0, "b", "web"),)}}
+    said = Readings("first", NOW, pods={"cpu": {"shop/a": use(1, "a")}}, parts=parts)
+    for coverage, trusted in ((0.5, True), (1.0, False)):
+        policy = replace(POLICY, trust=Trust(coverage=coverage))
+        settled = tuple(replace(one, started=NOW - 600) for one in PODS)
+        series = observe(policy, WORKLOAD, View(settled), [said], None, NOW).series["cpu"]
+        assert ([one.pod for one in series.samples], series.trusted) == (["a"], trusted)
+        assert [one.pod for one in series.apart] == ["b"]
+        alone = series.of_container("web")
+        assert ([one.pod for one in alone.samples], alone.trusted) == (["a", "b"], True)
+        assert series.of_container("log") is series
+
+
 def test_garbage_of_a_pod_that_has_just_started_is_not_a_pod_without_a_sample() -> None:
     """Somebody measured it, and nobody knows what."""
     new = tuple(replace(one, started=NOW - 5) for one in PODS)

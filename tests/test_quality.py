@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.model import Quality, Sample, Series
-from elasticd.quality import FUTURE, cover, failed, grade
+from elasticd.quality import FUTURE, apart, cover, failed, grade
 
 NOW, MAX_AGE = 10_000.0, 120.0
 OLDEST, LATEST = NOW - MAX_AGE, NOW + FUTURE
@@ -145,3 +145,21 @@ def test_whatever_is_measured_only_usable_numbers_come_through(samples: list[Sam
     series = grade("cpu", "test", samples, NOW, MAX_AGE)
     assert all(0 <= one.value < math.inf and OLDEST <= one.measured <= LATEST for one in series.samples)
     assert series.trusted == (len(series.samples) == len(samples) > 0)
+
+
+@pytest.mark.parametrize(
+    ("halves", "settled", "kept"),
+    [
+        pytest.param([sample(pod="b")], "ab", "b", id="with it enough pods are heard of"),
+        pytest.param([sample(pod="b")], "abcde", "", id="too few"),
+        pytest.param([sample(1, OLDEST - 1, "b")], "ab", "", id="too old"),
+        pytest.param([sample(math.nan, pod="b")], "ab", "", id="no number"),
+        pytest.param([sample(-1, pod="b"), sample(pod="c")], "ac", "c", id="one of them is good"),
+        pytest.param([sample(1, LATEST + 1, "b")], "ab", "", id="of the future"),
+        pytest.param([sample(pod="b")], "", "b", id="all have just started"),
+    ],
+)
+def test_what_is_left_of_pods_that_lack_a_container_stands_apart(halves: list[Sample], settled: str, kept: str) -> None:
+    whole = Series("cpu", "test", Quality.PARTIAL, (sample(pod="a"),))
+    found = apart(whole, halves, set(settled), NOW, MAX_AGE, 0.5)
+    assert ("".join(one.pod for one in found.apart), found.samples) == (kept, whole.samples)

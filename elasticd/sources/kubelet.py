@@ -86,15 +86,17 @@ class _Kubelets:
         if nodes and not answers:
             return Readings(self._label, now, error=fault)
         pods: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
+        parts: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
         by_node: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in self._series}
         for node, said in answers.items():
-            for name, of_pods in said.pods.items():
-                # A pod that moved under its name has another node, whose kubelet tells of it.
-                pods[name].update({key: samples for key, samples in of_pods.items() if placed.get(key) == node})
+            for into, table in ((pods, said.pods), (parts, said.parts)):
+                for name, of_pods in table.items():
+                    # A pod that moved under its name has another node, whose kubelet tells of it.
+                    into[name].update({key: samples for key, samples in of_pods.items() if placed.get(key) == node})
             for name, of_nodes in said.nodes.items():
                 by_node.setdefault(name, {}).update(of_nodes)
         faults = dict.fromkeys(self._series, fault) if fault else {}
-        return Readings(self._label, now, pods, nodes=by_node, faults=faults)
+        return Readings(self._label, now, pods, nodes=by_node, faults=faults, parts=parts)
 
     def _placed(self) -> Mapping[str, str]:
         """The governed pods that are bound, and their nodes."""

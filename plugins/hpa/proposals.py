@@ -151,6 +151,8 @@ def _series(metric: Metric, observation: Observation) -> Series:
     series = observation.series.get(name)
     if series is None:
         raise MetricError(f"unable to get metric {name}: there is no such series")
+    if isinstance(metric, ContainerResource):
+        series = series.of_container(metric.container)
     if series.trusted:
         return series
     if series.quality is Quality.EMPTY or series.quality is Quality.ERROR:

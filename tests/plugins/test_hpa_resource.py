@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.api import Container, Pod, Quality, Recommendation, Sample
 from elasticd_plugins.hpa import Hpa
@@ -227,6 +228,33 @@ def test_a_pod_without_the_named_container_is_missing_and_in_1_20_fails_all() ->
     old = ask(metric, 2, pods(2), samples, "1.20")
     assert (old.replicas, old.reason) == (None, "FailedGetContainerResourceMetric")
     assert old.measures[0].message == "container web not present in metrics for pod p1"
+
+
+@pytest.mark.parametrize("rules", ["current", "1.20"])
+@pytest.mark.parametrize(
+    ("whole", "apart", "replicas"),
+    [
+        pytest.param([0.9], [0.9], 4, id="up"),
+        pytest.param([], [0.9, 0.9], 4, id="also where no pod is whole"),
+        pytest.param([0.1], [0.1], 1, id="down"),
+        pytest.param([], [0.1], 2, id="a pod that was not heard of counts as fully used"),
+    ],
+)
+def test_of_a_named_container_only_its_own_sample_counts(
+    whole: list[float], apart: list[float], replicas: int, rules: str
+) -> None:
+    """A sibling without one takes nothing away from it, and everything from the pod."""
+    both = (Container("web", {"cpu": 1.0}), Container("log", {"cpu": 1.0}))
+    good = [sample(f"p{index}", value, name) for index, value in enumerate(whole) for name in ("web", "log")]
+    halves = tuple(sample(f"p{len(whole) + index}", value, "web") for index, value in enumerate(apart))
+    quality = Quality.PARTIAL if whole else Quality.EMPTY
+    cpu = replace(series(good, "cpu", quality), apart=halves, covered=False)
+    observation = seen(2, pods(2, containers=both), cpu)
+    named = decode(Hpa, metrics=[CPU50 | {"type": "ContainerResource", "container": "web"}], rules=rules)
+    assert named.recommend_replicas(observation.workload, observation).replicas == replicas
+    other = decode(Hpa, metrics=[CPU50 | {"type": "ContainerResource", "container": "log"}], rules=rules)
+    assert other.recommend_replicas(observation.workload, observation).replicas is None
+    assert decode(Hpa, metrics=[CPU50]).recommend_replicas(observation.workload, observation).replicas is None
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ class _Summary(Wire, frozen=True):
     pods: list[Raw] | None = None
 
 
+_OfPods = dict[str, dict[str, Samples]]
+
 _SUMMARY = msgspec.json.Decoder(_Summary)
 _POD = msgspec.json.Decoder(_Pod)
 
@@ -110,16 +112,17 @@ class Kubelets:
         if found.node.node_name != node:
             return Readings(SOURCE, now, error=f'the kubelet: it answers for node "{found.node.node_name[:63]}"')
         offset = self._times.offset()
-        pods = {} if part == "node" else self._pods(found.pods or (), now, offset)
+        pods, parts = ({}, {}) if part == "node" else self._pods(found.pods or (), now, offset)
         of_node = {
             series: {node: (_sample(value, time, now, offset),)}
             for series, value, time in _figures(found.node)
             if value is not None
         }
-        return Readings(SOURCE, now, pods, nodes=of_node)
+        return Readings(SOURCE, now, pods, nodes=of_node, parts=parts)
 
-    def _pods(self, items: list[Raw] | tuple[()], now: float, offset: float) -> dict[str, dict[str, Samples]]:
-        series: dict[str, dict[str, Samples]] = {CPU: {}, MEMORY: {}}
+    def _pods(self, items: list[Raw] | tuple[()], now: float, offset: float) -> tuple[_OfPods, _OfPods]:
+        """Samples of whole pods; and of those of which a container lacks one, for half a sum is no sum."""
+        found: tuple[_OfPods, _OfPods] = ({CPU: {}, MEMORY: {}}, {CPU: {}, MEMORY: {}})
         for raw in items:
             try:
                 pod = _POD.decode(raw)
@@ -129,17 +132,17 @@ class Kubelets:
             key = f"{pod.pod_ref.namespace}/{pod.pod_ref.name}"
             for name in (CPU, MEMORY):
                 if samples := _of_pod(pod, name, now, offset):
-                    series[name][key] = samples
-        return series
+                    found[len(samples) < len(pod.containers or ())][name][key] = samples
+        return found
 
 
 def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
-    """One sample for each container; none at all when one container lacks it, for half a sum is no sum."""
+    """One sample for each container that has one."""
     found = []
     for container in pod.containers or ():
         figure = _cpu(container.cpu) if name == CPU else _memory(container.memory)
         if figure is None:
-            return ()
+            continue
         value, time = figure
         window = _WINDOW if name == CPU else 0.0
         measured = time.timestamp() + offset

@@ -47,13 +47,14 @@ class Metrics:
             bodies = await self._pod_lists()
         except ApiError as error:
             return Readings(SOURCE, now, error=f"the metrics API: {error}")
-        offset, series = self._times.offset(), {name: dict[str, tuple[Sample, ...]]() for name in SERIES}
+        offset = self._times.offset()
+        series, parts = ({name: dict[str, tuple[Sample, ...]]() for name in SERIES} for _ in range(2))
         try:
             for body in bodies:
-                await self._take_pods(body, series, now, offset)
+                await self._take_pods(body, (series, parts), now, offset)
         except (msgspec.DecodeError, ValueError) as error:
             return Readings(SOURCE, now, error=f"the metrics API: its answer is no list: {error}")
-        return Readings(SOURCE, now, pods=series)
+        return Readings(SOURCE, now, pods=series, parts=parts)
 
     async def node_usage(self, now: float) -> Readings:
         """Of all nodes. Never raises."""
@@ -98,12 +99,12 @@ class Metrics:
                 self._group = None  # another version may be served by now
             raise
 
-    async def _take_pods(self, body: bytes, series: Samples, now: float, offset: float) -> None:
+    async def _take_pods(self, body: bytes, into: tuple[Samples, Samples], now: float, offset: float) -> None:
         """A list may hold 150,000 pods: it is decoded in parts, so that the loop is never held up for long."""
         items = _ENVELOPE.decode(body).items or []
         for start in range(0, len(items), _AT_ONCE):
             for usage in self._decode(items[start : start + _AT_ONCE]):
-                _take(usage, series, now, offset)
+                _take(usage, into, now, offset)
             await asyncio.sleep(0)
 
     def _decode(self, items: Sequence[Raw]) -> Iterable[Usage]:
@@ -121,22 +122,23 @@ class Metrics:
                 self.skipped += 1
 
 
-def _take(usage: Usage, series: Samples, now: float, offset: float) -> None:
+def _take(usage: Usage, into: tuple[Samples, Samples], now: float, offset: float) -> None:
+    """Into the samples of whole pods; into those of parts where a container lacks one, for half a sum is no sum."""
     key = f"{usage.metadata.namespace}/{usage.metadata.name}"
     measured = usage.timestamp.timestamp() + offset
+    containers = len(usage.containers or ())
     for name in SERIES:
         if samples := _samples(usage, name, measured, now):
-            series[name][key] = samples
+            into[len(samples) < containers][name][key] = samples
 
 
 def _samples(usage: Usage, name: str, measured: float, now: float) -> tuple[Sample, ...]:
-    """One sample for each container; none at all when one container lacks it, for half a sum is no sum."""
+    """One sample for each container that has one."""
     pod, window = usage.metadata.name, go_seconds(usage.window)
     found: tuple[Sample, ...] = ()
     for one in usage.containers or ():
-        if not one.usage or name not in one.usage:
-            return ()
-        found += (Sample(_amount(one.usage[name]), measured, now, window, pod, one.name),)
+        if one.usage and name in one.usage:
+            found += (Sample(_amount(one.usage[name]), measured, now, window, pod, one.name),)
     return found
 
 

@@ -109,7 +109,9 @@ async def test_pod_of_which_a_container_has_no_figure_has_no_sample(
     api: FakeApi, kubelets: Kubelets, broken: Any
 ) -> None:
     api.on("GET", PATH, summary(pod("web-1", container(), broken), pod("web-2", container()), pod("web-3")))
-    assert list((await ask(kubelets)).pods["cpu"]) == ["shop/web-2"]
+    found = await ask(kubelets)
+    assert list(found.pods["cpu"]) == ["shop/web-2"]
+    assert {key: len(samples) for key, samples in found.parts["cpu"].items()} == {"shop/web-1": 1}
 
 
 @pytest.mark.parametrize("garbage", ["much", "5", True, [], {}, 10**400], ids=lambda value: str(value)[:10])

@@ -73,7 +73,8 @@ async def test_pod_with_a_container_that_lacks_a_resource_has_no_sample_of_it(ap
     served(api, usage("web-1", ("main", {"cpu": "1", "memory": "1"}), ("mesh", {"cpu": "1"})))
     found = await read(metrics)
     assert len(found.pods["cpu"]["shop/web-1"]) == 2
-    assert found.pods["memory"] == {}
+    assert found.pods["memory"] == found.parts["cpu"] == {}
+    assert [(one.container, one.value) for one in found.parts["memory"]["shop/web-1"]] == [("main", 1.0)]
 
 
 @pytest.mark.parametrize("containers", [[], None])
