@@ -53,8 +53,11 @@ def test_the_first_policy_is_one(tmp_path: Path) -> None:
 
 def test_the_plugin_is_listed_with_its_package_options_and_defaults(site: Path) -> None:
     listed = run(site, "-m", "elasticd", "plugins").stdout
-    assert re.search(r"orders +orders \(elasticd-orders 1\.0\) +One replica for every", listed)
-    assert re.search(r"per_replica +number > 0 +10(\.0)? +orders", listed)
+    assert re.search(r"^orders +strategy +says how many replicas", listed, re.MULTILINE)
+    shown = run(site, "-m", "elasticd", "plugins", "orders").stdout
+    assert "plugin orders of elasticd-orders 1.0" in shown
+    assert "One replica for every" in shown
+    assert re.search(r"per_replica +number > 0 +10(\.0)? +orders", shown)
 
 
 def test_the_source_can_be_registered_and_its_own_test_runs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.clashes import clashes
-from elasticd.config.futile import futile
+from elasticd.config.futile import Parts, futile, parts_of
 from elasticd.config.source_names import clashing
 from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
@@ -250,13 +250,16 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     file = {_meant(key) or key: value for key, value in file.items()}
     if "job" in file and isinstance(file.get("replicas"), dict):
         file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
+    strategies = None
     with found.collected():
         raw = convert({key: value for key, value in file.items() if key in POLICY_KEYS}, _PolicyFile, name)
     with found.collected():
         strategies = records(tables_of(file, "strategy"), registry, name, "strategy")
     with found.collected():
         limits = records(tables_of(file, "limit"), registry, name, "limit")
-    found.raised()
+    if found.found or strategies is None:
+        found.add(futile(_as_far_as_it_is_right(file, strategies), name))
+        found.raised()
     job = None if raw.job is UNSET else _job_set(raw.job, path)
     policy = Policy(
         name=path.stem,
@@ -280,9 +283,18 @@ def load_policy(path: Path, registry: Registry) -> Policy:
             found.add(_check_under(policy, record, name, f"{key}[{index}]"))
     with found.collected():
         check_wakes(policy, name)
-    found.add(futile(policy, name))
+    found.add(futile(parts_of(policy), name))
     found.raised()
     return policy
+
+
+def _as_far_as_it_is_right(file: Mapping[str, Any], strategies: tuple[Strategy, ...] | None) -> Parts:
+    """The tables of a file that has mistakes, without those that have any."""
+    parts: dict[str, Any] = {"strategies": strategies}
+    for key, kind in (("workload", Target), ("select", Select), ("replicas", Bounds), ("trust", Trust)):
+        with Mistakes().collected():
+            parts[key] = convert(file[key], kind, "") if key in file else None
+    return Parts(**parts)
 
 
 def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:

@@ -5,17 +5,36 @@ Knows policies as they are decoded; knows nothing of sources, nor of what is run
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
+from elasticd.batch import JOB_KIND
 from elasticd.errors import ConfigError
 from elasticd.kinds import wrong_kind
 from elasticd.needs import possible, possible_key, possible_name, possible_namespace
 from elasticd.plugins import implemented
-from elasticd.policy import Policy, PoolPolicy, Strategy
+from elasticd.policy import Bounds, Policy, PoolPolicy, Select, Strategy, Target, Trust
 from elasticd.words import shown
 
 _COUNTING = {"recommend_replicas", "recommend_resources"}
 
 
-def futile(policy: Policy | PoolPolicy, file: str) -> list[ConfigError]:
+class Parts(Struct, frozen=True):
+    """A policy about workloads as far as it can be decoded; None where it cannot."""
+
+    workload: Target | None = None
+    select: Select | None = None
+    strategies: tuple[Strategy, ...] | None = None
+    replicas: Bounds | None = None
+    trust: Trust | None = None
+
+
+def parts_of(policy: Policy) -> Parts:
+    """All of a policy; the names of a job set were looked at before."""
+    workload = None if policy.job else policy.workload
+    return Parts(workload, policy.select, policy.strategies, policy.replicas, policy.trust)
+
+
+def futile(policy: Parts | PoolPolicy, file: str) -> list[ConfigError]:
     """A ConfigError for all that no cluster and no source could make work."""
     found = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_workloads(policy)
     return [ConfigError(file, key, problem) for key, problem in found]
@@ -27,8 +46,8 @@ def _of_pool(policy: PoolPolicy) -> Iterator[tuple[str, str]]:
     yield from _labels("pool.nodes", policy.pool.nodes)
 
 
-def _of_workloads(policy: Policy) -> Iterator[tuple[str, str]]:
-    if policy.job is None and policy.workload is not None:
+def _of_workloads(policy: Parts) -> Iterator[tuple[str, str]]:
+    if policy.workload is not None:
         one = policy.workload
         if not possible_namespace(one.namespace):
             yield "workload.namespace", f"must be the name of a namespace, is {shown(one.namespace)}"
@@ -39,11 +58,15 @@ def _of_workloads(policy: Policy) -> Iterator[tuple[str, str]]:
         yield from _namespaces("select", policy.select.namespaces)
         yield from _labels("select.labels", policy.select.labels)
         yield from _kind("select", policy.select.api_version, policy.select.kind)
-    yield from _uncounted(policy.strategies)
-    yield from _out_of_bounds(policy)
+    if policy.strategies:
+        yield from _uncounted(policy.strategies)
+    if policy.trust and policy.replicas:
+        yield from _out_of_bounds(policy.trust, policy.replicas)
 
 
 def _kind(key: str, api_version: str, kind: str) -> Iterator[tuple[str, str]]:
+    if (api_version, kind) == JOB_KIND:
+        return  # told by the table itself: there is another for it
     if problem := wrong_kind(api_version, kind):
         yield f"{key}.{problem[0]}", problem[1]
 
@@ -69,9 +92,9 @@ def _uncounted(strategies: Sequence[Strategy]) -> Iterator[tuple[str, str]]:
         yield "strategy", f"must have one that says how many replicas are wanted, such as hpa, has only {names}"
 
 
-def _out_of_bounds(policy: Policy) -> Iterator[tuple[str, str]]:
+def _out_of_bounds(trust: Trust, bounds: Bounds) -> Iterator[tuple[str, str]]:
     """A fallback that the policy's bounds, which come last, would change."""
-    count, bounds = policy.trust.replicas, policy.replicas
+    count = trust.replicas
     if count is not None and not bounds.min <= count <= bounds.max:
-        what = f'for unknown = "{policy.trust.unknown}"'
+        what = f'for unknown = "{trust.unknown}"'
         yield "trust.replicas", f"must be from replicas.min = {bounds.min} to max = {bounds.max} {what}, is {count}"

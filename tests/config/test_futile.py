@@ -272,3 +272,17 @@ def test_nobody_says_how_many(tmp_path: Path, text: str, lines: list[str]) -> No
 )
 def test_counts_that_no_bound_allows(tmp_path: Path, text: str, lines: list[str]) -> None:
     assert told(tmp_path, text) == lines
+
+
+def test_what_can_never_work_is_told_beside_all_other_mistakes(tmp_path: Path) -> None:
+    text = 'mode = "atc"\n' + named("Shop", "", 'kind = "deployment"\n').replace(
+        HPA, '[[strategy]]\ntype = "cadence"\n'
+    )
+    keys = [line.partition(":")[0] for line in told(tmp_path, text + '[trust]\nunknown = "floor"\nreplicas = 9\n')]
+    assert keys == ["mode", "workload.namespace", "workload.name", "workload.kind", "strategy", "trust.replicas"]
+
+
+def test_what_cannot_be_decoded_is_not_judged_too(tmp_path: Path) -> None:
+    text = named("Shop", "web").replace("max = 5", "max = 0") + '[trust]\nunknown = "floor"\nreplicas = 9\n'
+    keys = [line.partition(":")[0] for line in told(tmp_path, text)]
+    assert keys == ["replicas.max", "workload.namespace"]
