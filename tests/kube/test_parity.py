@@ -54,7 +54,7 @@ replicas = {{ min = 1, max = 20 }}
 
 [[strategy]]
 type = "hpa"
-rules = "1.20"
+rules = "{rules}"
 metrics = [{{ type = "Resource", resource = "cpu", utilization = 50 }}]
 downscale_stabilization = 30
 cpu_initialization_period = 1
@@ -131,6 +131,12 @@ async def quiet_cluster(folder: Path) -> AsyncIterator[Kube]:
         pytest.skip(str(missing))
 
 
+def policy(kube: Kube, name: str) -> str:
+    """The policy of a twin, by the rules of the HPA controller that runs beside it."""
+    rules = "1.20" if kube.plane.version[:2] == (1, 20) else "current"
+    return POLICY.format(namespace="default", name=name, rules=rules)
+
+
 def load_at(begun: float, now: float) -> float:
     """The load on each twin, in cores."""
     passed = now - begun
@@ -175,8 +181,8 @@ async def test_elasticd_and_the_genuine_hpa_scale_twins_alike(
 
         await wait_until(all_run, what="all twins run")
         policies = {
-            "our-legacy": POLICY.format(namespace=namespace, name="our-legacy"),
-            "our-behavior": POLICY.format(namespace=namespace, name="our-behavior") + ELASTICD_BEHAVIOR,
+            "our-legacy": policy(kube, "our-legacy"),
+            "our-behavior": policy(kube, "our-behavior") + ELASTICD_BEHAVIOR,
         }
         hpas = [autoscaler("hpa-legacy", None), autoscaler("hpa-behavior", BEHAVIOR)]
         async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
