@@ -1,23 +1,31 @@
 """Spread: a fixed part of the pods on some nodes, an elastic part on others; the elastic part is emptied first.
 
-Knows nodes by their labels, and how many pods each subset of them should have; knows nothing of load. It places no
-pod: it says which go when the count falls, and how the pods there are lie.
+Knows nodes by their labels, and how many pods each subset of them should have; knows nothing of load. `spread` says
+which pods go when the count falls, and how those there are lie; `subsets` where new ones come to, in a pool.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import inf
 from typing import Annotated, ClassVar
+
+import numpy as np
 
 from elasticd.api import (
     Derived,
     Limit,
+    Mask,
     Meta,
     Node,
+    Nodes,
     Observation,
     Pod,
     Policy,
+    PoolObservation,
     Rank,
+    Refusal,
     Room,
+    Scores,
     Strategy,
     Struct,
     field,
@@ -54,6 +62,38 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True):
         return min(most, left)
 
 
+def check_subsets(subsets: Sequence[Subset]) -> None:
+    """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
+    for index, subset in enumerate(subsets):
+        key, last = f"subsets[{index}]", index == len(subsets) - 1
+        for earlier in subsets[:index]:
+            if earlier.name == subset.name:
+                raise ValueError(f"{key}.name: must be given once, is {subset.name!r} again")
+            if earlier.labels.items() <= subset.labels.items():
+                raise ValueError(f"{key}.labels: must not be part of subset {earlier.name}, is {subset.labels}")
+        if (subset.max is None) != last:
+            told = f"be left out of the last subset, is {subset.max}" if last else "be given, is missing"
+            raise ValueError(f"{key}.max: must {told}")
+    percent = sum(int(one.max[:-1]) for one in subsets if isinstance(one.max, str))
+    if percent > 100:
+        raise ValueError(f"subsets: must have at most 100 % together, have {percent} %")
+
+
+def shares_of(subsets: Sequence[Subset], replicas: int) -> tuple[int, ...]:
+    """How many of so many pods each subset should have."""
+    found, left = [], replicas
+    for subset in subsets:
+        found.append(subset.share(replicas, left))
+        left -= found[-1]
+    return tuple(found)
+
+
+def subset_of(subsets: Sequence[Subset], node: Node) -> int | None:
+    """The first that has the node."""
+    labels = node.labels.items()
+    return next((index for index, one in enumerate(subsets) if one.labels.items() <= labels), None)
+
+
 class _Lie(Struct, frozen=True, gc=False):
     """Where the pods of a workload are: by subset those that serve there, and so for nodes of no subset; how many are
     on any node of each; those that do not serve, by name; and those on nodes that are not known."""
@@ -83,7 +123,8 @@ class Spread(Strategy, tag="spread", frozen=True):
     they lie is told with every decision: SubsetsFilled, or SubsetsOverflow where one has less than its share and a
     later one more than its own, or a pod is on a node of no subset. Without nodes it ranks nothing: SubsetsUnknown.
 
-    It places no pod: kube-scheduler does, so prefer the first subset's labels in the pod template's node affinity.
+    It places no pod: `subsets` does in a pool. Where kube-scheduler does, prefer the first subset's labels in the pod
+    template's node affinity.
     Source: OpenKruise, WorkloadSpread (rescheduleCriticalSeconds is `patience`; its webhook is not here).
     """
 
@@ -96,19 +137,7 @@ class Spread(Strategy, tag="spread", frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
-        for index, subset in enumerate(self.subsets):
-            key, last = f"subsets[{index}]", index == len(self.subsets) - 1
-            for earlier in self.subsets[:index]:
-                if earlier.name == subset.name:
-                    raise ValueError(f"{key}.name: must be given once, is {subset.name!r} again")
-                if earlier.labels.items() <= subset.labels.items():
-                    raise ValueError(f"{key}.labels: must not be part of subset {earlier.name}, is {subset.labels}")
-            if (subset.max is None) != last:
-                told = f"be left out of the last subset, is {subset.max}" if last else "be given, is missing"
-                raise ValueError(f"{key}.max: must {told}")
-        percent = sum(int(one.max[:-1]) for one in self.subsets if isinstance(one.max, str))
-        if percent > 100:
-            raise ValueError(f"subsets: must have at most 100 % together, have {percent} %")
+        check_subsets(self.subsets)
 
     def reads(self) -> tuple[str, ...]:
         """None of them."""
@@ -123,7 +152,7 @@ class Spread(Strategy, tag="spread", frozen=True):
         """Below 0 what is beyond a share, above it the rest; the first subset's pods have the highest."""
         if not observation.rooms:
             return None
-        lie, shares = self._lie(observation.pods, observation.rooms), self.shares(replicas)
+        lie, shares = self._lie(observation.pods, observation.rooms), shares_of(self.subsets, replicas)
         size = len(self.subsets)
         ranks = {pod.name: Rank(size + 1, "its node is not known") for pod in lie.unknown}
         for name, subset in lie.idle.items():
@@ -148,7 +177,7 @@ class Spread(Strategy, tag="spread", frozen=True):
         if not observation.rooms:
             return Limit("SubsetsUnknown", "no nodes are known, so that it does not limit")
         current = observation.workload.replicas
-        lie, shares = self._lie(observation.pods, observation.rooms), self.shares(current)
+        lie, shares = self._lie(observation.pods, observation.rooms), shares_of(self.subsets, current)
         parts = zip(self.subsets, lie.placed, shares, strict=True)
         told = ", ".join(f"{subset.name} {placed} of {share}" for subset, placed, share in parts)
         elsewhere = sum(1 for one in lie.idle.values() if one is None) + len(lie.elsewhere)
@@ -165,11 +194,7 @@ class Spread(Strategy, tag="spread", frozen=True):
 
     def shares(self, replicas: int) -> tuple[int, ...]:
         """How many of so many pods each subset should have."""
-        found, left = [], replicas
-        for subset in self.subsets:
-            found.append(subset.share(replicas, left))
-            left -= found[-1]
-        return tuple(found)
+        return shares_of(self.subsets, replicas)
 
     def _stays(self, index: int) -> Rank:
         return Rank(len(self.subsets) - index, f"in {self.subsets[index].name}")
@@ -184,7 +209,7 @@ class Spread(Strategy, tag="spread", frozen=True):
             if pod.deleted or not pod.node or pod.phase not in ("Pending", "Running"):
                 continue
             node = nodes.get(pod.node)
-            index = None if node is None else self._subset(node)
+            index = None if node is None else subset_of(self.subsets, node)
             if index is not None:
                 placed[index] += 1
             if node is None:
@@ -194,11 +219,6 @@ class Spread(Strategy, tag="spread", frozen=True):
             else:
                 (elsewhere if index is None else serving[index]).append(pod)
         return _Lie(tuple(map(tuple, serving)), tuple(elsewhere), tuple(placed), idle, tuple(unknown))
-
-    def _subset(self, node: Node) -> int | None:
-        """The first that has the node."""
-        labels = node.labels.items()
-        return next((index for index, one in enumerate(self.subsets) if one.labels.items() <= labels), None)
 
 
 def _late(seen: Observation, patience: float) -> int:
@@ -216,7 +236,77 @@ _by_name: Derived[str, tuple[Room, ...], dict[str, Node]] = Derived(
 )
 
 
+class Subsets(Strategy, tag="subsets", frozen=True):
+    """The pods of each controller fill subsets of the pool's nodes in order, and take no more of one than its share.
+
+    For pods that elasticd places, what `spread` is for those that go, with the same subsets: a node of a subset that
+    has its share of the controller's pods is refused, and nodes of earlier subsets are better. The share is reckoned
+    from the controller's pods on the pool's nodes and those that wait. The last subset takes the rest, also of what
+    finds no room in the others. Pods without a controller go where they like.
+    """
+
+    subsets: Annotated[tuple[Subset, ...], Meta(min_length=2, description="in the order in which they are filled")]
+    weight: Annotated[
+        float, Meta(ge=0, le=1000, description="times its score, from 10 for the first subset to 0 outside all")
+    ] = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
+        check_subsets(self.subsets)
+
+    def reads(self) -> tuple[str, ...]:
+        """None of them."""
+        return ()
+
+    def labels_of_nodes(self) -> tuple[str, ...]:
+        """Those of its subsets."""
+        return tuple(sorted({key for one in self.subsets for key in one.labels}))
+
+    @hookimpl
+    def filter_nodes(self, pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal]:
+        """Those of subsets that have their share."""
+        if not pod.owner[2]:
+            return []
+        there, siblings = self._there(pod, nodes)
+        waiting = {one.uid for one in observation.pending if one.owner[2] == pod.owner[2]}
+        shares = shares_of(self.subsets, len(siblings | waiting | {pod.uid}))
+        full = [index for index in range(len(self.subsets) - 1) if there[index] >= shares[index]]
+        return [
+            Refusal(f"node(s) were of subset {self.subsets[index].name}, which has its share", self._mask(index, nodes))
+            for index in full
+        ]
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        """The first subset 10, the others less, and 0 outside all."""
+        size, values = len(self.subsets), np.zeros(len(nodes.names))
+        for index in range(size):
+            values[self._mask(index, nodes)] = 10 * (size - index) / size
+        return Scores(values, self.weight)
+
+    def _there(self, pod: Pod, nodes: Nodes) -> tuple[list[int], set[str]]:
+        """How many other pods of its controller each subset has, and who they are."""
+        there, siblings, owner = [0] * len(self.subsets), set[str](), pod.owner[2]
+        for index, node in enumerate(nodes.nodes):
+            for one in nodes.pods(index):
+                if one.owner[2] != owner or one.uid == pod.uid or one.deleted or one.phase in ("Succeeded", "Failed"):
+                    continue
+                siblings.add(one.uid)
+                found = subset_of(self.subsets, node)
+                if found is not None:
+                    there[found] += 1
+        return there, siblings
+
+    @cached_property
+    def _labels(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Those of all subsets, by which masks of nodes are kept."""
+        return tuple(tuple(sorted(one.labels.items())) for one in self.subsets)
+
+    def _mask(self, index: int, nodes: Nodes) -> Mask:
+        return nodes.matching(("subset", index, self._labels), lambda node: subset_of(self.subsets, node) == index)
+
+
 @hookimpl
 def register_strategies() -> list[type[Strategy]]:
-    """Spread."""
-    return [Spread]
+    """Which pods go, and where new ones come to."""
+    return [Spread, Subsets]

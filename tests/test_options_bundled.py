@@ -72,6 +72,7 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
     "schedule": [{"windows": [{**HOURS, "replicas": 3}], "instants": [{"at": "0 8 * * *", "replicas": 3}]}],
     "scheduled-bounds": [{"windows": [{**HOURS, "max": 3}]}],
     "spread": [{"subsets": [{"name": "a", "labels": {"pool": "a"}, "max": 4}, {"name": "b"}]}],
+    "subsets": [{"subsets": [{"name": "a", "labels": {"pool": "a"}, "max": 4}, {"name": "b"}]}],
     "staged": [{"up": {"percent": 50}, "down": {"percent": 50}, "guards": GUARDS}],
     "topsis": [
         {"weights": {"cpu": 0.2, "io": 0.2}, "use": {"io": "writes"}},

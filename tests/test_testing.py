@@ -95,6 +95,7 @@ def with_defaults(name: str) -> Strategy:
         "scheduled-bounds": {"windows": [{**hours, "max": 2}]},
         "event": {"triggers": [{"series": "cpu", "value": 1}, {"series": "queue", "average_value": 5}]},
         "spread": {"subsets": [{"name": "base", "labels": {"pool": "base"}, "max": 2}, {"name": "elastic"}]},
+        "subsets": {"subsets": [{"name": "base", "labels": {"pool": "base"}, "max": 2}, {"name": "elastic"}]},
         "jobs": {"queue": [{"series": "queue_length"}]},
         "staged": {"down": {"percent": 50}, "guards": [{"series": "errors", "above": 0.1}]},
     }

@@ -52,6 +52,7 @@ POOLS = [
     "rebind",
     "rebalance",
     "static",
+    "subsets",
     "topsis",
 ]
 
@@ -160,6 +161,7 @@ def test_placing_example_names_every_key_of_a_policy_about_a_pool_and_of_its_fil
         ("drain", "drain"),
         ("rebalance", "rebalance"),
         ("static", "static"),
+        ("subsets", "subsets"),
         ("bald-eagle", "bald-eagle"),
         ("topsis", "topsis"),
     ],

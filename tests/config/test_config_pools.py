@@ -19,7 +19,7 @@ POOL = "[pool]\n"
 GOOD = POOL + FILTERS
 KNOWN = (
     "balanced-allocation, bald-eagle, bald-eagle-plain, binding, drain, filters, least-requested, load-balance, "
-    "preemption, rebalance, rebind, static, topsis"
+    "preemption, rebalance, rebind, static, subsets, topsis"
 )
 HOLE = "strategy: must have one that keeps pods off nodes that cannot take them"
 

@@ -242,7 +242,7 @@ A, B = '{ name = "a", labels = { pool = "a" }, max = 2 }', '{ name = "b", labels
         pytest.param("", ".subsets: must be given, is missing", id="none"),
         pytest.param(
             f"subsets = [{B}]",
-            f".subsets: must have at least 2 entries, is {[{'name': 'b', 'labels': {'pool': 'b'}}]}",
+            f".subsets: must have at least 2 entries, is {[{'labels': {'pool': 'b'}, 'name': 'b'}]}",
             id="one",
         ),
         pytest.param(
