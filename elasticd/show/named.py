@@ -78,13 +78,11 @@ def why_nothing(workload: str, settings: Settings) -> str:
 
 
 def no_samples(series: str, reports: Sequence[SourceReport]) -> str:
-    """Why a series has no sample: nobody has it, or those who do have none of this workload."""
+    """Which series there are where nobody has this one, or who has it and no sample of the workload."""
     having = [one for one in reports if series in one.series]
     if having:
         return f"{', '.join(one.name for one in having)} has it, and no sample of this workload"
-    failing = [one for one in reports if one.health != "ok"]
-    if failing:
-        return f"{failing[0].name} fails: {one_line(failing[0].health)}"
     known = {name for one in reports for name in one.series}
     meant = near(series, known) or (f"; there are {', '.join(sorted(known)[:12])}" if known else "")
-    return f"no source has samples of {one_line(series)}{meant}"
+    failing = "".join(f"; {one.name} does not answer" for one in reports if one.health != "ok")
+    return f"no source has samples of {one_line(series)}{meant}{failing}"
