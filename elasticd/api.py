@@ -3,6 +3,7 @@
 from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
+from elasticd.bands import band_around
 from elasticd.batch import Job
 from elasticd.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
@@ -14,6 +15,8 @@ from elasticd.load_score import LEAST_USE, average_score, balance_score, idlenes
 from elasticd.memory import Change, Past, Point, Run
 from elasticd.model import (
     COST,
+    NEVER,
+    Band,
     Condition,
     Container,
     LeftOut,
@@ -91,6 +94,7 @@ from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
     "BINDING",
+    "Band",
     "Binding",
     "BindingRule",
     "Bounds",
@@ -131,6 +135,7 @@ __all__ = [
     "Move",
     "MoveDecision",
     "Moved",
+    "NEVER",
     "Needs",
     "Node",
     "NodeLevel",
@@ -190,6 +195,7 @@ __all__ = [
     "Workload",
     "average_score",
     "balance_score",
+    "band_around",
     "binding_of",
     "bindings_of",
     "capacity",

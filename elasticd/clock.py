@@ -58,6 +58,9 @@ class VirtualClock:
 
 async def pause(clock: Clock, until: float, news: asyncio.Event) -> None:
     """Wait for that time, or for news."""
+    if isinstance(clock, VirtualClock):  # where nothing happens while time passes
+        await clock.sleep_until(until)
+        return
     waits = [asyncio.ensure_future(clock.sleep_until(until)), asyncio.ensure_future(news.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

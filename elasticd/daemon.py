@@ -25,7 +25,7 @@ from elasticd.config.advice import examine
 from elasticd.config.reading import read_policies
 from elasticd.errors import ConfigError
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
+from elasticd.judge import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.listener import Listener
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
@@ -203,7 +203,7 @@ async def assembled(
         shelves = await stack.enter_async_context(
             opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         )
-        loop.furnish(shelves)
+        loop.furnish(shelves, bander=ThreadBander())
         broker.known["series"] = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
         looks = Looks()

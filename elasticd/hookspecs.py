@@ -10,7 +10,7 @@ from typing import Any
 import pluggy
 
 from elasticd.memory import Past
-from elasticd.model import Limit, Observation, Pod, Rank, Recommendation, Workload
+from elasticd.model import Band, Limit, Observation, Pod, Rank, Recommendation, Workload
 from elasticd.moves import Move, NodeLevel, PoolPast
 from elasticd.placements import (
     Candidate,
@@ -159,6 +159,19 @@ def rebalance_nodes(
 @hookspec
 def poll_interval(policy: Policy, observation: Observation, past: Past) -> float | None:
     """Seconds until the workload should be looked at again. None: no opinion. The shortest wins."""
+    raise NotImplementedError
+
+
+@hookspec
+def steady_bands(workload: Workload, observation: Observation, past: Past) -> Mapping[str, Band] | None:
+    """Within which bounds each series leaves what this strategy says of the workload as it is at this observation, by
+    the series' name: of the sum of its samples, as long as the same pods have some and nothing else changes. NEVER: any
+    new sample may change it. Asked after a workload was evaluated and before that is needed, not with every decision.
+
+    When a source has something new, a workload whose series has left its band is looked at at once; one that has not
+    waits for its turn. A series that is left out, of one that is read, and None: it has left its band when it has moved
+    by more than a tenth. Whether a series is there, and can be trusted, need not be thought of.
+    """
     raise NotImplementedError
 
 

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from elasticd.decide import Case, decide, held
 from elasticd.deciding import asking
-from elasticd.model import Failure
+from elasticd.deciding.bands import Bands, bands_of
+from elasticd.model import NEVER, Failure
 from elasticd.moves import MovesPlan
 from elasticd.placements import PodDecision
 from elasticd.placing import ask as pool_asking
@@ -166,6 +167,21 @@ class ThreadJudge(ThreadWorker[Case, Decision]):
 
     def __init__(self, patience: float = 2.0) -> None:
         super().__init__(_decided, patience)
+
+
+def _banded(case: Case) -> Bands:
+    try:
+        return bands_of(case)
+    except BaseException as error:
+        logger.warning("policy %s: its bands cannot be told: %s", case.policy.name, raised(error))
+        return dict.fromkeys(case.observation.series, NEVER)
+
+
+class ThreadBander(ThreadWorker[Case, Bands]):
+    """Asks strategies within which bounds what they said stands."""
+
+    def __init__(self, patience: float = 2.0) -> None:
+        super().__init__(_banded, patience)
 
 
 class ThreadPlanner(ThreadWorker[PoolCase, Plan]):

@@ -4,26 +4,28 @@ Knows the order of things and who is due; knows no strategy, no file and no wire
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
 from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out_all
+from elasticd.cases import Scene, case_of, held_as_it_is
 from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Kind, Snapshot
-from elasticd.decide import Case, announcements, held
+from elasticd.decide import Case, announcements
 from elasticd.errors import is_interrupt
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
 from elasticd.listener import Listener
-from elasticd.model import Failure, Readings, Ref, Series, Workload
-from elasticd.observe import observe, on_nodes
+from elasticd.model import Failure, Ref, Series, Workload
+from elasticd.observe import observe
 from elasticd.past import HORIZON
 from elasticd.policy import JobSet, Policy
 from elasticd.records import Decision, Outcome
 from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
+from elasticd.screening import Bander, Screening, bands_at_once
 from elasticd.seen import Seen
 from elasticd.shelf import PATIENCE, SLACK, Shelf
 from elasticd.sources import Site, Subject
@@ -38,6 +40,12 @@ NUDGE = 0.1
 
 REST = 0.5
 """Seconds between two looks at one workload for such news: a sensor may tell a hundred times a second."""
+
+SOON = 0.25
+"""Seconds: who is due within them is not screened, as it is about to be looked at anyway."""
+
+AT_ONCE = 200
+"""Workloads that are judged together, before what is decided of them is begun."""
 
 IDLE = 1.0
 """Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
@@ -58,6 +66,7 @@ class Loop:
         self._cluster, self._journal, self._clock = cluster, journal, clock
         self._listeners, self._judge, self._idle = listeners, judge, idle
         self.stock: Stock[Key] = Stock((), self._ready)
+        self._screening = Screening(journal)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
         self._stirred = asyncio.Event()
@@ -73,9 +82,11 @@ class Loop:
         self.also: frozenset[Kind] = frozenset()
         """Kinds that somebody else looks at, beside those that policies are about."""
 
-    def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT) -> None:
+    def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT, bander: Bander = bands_at_once) -> None:
         """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
+        self._screening = Screening(self._journal, bander)
         self.stock = Stock(shelves, self._ready, wait)
+        self.stock.heed(self._heard)
 
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""
@@ -101,6 +112,7 @@ class Loop:
             if key[0] not in same:
                 self._schedule.drop(key)
         self._roll = Roll(policies)
+        self._screening.govern({})
         self.stock.forget()
         self._seen.clear()
 
@@ -112,6 +124,8 @@ class Loop:
 
     async def step(self) -> None:
         """Wait for the next due time and tick."""
+        if not (self._news or self._screening.fresh):  # what it was set for has been done
+            self._stirred.clear()
         until = self.due()
         if not self._stirred.is_set():
             await pause(self._clock, until, self._stirred)
@@ -123,8 +137,10 @@ class Loop:
     def due(self) -> float:
         """When it ticks next, from now on, if nothing happens before."""
         latest = self.last_tick + NUDGE if self._stirred.is_set() else self._clock.now() + self._idle
-        due = self._schedule.next() if self._cluster.leading else None
-        return latest if due is None else min(due, latest)
+        if not self._cluster.leading:
+            return latest
+        due = self._schedule.next()
+        return min(latest, latest if due is None else due, *[shelf.due for shelf in self._screening.watched])
 
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
@@ -144,6 +160,11 @@ class Loop:
             self._schedule.advance(key, now)
         self._stirred.set()
 
+    def _heard(self, shelf: Shelf) -> None:
+        """A read has ended: whom it is about is screened at the next tick, or in the one that waits for it."""
+        if self._screening.heard(shelf):
+            self._stirred.set()
+
     async def look(self, now: float) -> Snapshot:
         """The cluster as it is, with the kinds that policies are about, and those that somebody else looks at."""
         return await self._cluster.observe(now, self._roll.kinds | self.also)
@@ -162,15 +183,16 @@ class Loop:
             return
         first = self._schedule.next()
         due = self._schedule.due(now + QUANTUM)
-        if not due:
-            return
         cases, unchanged = await self._cases(roll, due, now)
-        decided = await self._decide(roll, cases, now)
-        if roll is not self._roll:  # other policies are in force now, and look for themselves
-            self._seen.clear()
+        if not (due or cases):
             return
-        for key, decision in decided:
-            self._settle(key, decision, now)
+        for start in range(0, len(cases), AT_ONCE):  # what is decided first is begun while others are judged
+            decided = await self._decide(roll, cases[start : start + AT_ONCE], now)
+            if roll is not self._roll:  # other policies are in force now, and look for themselves
+                self._seen.clear()
+                return
+            for key, decision in decided:
+                self._settle(key, decision, now)
         self._journal.flush()
         for listener in self._listeners:
             listener.ticked(max(0.0, now - (now if first is None else first)), unchanged)
@@ -196,16 +218,23 @@ class Loop:
             if key not in self._schedule and key not in self._acting:
                 self._schedule.set(key, now + spread(key) * min(1.0, members[key].interval))
         self._seen = {key: seen for key, seen in self._seen.items() if key in members}
+        self._screening.govern(self._screened(self._roll))
         self._journal.forget(members.keys(), now - HORIZON)
         for listener in self._listeners:
             listener.governed(members.keys())
 
     async def _cases(self, roll: Roll, due: list[Key], now: float) -> tuple[list[tuple[Key, Case | Decision]], int]:
         """What is to be judged, for each key that is due and has something new; and how many had nothing new."""
+        snapshot = self.snapshot
+        assert snapshot is not None, "a tick looks first"  # noqa: S101
         policies = {key[0]: roll.members[key] for key in due if key in roll.members}
         serving = {name: self._serving(roll, policy) for name, policy in policies.items()}
         wanted = {key: serving[key[0]] for key in due if key in roll.members}
-        readings = await self.stock.read(wanted, now)
+        readings = await self.stock.read(wanted, now, self._screening.watched)
+        scene = Scene(roll, self._seen, snapshot, now)
+        for key in await self._moved(scene, wanted.keys()):
+            wanted[key] = serving.setdefault(key[0], self._serving(roll, roll.members[key]))
+            readings[key] = [shelf.last for shelf in wanted[key]]
         found: list[tuple[Key, Case | Decision]] = []
         unchanged = 0
         for key in wanted:
@@ -214,7 +243,7 @@ class Loop:
                 self._schedule.set(key, now + PATIENCE + QUANTUM)
                 continue
             try:
-                case = self._case(roll, key, readings[key], now)
+                case = case_of(scene, key, readings[key], self._journal, self._cluster.problems())
             except BaseException as error:  # what a strategy or a source answered is of no use: no other may suffer
                 if is_interrupt(error):
                     raise
@@ -225,6 +254,24 @@ class Loop:
                 unchanged += 1
                 self._again(key, now, self._journal.past(*key, now, 0).interval)
         return found, unchanged
+
+    def _screened(self, roll: Roll) -> dict[str, tuple[Shelf, ...]]:
+        """The sources of each policy that is judged by what is read between its own times."""
+        policies = {policy.name: policy for policy in roll.members.values()}
+        serving = {name: self._serving(roll, policy) for name, policy in policies.items()}
+        return {name: found for name, found in serving.items() if found and not roll.hooks(policies[name]).own_pace}
+
+    async def _moved(self, scene: Scene, due: Collection[Key]) -> list[Key]:
+        """Who is not due, and is worth a look for what was read since the last tick. Who is being acted on is looked at
+        after that."""
+        if not self._screening.fresh:
+            return []
+        soon = {key for key in scene.roll.members if scene.at < (self._schedule.when(key) or inf) < scene.at + SOON}
+        moved = await self._screening.screened(scene, {*due, *soon})
+        self._missed.update(self._acting.keys() & moved)
+        for key in moved:
+            self._schedule.drop(key)
+        return [key for key in moved if key not in self._acting]
 
     def _serving(self, roll: Roll, policy: Policy) -> tuple[Shelf, ...]:
         """The sources that the policy's strategies look at; none where they cannot say, which _case then tells."""
@@ -238,40 +285,12 @@ class Loop:
                 raise
             return ()
 
-    def _case(self, roll: Roll, key: Key, readings: Sequence[Readings], now: float) -> Case | Decision | None:
-        """What is known of a workload, ready to be judged; a decision where nothing is to be judged; or None
-        where it was judged before and no sample has moved since."""
-        name, ref = key
-        policy, workload = roll.members[key], self._workload(ref)
-        if workload is None or self.snapshot is None:
-            problem = self._cluster.problems().get((ref.api_version, ref.kind), "it is not in the cluster")
-            return self._held(policy, ref, now, "FailedGetScale", problem)
-        if rivals := roll.rivals(key):
-            message = f"policies {', '.join(rivals)} would all act on it, so none does"
-            return self._held(policy, ref, now, "Contested", message)
-        if stuck := roll.stuck(name):
-            return self._held(policy, ref, now, "PluginBlocked", stuck)
-        hooks = roll.hooks(policy)
-        observation = observe(policy, workload, self.snapshot, readings, hooks.reads, now)
-        if hooks.looks_at_nodes:
-            nodes = on_nodes(hooks.reads_of_nodes, observation.pods, readings, now, policy.max_age)
-            observation = replace(observation, rooms=self.snapshot.rooms(), nodes=nodes)
-        if overlap := roll.ambiguity(ref, observation.pods):
-            observation = replace(observation, fault=("AmbiguousSelector", overlap))
-        seen = self._seen.get(key)
-        if seen is not None and seen.stands(observation, policy):
-            return None
-        self._seen[key] = Seen(observation, hooks.next_change(now))
-        past = self._journal.past(name, ref, now, workload.replicas)
-        return Case(policy, observation, past, hooks, roll.off(name))
-
     async def query(self, name: str, workload: str) -> list[tuple[str, Series]]:
         """What each policy about a workload (NAMESPACE/KIND/NAME) would see of a series now; empty where none is."""
         now, snapshot, found = self._clock.now(), self.snapshot, []
         for key in self._roll.about("workload", workload):
             policy, seen = self._roll.members[key], self._workload(key[1])
-            shelves = self.stock.having(policy, (name,))
-            said = await self.stock.look(shelves, now)
+            said = await self.stock.look(self.stock.having(policy, (name,)), now)
             if seen is not None and snapshot is not None:
                 found.append((policy.name, observe(policy, seen, snapshot, said, frozenset({name}), now).series[name]))
         return found
@@ -283,16 +302,9 @@ class Loop:
     def _workload(self, ref: Ref) -> Workload | None:
         return self.snapshot.workload(ref) if self.snapshot else None
 
-    def _held(self, policy: Policy, ref: Ref, now: float, reason: str, message: str) -> Decision:
-        """Nothing is done, and what the workload has is shown."""
-        workload = self._workload(ref)
-        if workload is None:
-            return held(policy, ref, now, reason, message)
-        return replace(held(policy, ref, now, reason, message, workload.replicas), uid=workload.uid)
-
     def _failed(self, policy: Policy, ref: Ref, now: float, error: BaseException) -> Decision:
         """Something a plugin answered is not what it must be."""
-        decision = self._held(policy, ref, now, "PluginFailed", raised(error))
+        decision = held_as_it_is(self.snapshot, policy, ref, now, "PluginFailed", raised(error))
         return replace(decision, failures=(Failure("elasticd", "", raised(error)),))
 
     async def _decide(
@@ -310,9 +322,8 @@ class Loop:
 
     def _blocked(self, roll: Roll, key: Key, where: str, now: float) -> Decision:
         """A plugin did not come back: the policy is held until reload, and the plugin's place is named."""
-        name, ref = key
-        roll.block(name, where)
-        decision = self._held(roll.members[key], ref, now, "PluginBlocked", roll.stuck(name))
+        roll.block(key[0], where)
+        decision = held_as_it_is(self.snapshot, roll.members[key], key[1], now, "PluginBlocked", roll.stuck(key[0]))
         return replace(decision, failures=(Failure(where, "", "blocked"),))
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:
@@ -369,13 +380,15 @@ class Loop:
             wait = min(wait, wait * (1 - policy.jitter * spread("", self._turn)) + QUANTUM / 2)
         if now < (until := self._until(key)):
             wait = min(wait, until - now)
-        # Never later than asked for; but if a source has something new meanwhile, just behind that.
-        self._schedule.set(key, self.stock.next(self.stock.known(policy.name) or (), now + QUANTUM, now + wait))
+        when = now + wait
+        if not self._screening.heeds(policy.name):
+            # Never later than asked for; but if a source has something new meanwhile, just behind that.
+            when = self.stock.next(self.stock.known(policy.name) or (), now + QUANTUM, when)
+        self._schedule.set(key, when)
 
     def _until(self, key: Key) -> float:
         """When the clock alone may change what was last said about the workload."""
-        seen = self._seen.get(key)
-        return inf if seen is None else seen.until
+        return self._seen[key].until if key in self._seen else inf
 
     async def drain(self, patience: float | None = None) -> None:
         """Wait for what is under way, at most `patience` seconds; an action that then has no answer is told so."""

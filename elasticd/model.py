@@ -6,6 +6,7 @@ are in base units (cores, bytes, ones), durations in seconds. Knows nothing of f
 
 import enum
 from collections.abc import Mapping
+from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -250,6 +251,22 @@ class LeftOut(Struct, frozen=True, gc=False):
     why: str
     count: int
     pods: tuple[str, ...] = ()
+
+
+class Band(Struct, frozen=True, gc=False):
+    """From which sum of a series' samples to which, ends included, it changes nothing; of the same pods, and as long as
+    nothing else changes. Infinite on both sides: whatever it comes to. Never: see NEVER."""
+
+    lowest: float = -inf
+    highest: float = inf
+
+    def within(self, other: "Band") -> "Band":
+        """What is in both."""
+        return Band(max(self.lowest, other.lowest), min(self.highest, other.highest))
+
+
+NEVER = Band(inf, -inf)
+"""Any new sample may change what is said."""
 
 
 class Measure(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -29,19 +29,31 @@ def observe(
     for that, and why, is told with it.
     """
     pods = snapshot.pods(workload)
-    if names is None:
-        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads, *said.forecasts))
-    cut = _Cut(policy, workload.ref, pods, at)
     fault = snapshot.selector_fault(workload)
     return Observation(
         at=at,
         workload=workload,
         pods=pods,
-        series={name: cut.series(name, readings) for name in sorted(names)},
+        series=series_of(policy, workload.ref, pods, readings, names, at),
         confirmed=snapshot.confirmed_for(workload.ref),
         fault=("InvalidSelector", fault) if fault else ("", ""),
         autoscaler=snapshot.autoscaler(workload.ref),
     )
+
+
+def series_of(
+    policy: Policy,
+    ref: Ref,
+    pods: tuple[Pod, ...],
+    readings: Sequence[Readings],
+    names: frozenset[str] | None,
+    at: float,
+) -> dict[str, Series]:
+    """The series of a workload with these pods, by name; `names` None: all there are."""
+    if names is None:
+        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads, *said.forecasts))
+    cut = _Cut(policy, ref, pods, at)
+    return {name: cut.series(name, readings) for name in sorted(names)}
 
 
 def on_nodes(

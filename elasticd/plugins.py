@@ -248,6 +248,9 @@ class Hooks:
         self.labels_of_nodes = frozenset(key for strategy in distinct for key in strategy.labels_of_nodes())
         self.recalls = max((strategy.recalls() for strategy in distinct), default=0.0)
         self.looks_at_nodes = any(strategy.looks_at_nodes for strategy in distinct)
+        self.own_pace = any(strategy.own_pace() for strategy in distinct)
+        self.screened: dict[str, tuple[str, ...] | None] = {}
+        """By the names of those who say something about the count or the next look: the series that they read."""
         self.priorities: dict[str, int] = {}  # of those that have one other than 0
         # Only those that have one of their own: most answers change with what is observed.
         self._changes = [one.next_change for one in distinct if type(one).next_change is not Strategy.next_change]
@@ -261,6 +264,8 @@ class Hooks:
             manager.register(strategy, name)
             if strategy.priority:
                 self.priorities[name] = strategy.priority
+            if not _SAYING.isdisjoint(implemented(type(strategy))):
+                self.screened[name] = strategy.reads()
         self._implementations = {hook: _implementations(manager, hook) for hook in HOOKS}
 
     @property
@@ -313,6 +318,10 @@ class Hooks:
 def _told(error: BaseException) -> str:
     """What is wrong with an answer, in our words; or what a stranger's object has raised."""
     return one_line(str(error)) if isinstance(error, Exception) else raised(error)
+
+
+_SAYING = frozenset({"recommend_replicas", "limit", "recommend_resources", "poll_interval"})
+"""What is said of a workload by what its series come to."""
 
 
 def _implementations(manager: _Manager, hook: str) -> tuple[tuple[str, Callable[..., Any], _Pick], ...]:

@@ -69,6 +69,11 @@ class Strategy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
         epoch; infinity: there is none. The workload is looked at then, whatever the poll intervals say."""
         return inf
 
+    def own_pace(self) -> bool:
+        """Whether its policy is judged at the times that it asks for alone, and not when a series has moved meanwhile:
+        for what counts looks, as papers do."""
+        return False
+
     def looks_back(self) -> int:
         """How many looks at the nodes of a pool it wants in `past.looks`."""
         return 0

@@ -48,6 +48,11 @@ class Schedule(Generic[K]):
         if key in self._due and when < self._due[key][0]:
             self.set(key, when)
 
+    def when(self, key: K) -> float | None:
+        """When the key is due; None where it is not scheduled."""
+        found = self._due.get(key)
+        return None if found is None else found[0]
+
     def drop(self, key: K) -> None:
         """The key is never due."""
         self._due.pop(key, None)

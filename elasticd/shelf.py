@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import islice
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -37,6 +38,9 @@ SLACK = 0.1
 NOT_READ = "not read yet"
 
 _FIRST_PAUSE = 0.5
+_NEAR = 1e-6
+"""Seconds by which sums of times may differ."""
+
 _LOOKED_AT = 1000
 """Samples of a series among which the newest is looked for: they are renewed together."""
 
@@ -106,7 +110,8 @@ class Shelf:
         self._most = most
         self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         self._complete = source.complete
-        self._pushes, self._renewal = source.pushes, Renewal(source.resolution)
+        self._pushes, self._renewal = source.pushes, Renewal(source.resolution, source.every)
+        self._heard: list[Callable[[Shelf], None]] = []
         self._asked = self._until = self._served = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._begun = 0.0
@@ -129,21 +134,44 @@ class Shelf:
         """The last reading, whatever is under way."""
         return self._last
 
+    def heed(self, heard: "Callable[[Shelf], None]") -> None:
+        """Call this whenever a read has ended."""
+        self._heard.append(heard)
+
     def _is_due(self, now: float) -> bool:
         """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace;
         and whoever waited for the last one has had it."""
         if now - self._asked < self._every or now < self._served:
             return False
-        return now + SLACK >= (self._until if self._in_a_row else self._renewal.due)
+        return now + (SLACK if self._in_a_row else _NEAR) >= (self._until if self._in_a_row else self._renewal.due)
+
+    @property
+    def due(self) -> float:
+        """When it should be read though nobody asks, as it has something new; infinity while a read is under way, and
+        for one that tells by itself."""
+        if self._pushes or self._task is not None:
+            return inf
+        wanted = self._until if self._in_a_row else self._renewal.unasked
+        return max(wanted, self._asked + self._every, self._served)
 
     def ask(self, now: float) -> "asyncio.Task[None] | None":
         """Begin a read if one is due. Gives the one under way, if it is worth waiting for."""
         if self._task is None:
             if not self._is_due(now):
                 return None
-            self._asked, self._begun = now, self._clock.now()
-            self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
+            self._begin(now)
         return None if self._late else self._task
+
+    def renew(self, now: float) -> "asyncio.Task[None] | None":
+        """Begin a read if one is due though nobody asks. Gives it."""
+        if now < self.due:
+            return None
+        self._begin(now)
+        return self._task
+
+    def _begin(self, now: float) -> None:
+        self._asked, self._begun = now, self._clock.now()
+        self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
 
     def take(self, now: float) -> Readings | None:
         """The reading to judge by; None as long as a better one can be expected soon."""
@@ -183,11 +211,14 @@ class Shelf:
         else:
             self._in_a_row = 0
             if not self._pushes:
-                self._renewal.saw(ended, min(newest(said), ended))  # a clock that is ahead tells no pace
+                # A clock that is ahead tells no pace.
+                self._renewal.saw(self._asked, min(newest(said), ended), took)
         self._last = replace(said, source=self.name, offers=self.offers, complete=self._complete)
         self._note(said)
         if self._told is not None:
             self._told(self.name, took, not said.error)
+        for heard in self._heard:
+            heard(self)
 
     def warn(self, trouble: str) -> None:
         """It cannot be read yet, and this is why; empty: it can."""

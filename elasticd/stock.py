@@ -50,11 +50,14 @@ class Stock(Generic[K]):
         order = named if policy.trust.sources else self._shelves
         return tuple(shelf for shelf in order if shelf.has_any(names))
 
-    async def read(self, wanted: Mapping[K, tuple[Shelf, ...]], now: float) -> dict[K, list[Readings]]:
+    async def read(
+        self, wanted: Mapping[K, tuple[Shelf, ...]], now: float, watched: Iterable[Shelf] = ()
+    ) -> dict[K, list[Readings]]:
         """The readings of each key's sources. A key one of whose sources is still being waited for is left out, and
-        told to `ready` when that has answered."""
+        told to `ready` when that has answered. Of the `watched`, those that have something new are read as well."""
         needed = dict.fromkeys(shelf for shelves in wanted.values() for shelf in shelves)  # in an order that repeats
         tasks = {shelf: task for shelf in needed if (task := shelf.ask(now)) is not None}
+        tasks |= {shelf: task for shelf in watched if (task := shelf.renew(now)) is not None}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=self._wait)
         taken = {shelf: shelf.take(now) for shelf in needed}
@@ -69,6 +72,11 @@ class Stock(Generic[K]):
             if waiting and not task.done():
                 task.add_done_callback(lambda _, keys=waiting: self._ready(keys))  # type: ignore[misc]
         return found
+
+    def heed(self, heard: Callable[[Shelf], None]) -> None:
+        """Call this whenever a read of any of them has ended."""
+        for shelf in self._shelves:
+            shelf.heed(heard)
 
     @staticmethod
     def next(shelves: Sequence[Shelf], now: float, when: float) -> float:

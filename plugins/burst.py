@@ -39,7 +39,7 @@ Rate = Annotated[float, Meta(gt=1, description="times the ready pods, at once")]
 
 class _Readiness(Struct, frozen=True, gc=False):
     """How many pods were ready when: since when those of now are, sorted, and by how much the count was changed when,
-    oldest first. A pod is young for `youth` seconds after the change that brought it."""
+    oldest first. A pod is young, and may not have been ready, for `youth` seconds after the change that brought it."""
 
     now: int
     since: tuple[float, ...]
@@ -249,9 +249,12 @@ def smoothing(buckets: int) -> float:
     return max(1 - float(0.0001 ** (1 / buckets)), 0.2)
 
 
-def _readiness(observation: Observation, past: Past, youth: float) -> _Readiness:
+def _readiness(observation: Observation, past: Past, longest: float) -> _Readiness:
     ready = serving(observation.pods).ready
     steps = tuple((one.at, one.after - one.before) for one in past.changes)
+    # When a pod that is gone became ready nobody knows: no later than the slowest of those that are there.
+    starts = [pod.ready_changed - pod.created for pod in ready if pod.created]
+    youth = min(longest, max(starts)) if starts else longest
     return _Readiness(len(ready), tuple(sorted(pod.ready_changed for pod in ready)), steps, youth)
 
 

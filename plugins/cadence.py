@@ -5,7 +5,22 @@ Knows samples, requests and the interval in force; wishes for no count.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Derived, Meta, Observation, Past, Pod, Poll, Ref, Strategy, Struct, hookimpl, request_of
+from elasticd.api import (
+    NEVER,
+    Band,
+    Derived,
+    Meta,
+    Observation,
+    Past,
+    Pod,
+    Poll,
+    Ref,
+    Strategy,
+    Struct,
+    band_around,
+    hookimpl,
+    request_of,
+)
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 
@@ -59,6 +74,30 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         busy = self._utilisation(observation)
         if busy is None:
             return self.medium if past.interval is None else past.interval
+        return self._pace(busy, past)
+
+    def own_pace(self) -> bool:
+        """In mode "paper"."""
+        return self.mode == "paper"
+
+    @hookimpl
+    def steady_bands(self, observation: Observation, past: Past) -> dict[str, Band]:
+        """Where the pace stays as it is."""
+        series = observation.series.get(self.series)
+        if series is None or not series.trusted:
+            return {self.series: Band()}
+        asked = _requested((observation.workload.ref, self.series), observation.pods).by_pod
+        measured = {sample.pod for sample in series.samples}
+        if measured.isdisjoint(asked):
+            return {self.series: Band()}  # nothing is known of how busy they are
+        if not measured <= asked.keys():
+            return {self.series: NEVER}
+        total = sum(sample.value for sample in series.samples)
+        requests = sum(asked[pod] for pod in measured)
+        pace = self._pace(total / requests, past)
+        return {self.series: band_around(lambda used: self._pace(used / requests, past) == pace, total)}
+
+    def _pace(self, busy: float, past: Past) -> float:
         margin = 0.0 if self.mode == "paper" or past.interval is None else self.hysteresis
         before = self.slow if past.interval is None else past.interval
         if busy > self.beta or (margin and before <= self.fast and busy >= self.beta - margin):

@@ -8,6 +8,8 @@ from math import ceil, floor
 from typing import Annotated, Literal
 
 from elasticd.api import (
+    NEVER,
+    Band,
     Limit,
     Measure,
     Meta,
@@ -24,6 +26,7 @@ from elasticd.api import (
     Struct,
     Workload,
     hookimpl,
+    point_of,
     request_of,
     restrain,
     serving,
@@ -159,6 +162,24 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     def sleeps(self) -> str:
         """Without pods it has nothing to compare with its marks."""
         return "looks at pods alone"
+
+    def own_pace(self) -> bool:
+        """In mode "paper"."""
+        return self.mode == "paper"
+
+    @hookimpl
+    def steady_bands(self, observation: Observation) -> dict[str, Band]:
+        """Between the two marks: a sample there keeps the last ones from agreeing. Beyond, each new one may complete
+        them."""
+        series = observation.series.get(self.series)
+        if series is None or not series.usable:
+            return {self.series: Band()}
+        pods, point = self._pods(observation, series), point_of(series)
+        if isinstance(pods, str) or not series.trusted or not point.pods:
+            return {self.series: NEVER}
+        whole = pods.request * point.pods / 100
+        inside = self.low <= point.total / whole <= self.high
+        return {self.series: Band(self.low * whole * (1 + EXACT), self.high * whole * (1 - EXACT)) if inside else NEVER}
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:

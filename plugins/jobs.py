@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from elasticd.api import (
     MOST,
+    NEVER,
+    Band,
     Count,
     Job,
     Measure,
@@ -96,6 +98,11 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         """Refused for a workload, which has no Jobs."""
         table = "[select]" if policy.job is None and policy.select else "[workload]"
         return None if policy.job else f"type: must be for a policy with [job], is for one with {table}"
+
+    @hookimpl
+    def steady_bands(self) -> dict[str, Band]:
+        """Every new measurement of a queue counts Jobs anew."""
+        return dict.fromkeys(self.reads(), NEVER)
 
     @hookimpl
     def recommend_replicas(self, observation: Observation) -> Recommendation:

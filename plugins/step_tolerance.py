@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from elasticd.api import (
     MOST,
+    NEVER,
+    Band,
     Limit,
     Measure,
     Meta,
@@ -20,6 +22,7 @@ from elasticd.api import (
     Strategy,
     Struct,
     Workload,
+    band_around,
     cool_down,
     hookimpl,
     request_of,
@@ -114,6 +117,36 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     def sleeps(self) -> str:
         """Without pods it has nothing to compare with its set point."""
         return "looks at pods alone"
+
+    def own_pace(self) -> bool:
+        """In mode "paper"."""
+        return self.mode == "paper"
+
+    @hookimpl
+    def steady_bands(self, workload: Workload, observation: Observation) -> dict[str, Band]:
+        """Where it asks for the same count, as far as the sum says: where all pods are heard and request the same."""
+        series = observation.series.get(self.series)
+        if series is None or not series.usable:
+            return {self.series: Band()}
+        load, total = self._load(series, observation), sum(sample.value for sample in series.samples)
+        if isinstance(load, str) or load.missing or load.starting or not total or self._unequal(series, observation):
+            return {self.series: NEVER}
+        share, heard = load.least / total / len(load.each), len(load.each)
+        now = self._answer(load, workload.replicas)
+
+        def same(used: float) -> bool:
+            each = (used * share,) * heard
+            return self._answer(_Load(each, 0, 0, load.fill), workload.replicas) == now
+
+        return {self.series: band_around(same, total)}
+
+    def _unequal(self, series: Series, observation: Observation) -> bool:
+        """Whether a pod counts for more than another, or for nothing though it has a sample."""
+        sampled = {sample.pod for sample in series.samples}
+        heard = serving(observation.pods, sampled).heard
+        if sampled - {""} != {pod.name for pod in heard}:
+            return True
+        return self.unit == "percent" and len({request_of(pod, self.series) for pod in heard}) > 1
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:

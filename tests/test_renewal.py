@@ -1,6 +1,9 @@
 """How a source's pace is learnt from its timestamps, and when it is due."""
 
 import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -20,6 +23,21 @@ def watch(renewal: Renewal, pace: float, phase: float, start: float, end: float,
     return asked
 
 
+def follow(renewal: Renewal, renewals: Sequence[float], end: float, *, took: float = 0.0) -> tuple[list[float], int]:
+    """Read whenever it wants to be read unasked, each read taking so long: how late each renewal was seen, and how many
+    reads there were. Measured is the time of the renewal before it is published, to the second."""
+    lags, reads, seen, now = list[float](), 0, 0, max(renewal.unasked, 0.0)
+    while now < end:
+        there = bisect_right(renewals, now)
+        reads += 1
+        lags += [now + took - came for came in renewals[seen:there]]
+        seen = there
+        renewal.saw(now, renewals[there - 1] if there else -math.inf, took)
+        assert renewal.unasked > now, "time goes on"
+        now = max(renewal.unasked, now + took)
+    return lags, reads
+
+
 def test_nothing_is_known_at_first_and_any_time_is_right() -> None:
     renewal = Renewal()
     assert (renewal.resolution, renewal.due, renewal.before(7.0, 9.0)) == (None, -math.inf, 9.0)
@@ -33,11 +51,13 @@ def test_three_renewals_seen_closely_make_the_pace_known() -> None:
     assert renewal.resolution == 15.0
 
 
-def test_a_pace_that_was_given_is_known_at_once_but_not_when_it_began() -> None:
+def test_a_pace_that_was_given_is_known_at_once_and_when_it_renews_is_looked_for() -> None:
     renewal = Renewal(15.0)
     assert (renewal.due, renewal.before(0.0, 30.0)) == (-math.inf, 30.0)
-    renewal.saw(100.0, 99.0)
-    assert (renewal.resolution, renewal.due, renewal.before(100.0, 103.0)) == (15.0, 115.0, 103.0)
+    renewal.saw(100.0, 93.0)
+    assert (renewal.resolution, renewal.due) == (15.0, 100.25)
+    follow(renewal, [108.0], 115.0)
+    assert 122.3 <= renewal.due <= 123.7, "the next after 108"
 
 
 def test_who_looks_too_seldom_learns_nothing() -> None:
@@ -130,3 +150,94 @@ def test_outages_are_no_pace() -> None:
             if now >= renewal.due:
                 renewal.saw(now, newest)
         assert renewal.resolution is None
+
+
+def renewals(pace: float, count: int, jitter: float, *, drifting: bool = False) -> list[float]:
+    """Each so much later than it should be, at most; drifting: than a pace after the one before."""
+    chance, found = Random(f"{pace} {jitter}"), [3.7]
+    for number in range(1, count):
+        base = found[-1] + pace - jitter / 2 if drifting else 3.7 + number * pace
+        found.append(base + chance.uniform(0, jitter))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pace", "jitter", "drifting", "every"),
+    [
+        pytest.param(15.0, 0.0, False, 0.5, id="15 s, as a clock"),
+        pytest.param(15.0, 0.3, False, 0.5, id="15 s, a scrape that takes 0.3 s longer at times"),
+        pytest.param(15.0, 0.5, False, 0.0, id="15 s, 0.5 s"),
+        pytest.param(15.0, 0.2, True, 0.5, id="15 s, each after the one before"),
+        pytest.param(60.0, 0.5, False, 0.5, id="60 s"),
+        pytest.param(10.0, 0.5, False, 0.5, id="10 s"),
+        pytest.param(1.0, 0.1, False, 0.5, id="1 s, read twice a second at most"),
+        pytest.param(1.0, 0.2, False, 0.25, id="1 s"),
+        pytest.param(5.0, 0.4, False, 0.25, id="5 s"),
+    ],
+)
+def test_a_renewal_is_seen_within_a_second_at_few_reads(
+    pace: float, jitter: float, drifting: bool, every: float
+) -> None:
+    renewal, found = Renewal(every=every), renewals(pace, 400, jitter, drifting=drifting)
+    follow(renewal, found[:30], found[30] - 0.01)
+    assert renewal.resolution == pytest.approx(pace, rel=0.1)
+    lags, reads = follow(renewal, found, found[-1])
+    late = sorted(lags[31:])  # those before were seen already
+    assert late[len(late) // 2] <= 0.45
+    assert late[int(len(late) * 0.98)] <= 1.0
+    assert reads <= 1.35 * len(late), "reads for a renewal, on average"
+
+
+def test_a_read_that_takes_long_is_not_repeated_each_second() -> None:
+    """1.3 s for a list of 55 MB: while the pace is learnt it is read each 5.2 s, then about once for each renewal."""
+    renewal, found = Renewal(), renewals(15.0, 200, 0.3)
+    _, reads = follow(renewal, found[:8], found[8] - 0.1, took=1.3)
+    assert reads <= 30
+    assert renewal.resolution == pytest.approx(15.0, rel=0.05)
+    lags, reads = follow(renewal, found, found[-1], took=1.3)
+    assert reads <= 1.35 * 192
+    late = sorted(lags[9:])
+    assert late[len(late) // 2] <= 1.3 * 2.5, "what a read takes, and half the time between two"
+
+
+@pytest.mark.parametrize(
+    ("took", "each"), [(0.0, 1.0), (0.5, 5.5)], ids=["each second", "not half of the time and more"]
+)
+def test_a_source_without_a_pace_is_read_at_a_bounded_rate(took: float, each: float) -> None:
+    chance, now, found = Random(7), 0.0, []
+    while now < 4000:
+        found.append(now := now + chance.choice((0.3, 2.0, 7.0)))
+    renewal = Renewal()
+    follow(renewal, found, 400.0, took=took)
+    _, reads = follow(renewal, found, 3400.0, took=took)
+    assert renewal.resolution is None
+    assert reads <= 3000 / each * 1.2
+
+
+def test_a_source_that_says_nothing_new_is_read_less_and_less_but_each_15_s() -> None:
+    renewal = Renewal()
+    _, reads = follow(renewal, [], 3600.0)
+    assert 3600 / 15 <= reads <= 3600 / 15 + 80
+    lags, _ = follow(renewal, [4000.0], 4100.0)
+    assert lags[0] <= 15.0
+
+
+def test_one_that_has_become_quicker_is_found_out_by_a_look_at_half_its_time() -> None:
+    renewal = Renewal()
+    slow, quick = renewals(15.0, 40, 0.2), [600.0 + second for second in range(1200)]
+    follow(renewal, slow, 599.0)
+    lags, _ = follow(renewal, quick, 1500.0)
+    assert max(lags[-500:]) <= 1.0
+
+
+def test_after_a_jump_of_the_clock_it_is_read_once_and_its_renewals_are_found_again() -> None:
+    renewal = Renewal()
+    found = renewals(15.0, 40, 0.1)
+    follow(renewal, found, found[-1] + 1)
+    later = 100_000.0
+    assert renewal.unasked < later
+    renewal.saw(later, later - 7.3)
+    assert later < renewal.unasked <= later + 15
+    lags, reads = follow(renewal, [later - 7.3 + 15 * number for number in range(1, 60)], later + 15 * 58)
+    assert sum(lags[-40:]) / 40 <= 0.4
+    assert reads <= 58 * 1.5

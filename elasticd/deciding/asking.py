@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.memory import Past
-from elasticd.model import Failure, LeftOut, Limit, Measure, Observation, Rank, Recommendation
+from elasticd.model import Band, Failure, LeftOut, Limit, Measure, Observation, Rank, Recommendation
 from elasticd.policy import MOST, Policy
 from elasticd.resources import Resources
 from elasticd.words import LONGEST, one_line
@@ -49,6 +49,11 @@ class Asks(Protocol):
     @property
     def priorities(self) -> Mapping[str, int]:
         """By the names under which they answer."""
+
+    @property
+    def screened(self) -> Mapping[str, tuple[str, ...] | None]:
+        """By the names of those who say something about the count or the next look: the series that they read; None:
+        all there are."""
 
     @property
     def recalls(self) -> float:
@@ -197,6 +202,13 @@ def _read_interval(value: Any, _: str) -> float:
     return float(value)
 
 
+def _read_bands(value: Any, _: str) -> dict[str, Band]:
+    if not isinstance(value, Mapping) or not all(isinstance(band, Band) for band in value.values()):
+        raise TypeError("must be a mapping of the names of series to Bands")
+    # What is no number bounds nothing.
+    return {name: Band(float(band.lowest), float(band.highest)) for name, band in value.items()}
+
+
 def _read_ranks(value: Any, _: str) -> dict[str, Rank]:
     if not isinstance(value, Mapping):
         raise TypeError("must be a mapping of pods' names to numbers")
@@ -231,5 +243,6 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "limit": _read_limit,
     "poll_interval": _read_interval,
     "rank_pods": _read_ranks,
+    "steady_bands": _read_bands,
     "recommend_resources": _read_resources,
 }

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from elasticd.api import (
+    NEVER,
     USED_BY_PODS,
+    Band,
     Count,
     Limit,
     Meta,
@@ -16,8 +18,10 @@ from elasticd.api import (
     Past,
     Policy,
     Poll,
+    Quality,
     Recommendation,
     Strategy,
+    band_around,
     hookimpl,
     stabilize,
 )
@@ -96,6 +100,27 @@ class Event(Strategy, tag="event", frozen=True):
     def poll_interval(self, observation: Observation) -> float | None:
         """`period`, in seconds; while none runs `period_at_zero`, for then there is no use to measure a pace by."""
         return self.period if observation.workload.replicas else self.period_at_zero
+
+    @hookimpl
+    def steady_bands(self, observation: Observation) -> dict[str, Band]:
+        """Where triggers stay as active as they are, and ask for as many. A formula may heed anything."""
+        if self.formula is not None:
+            return dict.fromkeys(self.reads(), NEVER)
+        return {series: self._steady(series, observation) for series in self.reads()}
+
+    def _steady(self, name: str, observation: Observation) -> Band:
+        series = observation.series.get(name)
+        if series is None or series.quality is not Quality.FRESH:
+            return NEVER if series is not None and series.usable else Band()
+        triggers = [trigger for trigger in self.triggers if trigger.series == name]
+        workload, pods = observation.workload, observation.pods
+
+        def asked(value: float) -> list[tuple[bool, int | None]]:
+            return [(value > one.activation, one.asks(value, workload, pods)) for one in triggers]
+
+        total = sum(sample.value for sample in series.samples)
+        now = asked(total)
+        return band_around(lambda value: asked(value) == now, total)
 
     @hookimpl
     def recommend_replicas(self, observation: Observation, past: Past) -> Recommendation:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 from elasticd.api import (
+    Band,
     Limit,
     Measure,
     Meta,
@@ -26,6 +27,7 @@ from .grouping import MetricError
 from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept
 from .options import Behavior, External, Metric, Object, Resource, Rules, Tolerance, Window
 from .proposals import Terms, propose
+from .steady import steady_band
 
 PAPER_PERIOD = 30.0
 Period = Annotated[float, Meta(ge=0, description="seconds")]
@@ -72,6 +74,19 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         """At 0 pods only metrics that are not of pods can be known, as the API server has it for HPAs."""
         known = any(isinstance(one, Object | External) for one in self.metrics)
         return "" if known else "has no Object or External metric"
+
+    def own_pace(self) -> bool:
+        """In mode "paper"."""
+        return self.mode == "paper"
+
+    @hookimpl
+    def steady_bands(self, observation: Observation) -> dict[str, Band]:
+        """Where each metric goes on asking for the count that it asks for."""
+        found: dict[str, Band] = {}
+        for metric in self.metrics:
+            band = steady_band(metric, observation, self._terms)
+            found[metric.source] = found.get(metric.source, Band()).within(band)
+        return found
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:

@@ -191,13 +191,18 @@ def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) 
 
 
 def _average(quantity: Any, found: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
-    gauge = _Average(len(observation.pods), quantity_milli(quantity), at_one=terms.old, checks_count=not terms.old)
+    gauge = average_gauge(quantity_milli(quantity), observation, terms)
     replicas, average = _settle(found, gauge, observation, terms)
     return Proposal(replicas, format_milli(average), format_milli(gauge.target), _left_out(found, observation))
 
 
 def _left_out(found: int | _Sorted, observation: Observation) -> tuple[LeftOut, ...]:
     return () if isinstance(found, int) else left_out(observation.pods, found.groups)
+
+
+def average_gauge(target: int, observation: Observation, terms: Terms) -> _Average:
+    """How pods are measured by their average."""
+    return _Average(len(observation.pods), target, at_one=terms.old, checks_count=not terms.old)
 
 
 def _look(
@@ -245,8 +250,7 @@ def _settle(found: int | _Sorted, gauge: _Gauge, observation: Observation, terms
     """HPA: One metric, steps 5 to 9: the count, and what the first pass read."""
     current = observation.workload.replicas
     if isinstance(found, int):
-        ratio, shown = gauge.part(found, gauge.whole)
-        return (current if terms.tolerate(ratio) else _count(ratio * len(observation.pods))), shown
+        return count_at(found, gauge, observation, terms), gauge.part(found, gauge.whole)[1]
     values, groups = found.values, found.groups
     ratio, shown = gauge.measure(values)
     up_unready = bool(groups.unready) and ratio > 1.0
@@ -265,6 +269,17 @@ def _settle(found: int | _Sorted, gauge: _Gauge, observation: Observation, terms
     if gauge.checks_count and (wanted > current if second < 1.0 else wanted < current):
         return current, shown
     return wanted, shown
+
+
+def count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -> int:
+    """The count where all pods count, and use so much together."""
+    ratio, _ = gauge.part(used, gauge.whole)
+    return observation.workload.replicas if terms.tolerate(ratio) else _count(ratio * len(observation.pods))
+
+
+def count_of_whole(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> int:
+    """The count that a metric of the workload as a whole asks for at this usage, in thousandths."""
+    return _whole(metric, _capped(usage), observation, terms).replicas
 
 
 def _object(metric: Object, series: Series, observation: Observation, terms: Terms) -> Proposal:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from elasticd.api import Observation, Past, Pod, Point, Quality, Recommendation, Run, Sample
 from elasticd.testing import check_strategy
@@ -226,6 +227,23 @@ def test_a_panic_does_not_end_because_young_pods_are_removed(
     past = history(*ramp((126, 4), (30, 20), (24, 4)), changes=changes, wishes=[(26, 20)])
     found = answer(ONE, load(4, 4), past)
     assert (found[0] if found[1] == "Burst" else 4, found[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        pytest.param(2, "StableWindow", id="pods start in 2 s: those of 10 s before had been ready"),
+        pytest.param(20, "Burst", id="pods start in 20 s: those of 10 s before had not"),
+        pytest.param(None, "Burst", id="nobody knows how soon they start"),
+    ],
+)
+def test_how_soon_pods_start_says_which_removed_ones_had_been_ready(start: float | None, expected: str) -> None:
+    """Otherwise the removal itself would begin a panic anew: 20 for 16 pods was no burst."""
+    past = history(*ramp((126, 4), (30, 20), (24, 4)), changes=[(40, 4, 16), (10, 16, 4)], wishes=[(26, 20)])
+    known = load(4, 4)
+    if start is not None:
+        known = replace(known, pods=tuple(replace(pod, created=pod.ready_changed - start) for pod in known.pods))
+    assert answer(ONE, known, past)[1] == expected
 
 
 def test_a_panic_is_the_same_after_a_restart() -> None:

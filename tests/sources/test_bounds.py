@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from elasticd.foreseen import Forecast
 from elasticd.model import Readings, Sample
 from elasticd.sources.bounds import LARGEST_DETAILS, LONGEST_NAME, MOST_FAULTS, checked, plain, within
+from elasticd.together import Together
 
 NOW = 1000.0
 ONE = Sample(1.0, NOW, NOW)
@@ -184,3 +185,15 @@ def test_what_a_source_says_of_itself_is_plain(said: Any, counts: Mapping[str, i
 def test_what_cannot_be_shown_of_a_source_is_refused(said: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         plain(said, None)
+
+
+class Computed(Together, dict[str, tuple[Sample, ...]]):
+    """A table that computes its samples when they are looked up."""
+
+    def values(self) -> Any:
+        raise AssertionError("all of them were computed")
+
+
+def test_samples_that_are_computed_when_they_are_looked_up_are_not_counted() -> None:
+    said = Readings("own", 5.0, pods={"cpu": Computed()})
+    assert within(said, 0) is said

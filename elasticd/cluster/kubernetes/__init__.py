@@ -45,8 +45,8 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     ] = ""
     context: Annotated[str, Meta(description="of the kubeconfig; empty: its current one")] = ""
     namespaces: Annotated[tuple[Name, ...], Meta(description="watch only these; none: all of them")] = ()
-    writes_per_second: Annotated[float, Meta(gt=0, le=10_000, description="scales, then Events")] = 50.0
-    burst: Annotated[int, Meta(ge=2, le=10_000, description="writes at once after a quiet time")] = 100
+    writes_per_second: Annotated[float, Meta(gt=0, le=10_000, description="scales, then Events")] = 200.0
+    burst: Annotated[int, Meta(ge=2, le=10_000, description="writes at once after a quiet time")] = 1000
     lease: LeaseSettings = LeaseSettings()
     identity: Annotated[str, Meta(max_length=128, description="in the Lease; empty: host name and chance")] = ""
     request_timeout: Annotated[float, Meta(gt=0, le=600, description="for one answer, or the next part of it")] = 10.0

@@ -4,6 +4,10 @@
 whatever is less urgent may only take what scales will not miss.
 """
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from elasticd.clock import Clock
 
 
@@ -56,6 +60,22 @@ class Budget:
     def __init__(self, clock: Clock, rate: float, burst: int) -> None:
         self._clock = clock
         self._bucket = Bucket(rate, burst, clock.now())
+        self._urgent = 0
+        self.calm = asyncio.Event()
+        """Set while nothing urgent is being written."""
+        self.calm.set()
+
+    @contextmanager
+    def urgent(self) -> Iterator[None]:
+        """Something urgent is being written for as long as the block runs."""
+        self._urgent += 1
+        self.calm.clear()
+        try:
+            yield
+        finally:
+            self._urgent -= 1
+            if not self._urgent:
+                self.calm.set()
 
     async def take(self, patience: float) -> bool:
         """Wait for the turn of one urgent write. False, at once, if it would take longer than `patience` seconds."""

@@ -5,6 +5,7 @@ dropped, and counted: the journal is the record, Events are a courtesy.
 """
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -20,6 +21,9 @@ COMPONENT = "elasticd"
 _FOLD_SECONDS = 600.0
 _REMEMBERED = 4096
 _UNDER_WAY = 64
+_GIVES_WAY = 5.0
+"""Seconds at most for which an Event lets scales go first."""
+
 _LONGEST_MESSAGE = 1024
 
 
@@ -68,6 +72,9 @@ class Events:
 
     async def announce(self, announce: Announce) -> Answer:
         """Write an Event, or count one more of an Event of the last ten minutes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GIVES_WAY):
+                await self._budget.calm.wait()
         if not self._budget.spare():
             self.dropped += 1
             return spent("dropped: the write budget is short")

@@ -5,6 +5,7 @@ custom resources; it honours both for Deployments, StatefulSets and ReplicaSets.
 name ever has an old resourceVersion. Knows the answers of the API; knows nothing of policies or leadership.
 """
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -20,6 +21,10 @@ from elasticd.cluster.kubernetes.wire import WireScale
 Allowed = Callable[[], bool]
 Written = Callable[[Scale, WireScale], None]
 
+AT_ONCE = 32
+"""Writes that are under way at a time. A thousand at once would each open a connection of its own, and greeting takes
+the server longer than writing."""
+
 _REPEATS = 3
 _READ_BACK_AFTER = (0.0, 0.5, 2.0)
 _SCALE = msgspec.json.Decoder(WireScale)
@@ -34,6 +39,7 @@ class Scaler:
     def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, written: Written) -> None:
         self._session, self._discovery, self._budget = session, discovery, budget
         self._clock, self._written = clock, written
+        self._places = asyncio.Semaphore(AT_ONCE)
         self.patience = 30.0
 
     async def scale(self, action: Scale, allowed: Allowed) -> Answer:
@@ -59,10 +65,12 @@ class Scaler:
                 return verdict
             if not await self._budget.take(self.patience):
                 return spent(f"the write budget is spent for the next {self.patience:g} s")
-            if not allowed():
-                return NOT_LEADING
             try:
-                scale = await self._patch(resource, action, verdict)
+                with self._budget.urgent():
+                    async with self._places:
+                        if not allowed():
+                            return NOT_LEADING
+                        scale = await self._patch(resource, action, verdict)
             except ApiError as error:
                 self._budget.pause(error.quiet)
                 if quiet is None and 0 < error.quiet <= self.patience:

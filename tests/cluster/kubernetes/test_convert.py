@@ -119,6 +119,7 @@ def test_no_field_of_a_pod_takes_another_s_place() -> None:
         owner=("ReplicaSet", "web-1", "r"),
         nominated="n7",
         static=True,
+        overall={"cpu": 2.0},
     )
 
 

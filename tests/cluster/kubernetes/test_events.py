@@ -1,5 +1,7 @@
 """Kubernetes Events: written, folded, dropped when they cannot be afforded."""
 
+import asyncio
+
 import pytest
 
 from elasticd.actions import Announce, Answer, Scale
@@ -155,3 +157,15 @@ async def test_events_under_way_are_bounded(bench: Bench) -> None:
     await until(lambda: len(bench.api.asked("POST", PATH)) == 64)
     await bench.events.close()
     assert bench.events.dropped == 36
+
+
+async def test_events_let_scales_that_are_being_written_go_first(bench: Bench) -> None:
+    with bench.budget.urgent():
+        telling = asyncio.create_task(bench.events.announce(HELLO))
+        with bench.budget.urgent():
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert bench.api.asked("POST", PATH) == []
+    assert await telling == Answer("done", 200)
+    assert len(bench.api.asked("POST", PATH)) == 1

@@ -1,6 +1,8 @@
 """Scaling: once, and only what was judged, whatever the server answers."""
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,11 @@ from elasticd.actions import Answer, Scale
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.scale import Scaler
+from elasticd.cluster.kubernetes.scale import AT_ONCE, Scaler
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.wire import WireScale
 from elasticd.model import Ref
-from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, scale, status
+from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, scale, status
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
 ACTION = Scale(Ref("shop", "Deployment", "web"), "u", "5", before=3, after=6, reason="busy")
@@ -273,3 +275,48 @@ async def test_action_without_a_version_reads_it_first_so_that_there_is_a_precon
     action = Scale(ACTION.workload, "u", "", 3, 6, "")
     assert (await bench.scale(action)).result == "done"
     assert api.asked("PATCH", PATH)[0].body["metadata"]["resourceVersion"] == "8"
+
+
+class Busy:
+    """A server that answers when it is let, and counts who asks at a time."""
+
+    def __init__(self) -> None:
+        self.gate, self.full = asyncio.Event(), asyncio.Event()
+        self.asking = self.most = 0
+
+    async def __call__(self, _: web.Request) -> web.StreamResponse:
+        self.asking += 1
+        self.most = max(self.most, self.asking)
+        if self.asking == AT_ONCE:
+            self.full.set()
+        await self.gate.wait()
+        self.asking -= 1
+        return web.json_response(scale(6))
+
+
+async def test_of_many_that_step_at_once_a_few_are_written_at_a_time(api: FakeApi, tmp_path: Path) -> None:
+    busy = Busy()
+    api.on("PATCH", PATH, busy)
+    clock = HurriedClock()
+    async with connect(api, tmp_path, timeout=30.0) as session:
+        scaler = Scaler(session, Discovery(session), Budget(clock, 1e4, 10_000), clock, lambda action, answer: None)
+        writing = [asyncio.create_task(scaler.scale(ACTION, lambda: True)) for _ in range(100)]
+        await busy.full.wait()
+        busy.gate.set()
+        assert set(await asyncio.gather(*writing)) == {Answer("done", 200)}
+    assert busy.most == AT_ONCE
+
+
+async def test_leadership_lost_while_a_write_waits_for_others_stops_it(api: FakeApi, tmp_path: Path) -> None:
+    busy, leading = Busy(), True
+    api.on("PATCH", PATH, busy)
+    clock = HurriedClock()
+    async with connect(api, tmp_path, timeout=30.0) as session:
+        scaler = Scaler(session, Discovery(session), Budget(clock, 1e4, 10_000), clock, lambda action, answer: None)
+        writing = [asyncio.create_task(scaler.scale(ACTION, lambda: leading)) for _ in range(AT_ONCE + 5)]
+        await busy.full.wait()
+        leading = False
+        busy.gate.set()
+        answers = await asyncio.gather(*writing)
+    assert answers.count(NOT_LEADING) == 5
+    assert len(api.asked("PATCH", PATH)) == AT_ONCE

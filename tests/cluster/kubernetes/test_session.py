@@ -286,7 +286,7 @@ def test_options_out_of_bounds_are_refused(table: dict[str, Any], line: str) -> 
 def test_options_have_defaults() -> None:
     found = msgspec.convert({"type": "kubernetes"}, Kubernetes)
     assert found == Kubernetes()
-    assert (found.writes_per_second, found.burst, found.lease.duration, found.lease.enabled) == (50, 100, 15, True)
+    assert (found.writes_per_second, found.burst, found.lease.duration, found.lease.enabled) == (200, 1000, 15, True)
 
 
 @pytest.mark.parametrize(

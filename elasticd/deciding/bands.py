@@ -1,0 +1,37 @@
+"""Within which bounds the series of a workload leave what was said of it as it is, by its strategies' own word.
+
+Pure. Knows the hook that is asked and what stands for strategies that do not answer it; knows nothing of sources.
+"""
+
+from collections.abc import Mapping
+
+from elasticd.deciding.asking import Case
+from elasticd.model import NEVER, Band, Observation
+
+MOVED = 0.1
+"""Part of its sum by which a series has moved, for a strategy that does not say what it heeds."""
+
+_ANY = Band()
+
+Bands = Mapping[str, Band]
+
+
+def bands_of(case: Case) -> Bands:
+    """Of each series that somebody reads who says something of the workload, what is steady to all of them."""
+    said = dict(case.ask("steady_bands").values) if case.hooks.heeds("steady_bands") else {}
+    found: dict[str, Band] = {}
+    for name, reads in case.hooks.screened.items():
+        own = said.get(name, {})
+        for series in case.observation.series if reads is None else reads:
+            band = own.get(series) or _near(series, case.observation)
+            found[series] = found.get(series, _ANY).within(band)
+    return found
+
+
+def _near(name: str, observation: Observation) -> Band:
+    """A tenth up and down; of 0, nothing else."""
+    series = observation.series.get(name)
+    if series is None:
+        return NEVER
+    total = sum([sample.value for sample in series.samples])
+    return Band(total - MOVED * abs(total), total + MOVED * abs(total))

@@ -1,0 +1,107 @@
+"""Which readings have come that nobody was screened by, and who is worth a look because of them.
+
+Knows shelves, who was evaluated, and that strategies are asked for bands in a thread of their own; what leaves a band
+is in screen.py.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from elasticd.cases import Scene
+from elasticd.deciding.asking import Case
+from elasticd.deciding.bands import Bands, bands_of
+from elasticd.journal import Journal, Key
+from elasticd.model import Observation
+from elasticd.screen import Watched, stand, stirred
+from elasticd.shelf import Shelf
+
+AT_ONCE = 200
+"""Workloads that are screened before others have their turn."""
+
+Bander = Callable[[Sequence[Case]], Awaitable[list["Bands | str"]]]
+"""Bands in the order of the cases; a string instead says where the case got stuck."""
+
+
+async def bands_at_once(cases: Sequence[Case]) -> list[Bands | str]:
+    """Here and now: for virtual time, where nothing else waits."""
+    return [bands_of(case) for case in cases]
+
+
+class Screening:
+    """Readings since the last screening, and the bands of whoever was evaluated, which are asked for once each."""
+
+    def __init__(self, journal: Journal, bander: Bander = bands_at_once) -> None:
+        self._journal, self._bander = journal, bander
+        self._sources: Mapping[str, tuple[Shelf, ...]] = {}
+        self.watched: tuple[Shelf, ...] = ()
+        """The sources that are read whenever they have something new, in an order that repeats."""
+        self.fresh: dict[Shelf, None] = {}
+        """Those that have read something since the last screening."""
+        self._bands: dict[Key, tuple[Observation, float | None, Bands]] = {}
+
+    def govern(self, sources: Mapping[str, tuple[Shelf, ...]]) -> None:
+        """Screen those whom these policies are about, by these sources."""
+        self._sources = sources
+        self.watched = tuple(dict.fromkeys(shelf for shelves in sources.values() for shelf in shelves))
+
+    def heeds(self, policy: str) -> bool:
+        """Whether whom this policy is about is screened."""
+        return policy in self._sources
+
+    def heard(self, shelf: Shelf) -> bool:
+        """A read has ended; whether anybody is screened by it."""
+        concerns = shelf in self.watched
+        if concerns:
+            self.fresh[shelf] = None
+        return concerns
+
+    async def screened(self, scene: Scene, leaving_out: Collection[Key]) -> list[Key]:
+        """Of those that were evaluated and that something fresh may be about, the ones that are worth a look now."""
+        fresh, self.fresh = {shelf for shelf in self.fresh if not shelf.last.error}, {}
+        sources = self._sources
+        names = {name for name, shelves in sources.items() if not fresh.isdisjoint(shelves)}
+        keys = [key for key in scene.roll.members if key[0] in names and key not in leaving_out and key in scene.seen]
+        keys = [key for key in keys if scene.snapshot.workload(key[1]) is not None]
+        await self._ask(keys, scene)
+        found: list[Key] = []
+        for start in range(0, len(keys), AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            found += stirred(
+                [self._watch(key, scene, sources[key[0]]) for key in keys[start : start + AT_ONCE]], scene.at
+            )
+        return found
+
+    def _watch(self, key: Key, scene: Scene, shelves: Sequence[Shelf]) -> Watched:
+        policy, last = scene.roll.members[key], scene.seen[key].last
+        return Watched(
+            key=key,
+            policy=policy,
+            last=last,
+            bands=self._bands[key][-1],
+            pods=scene.snapshot.pods(scene.snapshot.workload(key[1]) or last.workload),
+            readings=[shelf.last for shelf in shelves],
+            reads=scene.roll.hooks(policy).reads,
+        )
+
+    async def _ask(self, keys: Sequence[Key], scene: Scene) -> None:
+        """Have the bands of all of these, since their last evaluation."""
+        self._bands = {key: found for key, found in self._bands.items() if key in scene.seen}
+        cases = {key: case for key in keys if (case := self._case(key, scene)) is not None}
+        if not cases:
+            return
+        for (key, case), bands in zip(cases.items(), await self._bander([*cases.values()]), strict=True):
+            if isinstance(bands, str):
+                scene.roll.block(key[0], bands)  # the next look tells of it
+            self._bands[key] = case.observation, case.past.interval, {} if isinstance(bands, str) else bands
+
+    def _case(self, key: Key, scene: Scene) -> Case | None:
+        """What strategies are asked about; None where the bands are known."""
+        name, ref = key
+        policy, last = scene.roll.members[key], scene.seen[key].last
+        past = self._journal.past(name, ref, scene.at, last.workload.replicas)
+        if key in self._bands:
+            before, interval, bands = self._bands[key]
+            if before is last or (interval == past.interval and stand(bands, before, last)):
+                return None
+        return Case(policy, last, past, scene.roll.hooks(policy), scene.roll.off(name))

@@ -1,0 +1,66 @@
+"""Between which sums of its samples a metric asks for the same count.
+
+Knows one metric at one time. Where pods are looked at one by one, as one is not ready or has no sample, their sum says
+too little: then any new sample may change the count.
+"""
+
+from collections.abc import Callable, Sequence
+from math import ceil, floor
+
+from elasticd.api import NEVER, Band, Observation, Quality, Sample, Series, band_around
+
+from .grouping import MetricError, Startup, total_at_a_glance
+from .options import ContainerResource, External, Metric, Object, Resource, quantity_milli
+from .proposals import Terms, average_gauge, count_at, count_of_whole, utilization
+
+Counts = Callable[[int], int]
+"""What is wanted where so many thousandths are used."""
+
+
+def steady_band(metric: Metric, observation: Observation, terms: Terms) -> Band:
+    """The band of the metric's series."""
+    series = observation.series.get(metric.source)
+    if series is None or series.quality is not Quality.FRESH:
+        return NEVER if series is not None and series.usable else Band()  # of no use: its numbers change nothing
+    try:
+        counts = _counts(metric, series, observation, terms)
+        return NEVER if counts is None else _around(counts, series.samples)
+    except MetricError:
+        return NEVER
+
+
+def _counts(metric: Metric, series: Series, observation: Observation, terms: Terms) -> Counts | None:
+    """The count as it follows from the sum alone; None: it does not."""
+    if isinstance(metric, Object | External):
+        alone = all(not sample.pod for sample in series.samples)
+        if isinstance(metric, Object) and (len(series.samples) != 1 or not alone):
+            return None
+        return lambda usage: count_of_whole(metric, usage, observation, terms)
+    if isinstance(metric, ContainerResource) or len(observation.pods) != observation.workload.replicas:
+        return None
+    cpu = isinstance(metric, Resource) and metric.resource == "cpu"
+    startup = Startup(observation.at, terms.initialization, terms.readiness_delay) if cpu else None
+    ref, pods = observation.workload.ref, observation.pods
+    if total_at_a_glance(ref, pods, series.samples, startup) is None:
+        return None
+    if isinstance(metric, Resource) and metric.utilization is not None:
+        gauge = utilization((ref, metric.resource, "", terms.old, metric.utilization), pods)
+        return lambda used: count_at(used, gauge, observation, terms)
+    average = average_gauge(quantity_milli(metric.average_value or 0), observation, terms)
+    return lambda used: count_at(used, average, observation, terms)
+
+
+def _around(counts: Counts, samples: Sequence[Sample]) -> Band:
+    """Samples are rounded up to thousandths one by one, so a sum stands for as many as there are samples."""
+    total, more = sum([sample.value for sample in samples]), len(samples) + 1
+    wanted = counts(_thousandths(total, more))
+
+    def same(value: float) -> bool:
+        least = max(0, floor(value * 1000.0 * (1 - 1e-12)) - 1)
+        return counts(least) == wanted == counts(_thousandths(value, more))
+
+    return band_around(same, total)
+
+
+def _thousandths(value: float, more: int) -> int:
+    return ceil(value * 1000.0 * (1 + 1e-12)) + more

@@ -1,0 +1,297 @@
+"""Who is looked at because of what was read: bands, and what leaves them."""
+
+from collections.abc import Mapping, Sequence
+from threading import Event
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from elasticd.api import (
+    NEVER,
+    Band,
+    Limit,
+    Observation,
+    Past,
+    Recommendation,
+    Sample,
+    Strategy,
+    band_around,
+    hookimpl,
+)
+from elasticd.deciding.asking import Case
+from elasticd.deciding.bands import bands_of
+from elasticd.judge import ThreadBander
+from elasticd.mend import convert
+from elasticd.model import Readings
+from elasticd.observe import series_of
+from elasticd.past import begin
+from elasticd.plugins import Hooks, discover
+from elasticd.policy import Bounds, Policy, Target
+from elasticd.quality import failed
+from elasticd.screen import Watched, stand, stirred
+from elasticd.testing import NOW, observation
+
+REGISTRY = discover()
+
+
+def strategy(tag: str, **options: Any) -> Strategy:
+    return cast(Strategy, convert(options, REGISTRY.strategies[tag].type, "test"))
+
+
+def case(*strategies: Strategy, seen: Observation, past: Past | None = None) -> Case:
+    policy = Policy(
+        name="p", replicas=Bounds(100), strategies=strategies, workload=Target("default", "web"), max_age=120.0
+    )
+    return Case(policy, seen, past or begin(seen.at, seen.workload.replicas), Hooks(strategies))
+
+
+def readings(seen: Observation, pods: Sequence[float | None], workload: Mapping[str, float], at: float) -> Readings:
+    """What a source says: cpu of each pod in order (None in place of a sample: left out), and series of the whole."""
+    cpu = {
+        f"default/{pod.name}": (Sample(value, at, at, pod=pod.name, container="web"),)
+        for pod, value in zip(seen.pods, pods, strict=True)
+        if value is not None
+    }
+    whole = {name: {str(seen.workload.ref): (Sample(value, at, at),)} for name, value in workload.items()}
+    return Readings("test", at, pods={"cpu": cpu} if pods else {}, workloads=whole)
+
+
+def is_stirred(asked: Case, said: Readings, at: float) -> bool:
+    seen = asked.observation
+    hooks = cast(Hooks, asked.hooks)
+    watched = Watched(("p", seen.workload.ref), asked.policy, seen, bands_of(asked), seen.pods, [said], hooks.reads)
+    return list(stirred([watched], at)) != []
+
+
+class Plain(Strategy, tag="plain", frozen=True):
+    """Says nothing of bands."""
+
+    def reads(self) -> tuple[str, ...]:
+        return ("cpu", "queue")
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation | None:
+        return None
+
+
+HPA = {"metrics": [{"type": "Resource", "resource": "cpu", "utilization": 50}]}
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("tag", "options", "pods", "looked"),
+    [
+        pytest.param("plain", {}, [0.5, 0.5], False, id="plain, as it was"),
+        pytest.param("plain", {}, [0.54, 0.55], False, id="plain, less than a tenth more"),
+        pytest.param("plain", {}, [0.56, 0.56], True, id="plain, more than a tenth"),
+        pytest.param("plain", {}, [0.44, 0.44], True, id="plain, more than a tenth less"),
+        pytest.param("hpa", HPA, [0.54, 0.54], False, id="hpa, tolerated"),
+        pytest.param("hpa", HPA, [0.57, 0.57], True, id="hpa, above what is tolerated"),
+        pytest.param("hpa", HPA, [0.9, 0.1], False, id="hpa, their sum as it was"),
+        pytest.param("hpa", HPA, [0.44, 0.44], False, id="hpa, below what is tolerated, and as many pods"),
+        pytest.param("hpa", HPA, [0.24, 0.24], True, id="hpa, fewer pods would do"),
+        pytest.param("hpa", HPA, [NAN, 0.5], True, id="hpa, a NaN is looked at"),
+        pytest.param("hpa", HPA, [None, 0.5], True, id="hpa, so is a sample that is not there"),
+        pytest.param("hpa", HPA, [-1.0, 2.0], True, id="hpa, and one that is negative"),
+        pytest.param("cadence", {}, [0.49, 0.49], False, id="cadence, calm"),
+        pytest.param("cadence", {"alpha": 0.55}, [0.56, 0.56], True, id="cadence, above alpha"),
+        pytest.param("double-threshold", {}, [0.79, 0.79], False, id="double threshold, between its marks"),
+        pytest.param("double-threshold", {}, [0.81, 0.81], True, id="double threshold, above"),
+        pytest.param("double-threshold", {}, [0.39, 0.39], True, id="double threshold, below"),
+        pytest.param("step-tolerance", {"target": 50}, [0.57, 0.57], False, id="step tolerance, within its band"),
+        pytest.param("step-tolerance", {"target": 50}, [0.58, 0.58], True, id="step tolerance, above it"),
+    ],
+)
+def test_a_workload_is_looked_at_when_its_samples_leave_the_band(
+    tag: str, options: dict[str, Any], pods: list[float | None], looked: bool
+) -> None:
+    seen = observation([0.5, 0.5], series={"queue": 5.0})
+    rule = Plain() if tag == "plain" else strategy(tag, **options)
+    assert is_stirred(case(rule, seen=seen), readings(seen, pods, {"queue": 5.0}, NOW + 5), NOW + 5) is looked
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "looked"),
+    [
+        pytest.param({"queue": 0.0}, {"queue": 0.0}, False, id="still none"),
+        pytest.param({"queue": 0.0}, {"queue": 0.001}, True, id="it has left zero"),
+        pytest.param({"queue": 20.0}, {"queue": 0.0}, True, id="it is empty"),
+        pytest.param({}, {"queue": 5.0}, True, id="it has appeared"),
+        pytest.param({"queue": 5.0}, {}, True, id="it is gone"),
+        pytest.param({"queue": 5.0}, {"queue": 5.0, "other": 9.0}, False, id="a series that nobody reads"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["plain", "event"])
+def test_a_series_that_appears_disappears_or_leaves_zero_is_news(
+    tag: str, before: dict[str, float], now: dict[str, float], looked: bool
+) -> None:
+    event = strategy("event", triggers=[{"series": "queue", "average_value": 10}])
+    seen = observation([0.5], series=before)
+    if not before:
+        lacking = failed("queue", "", 'no source has a series "queue"')
+        seen = replace(seen, series={**seen.series, "queue": lacking})
+    asked = case(Plain() if tag == "plain" else event, seen=seen)
+    assert is_stirred(asked, readings(seen, [0.5], now, NOW + 5), NOW + 5) is looked
+
+
+def hpas() -> st.SearchStrategy[Strategy]:
+    """By use of the requests or by an average, each with tolerances, perhaps with a metric of the whole beside it."""
+    used = st.integers(5, 300).map(lambda percent: {"type": "Resource", "resource": "cpu", "utilization": percent})
+    average = st.sampled_from(["50m", "333m", "1", "1500m"]).map(
+        lambda value: {"type": "Resource", "resource": "cpu", "average_value": value}
+    )
+    shares = st.sampled_from(["average_value", "value"]).flatmap(
+        lambda key: st.sampled_from(["7", "100m"]).map(
+            lambda value: {"type": "External", "series": "queue", key: value}
+        )
+    )
+    metrics = st.tuples(used | average).map(list) | st.tuples(used | average, shares).map(list)
+    return st.builds(
+        lambda metrics, tolerance, rules: strategy("hpa", metrics=metrics, tolerance=tolerance, rules=rules),
+        metrics,
+        st.sampled_from([0.0, 0.1, 0.5]),
+        st.sampled_from(["current", "1.20"]),
+    )
+
+
+def others() -> st.SearchStrategy[Strategy]:
+    """Further strategies whose recommendation follows from the last samples."""
+    triggers = st.builds(
+        lambda key, share, activation: strategy(
+            "event", triggers=[{"series": "queue", key: share, "activation": activation}], cooldown=0
+        ),
+        st.sampled_from(["value", "average_value"]),
+        st.floats(0.5, 20),
+        st.sampled_from([0.0, 3.0]),
+    )
+    steps = st.builds(
+        lambda target, unit: strategy("step-tolerance", target=target, unit=unit),
+        st.floats(0.2, 90),
+        st.sampled_from(["percent", "value"]),
+    )
+    marks = st.just(strategy("double-threshold", low=40, high=80))
+    paces = st.builds(lambda alpha: strategy("cadence", alpha=alpha, beta=2 * alpha), st.floats(0.1, 0.7))
+    return triggers | steps | marks | paces
+
+
+USES = st.lists(st.floats(0, 3), min_size=1, max_size=6)
+CHANGE = st.floats(0.7, 1.4) | st.sampled_from([0.0, 1.0, NAN, -1.0, 1e-9, 1e9])
+
+
+def said_of(asked: Case) -> list[object]:
+    """What strategies say of the count, and of the pace."""
+    counts = [(one.replicas, one.reason) for one in asked.ask("recommend_replicas").given]
+    return [*counts, *asked.ask("poll_interval").given]
+
+
+@given(
+    rule=hpas() | others(), uses=USES, queue=st.floats(0, 200), data=st.data(), request=st.sampled_from([0.001, 1.0])
+)
+def test_who_is_screened_out_would_have_got_the_same_answer(
+    rule: Strategy, uses: list[float], queue: float, data: st.DataObject, request: float
+) -> None:
+    seen = observation(uses, request=request, series={"queue": queue})
+    asked = case(rule, seen=seen)
+    changes = data.draw(
+        st.lists(CHANGE, min_size=len(uses), max_size=len(uses)) | CHANGE.map(lambda by: [by] * len(uses))
+    )
+    pods = [value * by for value, by in zip(uses, changes, strict=True)]
+    at = NOW + 15
+    said = readings(seen, pods, {"queue": queue * data.draw(CHANGE)}, at)
+    if not is_stirred(asked, said, at):
+        series = series_of(asked.policy, seen.workload.ref, seen.pods, [said], cast(Hooks, asked.hooks).reads, at)
+        assert said_of(case(rule, seen=replace(seen, at=at, series=series))) == said_of(asked)
+
+
+@given(at=st.floats(0, 1e12), low=st.floats(0, 1e12), width=st.floats(0, 1e12))
+def test_a_band_that_was_found_by_trying_is_inside_the_true_one(at: float, low: float, width: float) -> None:
+    band = band_around(lambda value: low <= value <= low + width, at)
+    if low <= at <= low + width:
+        assert band.lowest <= at <= band.highest
+        assert band.highest <= low + width
+        assert band.lowest >= low or low == 0.0
+        assert band.highest >= at + (low + width - at) / 3 - 1e-6 * at - 1e-8
+    else:
+        assert band == NEVER
+
+
+class Tells(Strategy, tag="tells", frozen=True):
+    """Whatever it is told to."""
+
+    answer: Any = None
+
+    def reads(self) -> tuple[str, ...]:
+        return ("cpu",)
+
+    @hookimpl
+    def steady_bands(self, observation: Observation) -> Any:
+        if self.answer == "raise":
+            raise RuntimeError("no bands")
+        return self.answer
+
+    @hookimpl
+    def limit(self) -> Limit | None:
+        return None
+
+
+TENTH = Band(0.9, 1.1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "band"),
+    [
+        pytest.param({"cpu": Band(0.2, 3.0)}, Band(0.2, 3.0), id="a band"),
+        pytest.param({"cpu": Band()}, Band(), id="whatever it is"),
+        pytest.param({}, TENTH, id="nothing of the series"),
+        pytest.param(None, TENTH, id="nothing"),
+        pytest.param("raise", TENTH, id="it raises"),
+        pytest.param({"cpu": (0.2, 3.0)}, TENTH, id="no band"),
+        pytest.param({"cpu": Band("a", 3.0)}, TENTH, id="no numbers"),  # type: ignore[arg-type]
+        pytest.param(7, TENTH, id="nonsense"),
+    ],
+)
+def test_hook_steady_bands_says_what_leaves_an_answer_as_it_is(answer: Any, band: Band) -> None:
+    assert bands_of(case(Tells(answer=answer), seen=observation([0.5, 0.5]))) == {"cpu": band}
+
+
+def test_the_bands_of_several_are_what_all_have_in_common() -> None:
+    rules = (Tells(answer={"cpu": Band(0.2, 3.0)}), Plain(), Tells(answer={"cpu": Band(-5.0, 1.05)}))
+    found = bands_of(case(*rules, seen=observation([0.5, 0.5], series={"queue": 5.0})))
+    assert found == {"cpu": Band(0.9, 1.05), "queue": Band(4.5, 5.5)}
+
+
+def test_bands_stand_until_something_has_left_them() -> None:
+    seen = observation([0.5, 0.5])
+    bands = bands_of(case(strategy("hpa", **HPA), seen=seen))
+    later = replace(seen, at=NOW + 30, series={"cpu": _of(seen, 0.52)})
+    assert stand(bands, seen, later)
+    assert not stand(bands, seen, replace(later, series={"cpu": _of(seen, 0.9)}))
+    assert not stand(bands, seen, replace(later, workload=replace(seen.workload, replicas=3)))
+    assert not stand(bands, seen, replace(later, pods=seen.pods[:1]))
+
+
+def _of(seen: Observation, value: float) -> Any:
+    samples = tuple(Sample(value, NOW + 30, NOW + 30, pod=pod.name, container="web") for pod in seen.pods)
+    return replace(seen.series["cpu"], samples=samples)
+
+
+async def test_a_strategy_that_blocks_when_asked_for_bands_stops_nobody() -> None:
+    gate = Event()
+
+    class Blocks(Tells, tag="blocks", frozen=True):
+        """For ever."""
+
+        @hookimpl
+        def steady_bands(self, observation: Observation) -> Any:
+            gate.wait(30)
+
+    seen = observation([0.5])
+    try:
+        stuck, fine = await ThreadBander(patience=0.2)([case(Blocks(), seen=seen), case(Plain(), seen=seen)])
+    finally:
+        gate.set()
+    assert isinstance(stuck, str)
+    assert "test_screen.py" in stuck or fine == stuck
