@@ -43,6 +43,7 @@ bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, 
 	PYTHONPATH=. $(BIN)/python tests/bench_mqtt.py $(or $(SECONDS),60)
 	PYTHONPATH=. $(BIN)/python tests/bench_latency.py
 	PYTHONPATH=. $(BIN)/python tests/bench_bind.py
+	PYTHONPATH=. $(BIN)/python tests/bench_surge.py
 
 lint: .venv/dev ## check style, types, the direction of imports and the house's budgets
 	$(BIN)/ruff check .

@@ -2,9 +2,9 @@
 
 `python tests/bench_surge.py [DEPLOYMENTS ...]`, 300 and 1,000 by default. Genuine parts: a Kubernetes control plane
 with its HPA controller, limited as it is shipped (20 queries a second, every 15 s), and the daemon as a process with
-`hpa` and `cadence` at their defaults. Both govern the same Deployments in turn, with the same metrics API, whose samples are
-renewed every second or, as metrics-server's, every 15 s. The latency is from the renewal that first shows the surge to
-the moment at which the API server received the write, by its audit log. Nothing here passes or fails.
+`hpa` and `cadence` at their defaults. Both govern the same Deployments in turn, with the same metrics API, whose
+samples are renewed every second or, as metrics-server's, every 15 s. The latency is from the renewal that first shows
+the surge to the moment at which the API server received the write, by its audit log. Nothing here passes or fails.
 """
 
 import asyncio
