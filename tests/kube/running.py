@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import msgspec
 
+from elasticd import shapes
 from elasticd.show.recent import latest
 from tests.kube.client import wait_until
 from tests.kube.processes import Program, free_port
@@ -55,7 +55,7 @@ class Running:
         look would take longer than a daemon's interval, and keep what answers the daemon in this one from doing so."""
         folder = self.folder / "state"
         decision, outcome = latest(folder, workload.split("/"), None) if folder.is_dir() else (None, None)
-        return json.loads(msgspec.json.encode({"decision": decision or {}, "outcome": outcome}))
+        return json.loads(shapes.encode({"decision": decision or {}, "outcome": outcome}))
 
     async def page(self, path: str) -> tuple[int, str]:
         """A page's status and text; status 0 while nobody answers."""
