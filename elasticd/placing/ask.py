@@ -3,6 +3,7 @@
 Pure. Knows which answers make sense; knows nothing of what they mean. See elasticd.deciding.asking for workloads.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -10,13 +11,26 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from elasticd.columns import Columns
 from elasticd.deciding.asking import Answers, Asks
 from elasticd.model import Pod
 from elasticd.moves import Move, NodeLevel, PoolPast
-from elasticd.placements import Line, Placement, PoolObservation, Refusal, Scores, Selection, Spared, Turn, Victims
+from elasticd.placements import (
+    Line,
+    Mend,
+    Placement,
+    PoolObservation,
+    Refusal,
+    Scores,
+    Selection,
+    Spared,
+    Turn,
+    Victims,
+)
 from elasticd.policy import PoolPolicy
+from elasticd.words import LONGEST, one_line
 
 
 class PoolCase(Struct, frozen=True, eq=False):
@@ -36,7 +50,7 @@ class PoolCase(Struct, frozen=True, eq=False):
 
         def read(value: Any, _: str) -> Any:
             check(value, size)
-            return value
+            return _brief(value)
 
         return self.hooks.ask(hook, {"policy": self.policy, **seen, **more}, self.off, read)
 
@@ -121,6 +135,36 @@ _as_read = msgspec.json.Decoder(list[NodeLevel]).decode
 
 def _numbers(move: Move) -> tuple[float, ...]:
     return (move.benefit, move.disruption, *move.use.values(), *move.relief)
+
+
+_TEXTS: Mapping[type, tuple[str, ...]] = {
+    Refusal: ("reason", "mends"),
+    Mend: ("text",),
+    Selection: ("why", "fault", "match"),
+    Victims: ("why",),
+    Spared: ("why", "mends"),
+    Line: ("turns", "rule"),
+    Turn: ("stays", "why"),
+    Move: ("reason", "message", "waits"),
+    NodeLevel: ("message",),
+}
+"""The fields of an answer that are read by people, or that hold such."""
+
+
+def _brief(value: Any) -> Any:
+    """The same, where its texts are no longer than a line; else with those cut, for the log, the pages and the journal
+    keep them all."""
+    if isinstance(value, str):
+        return one_line(value) if len(value) > LONGEST else value
+    if isinstance(value, Sequence):
+        parts = [_brief(one) for one in value]
+        return value if all(map(operator.is_, parts, value)) else tuple(parts)
+    cut = {}
+    for name in _TEXTS.get(type(value), ()):
+        field = getattr(value, name)
+        if field and (brief := _brief(field)) is not field:
+            cut[name] = brief
+    return replace(value, **cut) if cut else value
 
 
 _READ: Mapping[str, Callable[[Any, int], None]] = {
