@@ -232,9 +232,9 @@ class Loop:
         wanted = {key: serving[key[0]] for key in due if key in roll.members}
         readings = await self.stock.read(wanted, now, self._screening.watched)
         scene = Scene(roll, self._seen, snapshot, now)
-        for key in await self._moved(scene, wanted.keys()):
-            wanted[key] = serving.setdefault(key[0], self._serving(roll, roll.members[key]))
-            readings[key] = [shelf.last for shelf in wanted[key]]
+        moved = {key: self._serving(roll, roll.members[key]) for key in await self._moved(scene, wanted.keys())}
+        readings |= await self.stock.read_or_last(moved, now)
+        wanted |= moved
         found: list[tuple[Key, Case | Decision]] = []
         unchanged = 0
         for key in wanted:

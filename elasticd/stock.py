@@ -73,6 +73,13 @@ class Stock(Generic[K]):
                 task.add_done_callback(lambda _, keys=waiting: self._ready(keys))  # type: ignore[misc]
         return found
 
+    async def read_or_last(self, wanted: Mapping[K, tuple[Shelf, ...]], now: float) -> dict[K, list[Readings]]:
+        """The same for who is looked at now because of one source: where another takes its time, its last reading."""
+        if not wanted:
+            return {}
+        found = await self.read(wanted, now)
+        return {key: found.get(key) or [shelf.last for shelf in shelves] for key, shelves in wanted.items()}
+
     def heed(self, heard: Callable[[Shelf], None]) -> None:
         """Call this whenever a read of any of them has ended."""
         for shelf in self._shelves:

@@ -155,7 +155,8 @@ WINDOW = {"scale_up": {"stabilization_window": 60}}
         pytest.param(1, None, True, id="without a window, once"),
         pytest.param(1, WINDOW, False, id="with one, once"),
         pytest.param(3, WINDOW, False, id="one look less than the window has"),
-        pytest.param(4, WINDOW, True, id="as many looks as the window has"),
+        pytest.param(4, WINDOW, False, id="as long as the window"),
+        pytest.param(5, WINDOW, True, id="a look longer than the window"),
     ],
 )
 async def test_a_spike_after_a_counters_reset_acts_only_when_it_lasts_as_long_as_the_policy_asks(

@@ -4,11 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elasticd.actions import Scale
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.clock import VirtualClock
 from elasticd.loop import NUDGE, REST
+from elasticd.model import Readings
 from elasticd.policy import Target, Trust
 from elasticd.shelf import PATIENCE, Shelf
 from tests.test_loop import DB, WEB, Meter, Meters, Play, Want, policy
@@ -250,3 +252,33 @@ async def test_the_same_happens_at_the_same_times_again() -> None:
         return [(one.policy, one.at, one.wish) for one in play.made]
 
     assert await once() == await once()
+
+
+class Both(Strategy, tag="both", frozen=True):
+    """The sum of two series."""
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        return Recommendation(sum(int(one.samples[0].value) for one in observation.series.values()), "Both")
+
+
+async def test_who_is_looked_at_because_of_one_source_finds_the_others_as_they_are_now() -> None:
+    play = Play(policy("p", Both(), interval=600.0))
+    steady, other = Renewing(play.clock, 5.0), Meter(play.clock)
+    steady.load = play.meter.load
+    other.load, other.stuck_at = {WEB: 1}, 0.0
+
+    class Others(Meters, tag="others", frozen=True):
+        """Of a series of its own."""
+
+    async def renamed(now: float) -> Readings:
+        said = await Meter.read(other, now)
+        return replace(said, workloads={"more": said.workloads["load"]})
+
+    other.read = renamed  # type: ignore[method-assign]
+    play.loop.furnish([Shelf(steady, Meters(), play.clock), Shelf(other, Others(), play.clock)])
+    await play.to(103)  # the other says nothing new, is read ever less often, and was at 101
+    other.stuck_at, other.load[WEB] = 102.0, 2
+    play.meter.load[WEB] = 9
+    await play.to(104.6)
+    assert play.last().wish == 11
