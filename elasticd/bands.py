@@ -34,7 +34,7 @@ def _upper(same: Callable[[float], bool], at: float) -> float:
 
 def _edge(same: Callable[[float], bool], good: float, bad: float) -> float:
     """A sum that is good, and near one that is not."""
-    fine = max(abs(good), abs(bad)) / _FINE
+    fine = max(abs(good), abs(bad), _LEAST) / _FINE  # of the smallest numbers there is nothing between two
     while abs(good - bad) > fine:
         middle = (good + bad) / 2
         good, bad = (middle, bad) if same(middle) else (good, middle)
