@@ -60,6 +60,12 @@ downscale_stabilization = 30
 cpu_initialization_period = 1
 initial_readiness_delay = 1
 """
+SOURCE = """
+# As seldom as the HPA controller looks: samples that are always new would bring elasticd a look each second.
+[[source]]
+type = "resource-metrics"
+every = 5
+"""
 ELASTICD_BEHAVIOR = """
 [strategy.behavior.scale_up]
 stabilization_window = 0
@@ -187,7 +193,7 @@ async def test_elasticd_and_the_genuine_hpa_scale_twins_alike(
         hpas = [autoscaler("hpa-legacy", None), autoscaler("hpa-behavior", BEHAVIOR)]
         async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
             sequences: dict[str, Sequence] = {}
-            async with running(tmp_path / "elasticd", rights.kubeconfig, namespace, policies) as daemon:
+            async with running(tmp_path / "elasticd", rights.kubeconfig, namespace, policies, SOURCE) as daemon:
                 await client.apply(hpas, namespace)
                 begun, monotonic = time.time(), time.monotonic()
                 sequences.update({name: Sequence(monotonic) for name in twins})
