@@ -60,11 +60,14 @@ downscale_stabilization = 30
 cpu_initialization_period = 1
 initial_readiness_delay = 1
 """
-SOURCE = """
-# As seldom as the HPA controller looks: samples that are always new would bring elasticd a look each second.
-[[source]]
-type = "resource-metrics"
-every = 5
+# The HPA controller looks every 5 s whatever is new: by the paper's cadence elasticd keeps to its own times as well.
+PACE = """
+[[strategy]]
+type = "cadence"
+mode = "paper"
+slow = 5
+medium = 5
+fast = 5
 """
 ELASTICD_BEHAVIOR = """
 [strategy.behavior.scale_up]
@@ -187,13 +190,13 @@ async def test_elasticd_and_the_genuine_hpa_scale_twins_alike(
 
         await wait_until(all_run, what="all twins run")
         policies = {
-            "our-legacy": policy(kube, "our-legacy"),
-            "our-behavior": policy(kube, "our-behavior") + ELASTICD_BEHAVIOR,
+            "our-legacy": policy(kube, "our-legacy") + PACE,
+            "our-behavior": policy(kube, "our-behavior") + ELASTICD_BEHAVIOR + PACE,
         }
         hpas = [autoscaler("hpa-legacy", None), autoscaler("hpa-behavior", BEHAVIOR)]
         async with shipped_rights(kube.plane, "elasticd", namespace) as rights:
             sequences: dict[str, Sequence] = {}
-            async with running(tmp_path / "elasticd", rights.kubeconfig, namespace, policies, SOURCE) as daemon:
+            async with running(tmp_path / "elasticd", rights.kubeconfig, namespace, policies) as daemon:
                 await client.apply(hpas, namespace)
                 begun, monotonic = time.time(), time.monotonic()
                 sequences.update({name: Sequence(monotonic) for name in twins})
