@@ -172,9 +172,10 @@ WISHED = {
 
 @pytest.fixture(scope="module")
 def wishing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """With every such strategy at once."""
+    """With every such strategy at once; a signal ends it. No test may: on another worker they run in another order."""
     with begun(tmp_path_factory.mktemp("wishes"), *rogues.WISHES) as started:
         yield started
+        assert started.stop() == 0
 
 
 def decided(running: Daemon) -> dict[str, dict[str, Any]]:
@@ -206,4 +207,3 @@ def test_beside_them_the_cluster_is_scaled_and_what_is_written_of_them_is_bounde
     journal = (wishing.folder / "state").glob("*.jsonl")
     lines = [len(line) for path in journal for line in path.read_bytes().splitlines()]
     assert 0 < max(lines) < 60_000
-    assert wishing.stop() == 0
