@@ -4,12 +4,17 @@
 """
 
 import gc
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=150)
 settings.load_profile("quick")
+
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and all that they start with them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

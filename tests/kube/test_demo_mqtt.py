@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemons import until
+from tests.daemons import PATIENCE, until
 from tests.kube.fetch import find_program
 from tests.kube.processes import free_port
 
@@ -70,7 +70,7 @@ def demo(folder: Path) -> Iterator[Demo]:
         yield Demo(folder / "demo", broker, process)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
 
 
 def test_a_spike_that_is_published_scales_the_workload_within_a_second(tmp_path: Path) -> None:
@@ -95,6 +95,6 @@ def test_the_demo_ends_with_its_broker(tmp_path: Path) -> None:
     with demo(tmp_path) as running:
         until(running.connected)
         running.process.send_signal(signal.SIGINT)
-        assert running.process.wait(20) == 0
+        assert running.process.wait(PATIENCE) == 0
         with pytest.raises(subprocess.CalledProcessError):
             running.publish(1)

@@ -58,11 +58,11 @@ async def test_what_a_sensor_says_scales_a_workload_and_is_told(tmp_path: Path) 
         simulated, _, _ = settings.read_text().partition("series = ")
         settings.write_text(simulated + SETTINGS.replace("PORT", str(broker.port)))
         with daemons.daemon(tmp_path) as daemon:
-            await until(lambda: says("hold", "queue"), 20)
+            await until(lambda: says("hold", "queue"), daemons.PATIENCE)
             await client.publish("sensors/shop/web/queue", _now(40), qos=1)
-            await until(lambda: any(isinstance(one, Outcome) and one.after == 4 for one in records("outcomes")), 20)
+            await until(lambda: any(isinstance(one, Outcome) and one.after == 4 for one in records("outcomes")), daemons.PATIENCE)
             await client.publish("sensors/shop/web/status", "offline", qos=1)
-            await until(lambda: says("hold", "unknown age"), 20)
+            await until(lambda: says("hold", "unknown age"), daemons.PATIENCE)
             assert heard["elasticd/status"] == [b"online"]
             told = msgspec.json.decode(await asyncio.to_thread(daemon.get, "/status"))["outlet"]
             assert (told["connected"], told["shed"], told["published"] > 0) == (True, 0, True)
@@ -92,12 +92,12 @@ async def test_of_a_flood_the_newest_reading_is_what_a_strategy_sees_and_the_res
         source = f'[[source]]\ntype = "mqtt"\nhost = "127.0.0.1"\nport = {broker.port}\nqueue = 1000\n'
         settings.write_text(simulated + source + "".join(FLOODED.replace("SERIES", name) for name in names))
         with daemons.daemon(tmp_path) as daemon:
-            await until(lambda: daemon.decision()["verdict"] == "hold", 20)
+            await until(lambda: daemon.decision()["verdict"] == "hold", daemons.PATIENCE)
             words = [str(word) for word in (script, broker.port, 10_000, 3, 1, 0, 100)]
             process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
             sent = json.loads((await process.communicate())[0])["sent"]
             last = next(number for number in range(sent - 1, 0, -1) if number % 100 == 7)
-            await until(lambda: _seen(daemon) == last, 30)
+            await until(lambda: _seen(daemon) == last, daemons.PATIENCE)
             assert daemon.decision()["current"] == 8
             await until(lambda: _dealt_with(daemon) == sent)
             counted = _counted(daemon)
