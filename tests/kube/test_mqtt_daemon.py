@@ -60,7 +60,10 @@ async def test_what_a_sensor_says_scales_a_workload_and_is_told(tmp_path: Path) 
         with daemons.daemon(tmp_path) as daemon:
             await until(lambda: says("hold", "queue"), daemons.PATIENCE)
             await client.publish("sensors/shop/web/queue", _now(40), qos=1)
-            await until(lambda: any(isinstance(one, Outcome) and one.after == 4 for one in records("outcomes")), daemons.PATIENCE)
+            await until(
+                lambda: any(isinstance(one, Outcome) and one.after == 4 for one in records("outcomes")),
+                daemons.PATIENCE,
+            )
             await client.publish("sensors/shop/web/status", "offline", qos=1)
             await until(lambda: says("hold", "unknown age"), daemons.PATIENCE)
             assert heard["elasticd/status"] == [b"online"]
