@@ -8,10 +8,10 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit("elasticd needs Python 3.11 or
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test e2e parity bench lint lock clean
+.PHONY: help demo test decisions e2e parity bench lint lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/forecast ## run elasticd on a simulated cluster; Ctrl-C ends it
 	@exec sh config/demo/demo.sh $(BIN)/elasticd
@@ -26,6 +26,9 @@ test: .venv/dev ## run the tests that need nothing but Python
 e2e: .venv/dev ## run the tests against a real control plane, fetched when first needed (KUBE=1.36.2: of another version)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
 	$(BIN)/pytest -m e2e -n 3 --dist loadfile --no-loadscope-reorder --timeout 300 --junit-xml build/e2e.xml $(ARGS)
+
+decisions: .venv/dev ## compare all that is decided on simulated clusters with what was recorded (ARGS=--record: take it for right)
+	$(BIN)/python -m tests.decisions $(ARGS)
 
 parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
