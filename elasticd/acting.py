@@ -11,13 +11,13 @@ from functools import partial
 from msgspec.structs import replace
 
 from elasticd.actions import Announce, Answer, Create, Mark
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.text import raised
 from elasticd.cluster import Cluster
 from elasticd.decide import condition_after
 from elasticd.past import NO_RESIZE
 from elasticd.policy import JobSet
 from elasticd.records import Decision, Outcome
-from elasticd.words import raised
 
 STOPPED = "Stopped"
 """The reason of an outcome that was cancelled."""

@@ -4,11 +4,12 @@ from msgspec import Meta, Struct, field
 
 from elasticd.actions import Mark
 from elasticd.bands import band_around
+from elasticd.base.memo import Derived
+from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.batch import Job
 from elasticd.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import LARGEST, estimated, needed, weighed, whole
-from elasticd.derived import Derived
 from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
 from elasticd.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
@@ -89,7 +90,6 @@ from elasticd.records import Decision, Outcome
 from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
 from elasticd.sizes import unfit
-from elasticd.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import shown
 from elasticd.model import Pod
 from elasticd.needs import Expression, Operator, possible, possible_key, whole_number
-from elasticd.words import shown
 
 BINDING = "elasticd.io/binding"
 """Annotation of a pod: its binding, as JSON."""

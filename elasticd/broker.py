@@ -12,13 +12,13 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 
 from elasticd.actions import Action, Answer, Evict, Mark, Remove, Scale
+from elasticd.base.clock import Clock
+from elasticd.base.text import counted
 from elasticd.calendars import Hours, standing
-from elasticd.clock import Clock
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model import Readings, Workload
 from elasticd.moves import Underway
 from elasticd.surge import SURGE, noted, surged
-from elasticd.words import counted
 
 MEMORY = 600.0
 """Seconds within which half of something must have gone for it to have gone at once."""

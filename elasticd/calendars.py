@@ -14,9 +14,9 @@ from zoneinfo import available_timezones
 from cronsim import CronSimError
 from msgspec import Meta, Struct, field
 
+from elasticd.base.errors import nearest
+from elasticd.base.text import shown
 from elasticd.cron import Occurrence, Times, zone_of
-from elasticd.errors import nearest
-from elasticd.words import shown
 
 _FIELDS = "must have five fields (minute, hour, day, month, day of week), or the second as a sixth before them"
 

@@ -14,11 +14,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elasticd import bell, daemon, logs, shapes
+from elasticd import bell, daemon, logs
+from elasticd.base import shapes
+from elasticd.base.errors import (
+    EXIT_CONFIG,
+    EXIT_UNAVAILABLE,
+    ConfigError,
+    ElasticdError,
+    UnavailableError,
+    near,
+    nearest,
+)
+from elasticd.base.text import one_line, plain
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
-from elasticd.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.plugins import discover
 from elasticd.record import prometheus_of, takes_record, write_recording
 from elasticd.show import decisions as show
@@ -34,7 +44,6 @@ from elasticd.show.recent import latest, latest_of_all
 from elasticd.show.standing import remembered, standing
 from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
-from elasticd.words import one_line, plain
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elasticd import bell
+from elasticd.base.clock import Clock, WallClock
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import last_heard
 from elasticd.broker import Broker
-from elasticd.clock import Clock, WallClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.config.advice import examine
 from elasticd.config.reading import read_policies
-from elasticd.errors import ConfigError
 from elasticd.journal import Journal
 from elasticd.judge import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.listener import Listener
@@ -45,7 +46,6 @@ from elasticd.shelf import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve
-from elasticd.words import last_heard
 
 log = logging.getLogger("elasticd")
 

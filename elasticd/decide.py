@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import Announce, Answer, Create, Mark, Scale
+from elasticd.base.text import last_heard
 from elasticd.deciding.asking import Case
 from elasticd.deciding.choose import choose, preference, unknown
 from elasticd.deciding.combine import bounds_limit, restrained, within
@@ -21,7 +22,6 @@ from elasticd.deciding.zero import markings, paused
 from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 from elasticd.policy import Policy
 from elasticd.records import Decision, Verdict
-from elasticd.words import last_heard
 
 __all__ = ["Case", "decide", "held", "announcements"]
 

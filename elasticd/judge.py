@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from elasticd.base.text import raised
 from elasticd.decide import Case, decide, held
 from elasticd.deciding import asking
 from elasticd.deciding.bands import Bands, bands_of
@@ -29,7 +30,6 @@ from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
 from elasticd.records import Decision
-from elasticd.words import raised
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ Knows names alone; knows nothing of what a cluster serves.
 
 import re
 
-from elasticd.errors import nearest
+from elasticd.base.errors import nearest
 
 BUILT_IN = {
     ("apps/v1", "Deployment"): ("deploy", "deployments"),

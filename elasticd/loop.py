@@ -10,11 +10,12 @@ from math import inf
 from msgspec.structs import replace
 
 from elasticd.acting import announce, carry_out_all
+from elasticd.base.clock import Clock, pause
+from elasticd.base.errors import is_interrupt
+from elasticd.base.text import raised
 from elasticd.cases import Scene, case_of, held_as_it_is
-from elasticd.clock import Clock, pause
 from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements
-from elasticd.errors import is_interrupt
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
 from elasticd.listener import Listener
@@ -30,7 +31,6 @@ from elasticd.seen import Seen
 from elasticd.shelf import PATIENCE, SLACK, Shelf
 from elasticd.sources import Site, Subject
 from elasticd.stock import WAIT, Stock
-from elasticd.words import raised
 
 QUANTUM = SLACK
 """Seconds: what falls due this soon after a tick is taken along, so that a thousand policies share its cost."""

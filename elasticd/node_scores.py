@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
+from elasticd.base.memo import Derived
 from elasticd.columns import estimated, weighed
-from elasticd.derived import Derived
 from elasticd.load_score import LEAST_USE, average, beside, load_score, swiftness
 from elasticd.model import Node, Pod
 from elasticd.placements import Column, Mask, Nodes, Whole

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from elasticd.base.memo import Derived
 from elasticd.cluster import Snapshot
-from elasticd.derived import Derived
 from elasticd.model import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
 from elasticd.policy import Policy
 from elasticd.quality import NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade

@@ -9,10 +9,10 @@ import queue
 import threading
 from typing import Any
 
+from elasticd.base.text import raised
 from elasticd.plugins import Registry
 from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
-from elasticd.words import raised
 
 log = logging.getLogger("elasticd")
 

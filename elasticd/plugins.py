@@ -17,10 +17,10 @@ import pluggy
 from msgspec import Struct
 
 from elasticd import hookspecs
-from elasticd.errors import is_interrupt, nearest
+from elasticd.base.errors import is_interrupt, nearest
+from elasticd.base.text import one_line, raised, shown
 from elasticd.model import Failure
 from elasticd.policy import Strategy
-from elasticd.words import one_line, raised, shown
 
 GROUP = "elasticd"
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, "elasticd_spec"))

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from elasticd.errors import ConfigError, UnavailableError, nearest
+from elasticd.base.errors import ConfigError, UnavailableError, nearest
 from elasticd.sources import Source
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus

@@ -15,14 +15,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.text import one_line, raised, shown
 from elasticd.model import Readings, Sample
 from elasticd.renewal import Renewal
 from elasticd.sources import Describes, Reader, Site, Source
 from elasticd.sources.bounds import MOST_SAMPLES, within
 from elasticd.sources.opening import readers
 from elasticd.sources.threads import ThreadReader
-from elasticd.words import one_line, raised, shown
 
 logger = logging.getLogger(__name__)
 

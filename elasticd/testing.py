@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import msgspec
 from msgspec.structs import replace
 
-from elasticd.clock import Clock, VirtualClock, WallClock
+from elasticd.base.clock import Clock, VirtualClock, WallClock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster

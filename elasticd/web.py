@@ -11,8 +11,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from elasticd import shapes
-from elasticd.errors import UnavailableError
+from elasticd.base import shapes
+from elasticd.base.errors import UnavailableError
 
 
 class Pages(Struct, frozen=True):

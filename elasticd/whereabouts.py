@@ -10,11 +10,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.errors import nearest
+from elasticd.base.errors import nearest
+from elasticd.base.text import last_heard, one_line
 from elasticd.model import Pod
 from elasticd.placements import PodDecision
 from elasticd.policy import PoolPolicy
-from elasticd.words import last_heard, one_line
 
 FRESH = 90.0
 """Seconds for which what was seen of the cluster is taken for how it is."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from timeit import repeat
 from typing import Any
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
+from elasticd.base.decode import convert
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
@@ -20,7 +21,6 @@ from elasticd.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge
 from elasticd.loop import Loop
-from elasticd.mend import convert
 from elasticd.metrics import Metrics
 from elasticd.past import begin
 from elasticd.plugins import Hooks, discover

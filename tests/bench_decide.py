@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.api import Change, Node, Past, Point, Recommendation, Room, Strategy, hookimpl
+from elasticd.base.decode import convert
 from elasticd.cluster.kubernetes.convert import to_workload
 from elasticd.cluster.kubernetes.wire import Codec
 from elasticd.cluster.kubernetes.wire_workload import WireWorkload
@@ -21,7 +22,6 @@ from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Stage, Staged
-from elasticd.mend import convert
 from elasticd.model import Observation
 from elasticd.past import begin
 from elasticd.plugins import Hooks, discover

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import aiomqtt
 from msgspec.structs import replace
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.daemon import calm_collector
 from elasticd.sources import Subject
 from elasticd.sources.mqtt import Mqtt

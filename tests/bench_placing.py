@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from math import inf
 from time import process_time
 
+from elasticd.base.decode import convert
 from elasticd.columns import Columns, Ledger
-from elasticd.mend import convert
 from elasticd.model import Node, Pod
 from elasticd.placements import PodDecision, PoolObservation
 from elasticd.placing.ask import PoolCase

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
+from elasticd.base.decode import convert
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
 from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.credentials import Credentials
@@ -27,7 +28,6 @@ from elasticd.cluster.kubernetes.wire import Codec, WirePod
 from elasticd.columns import Columns, Ledger
 from elasticd.daemon import calm_collector
 from elasticd.journal import Journal
-from elasticd.mend import convert
 from elasticd.model import Node, Pod
 from elasticd.moves import Look, MoveDecision, PoolPast
 from elasticd.placements import PoolObservation

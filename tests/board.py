@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Announce, Answer, Bind, Evict, Nominate
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.model import Node, Pod
 from elasticd.placements import DisruptionBudget

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Announce
 from elasticd.api import Bounds, Policy, Sample, Strategy
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal
 from elasticd.loop import Loop

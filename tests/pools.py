@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from elasticd import testing
+from elasticd.base.errors import ConfigError
+from elasticd.base.units import format_amount
 from elasticd.columns import Columns, Ledger
 from elasticd.config.pools import load_pool
-from elasticd.errors import ConfigError
 from elasticd.model import Container, Node, Pod
 from elasticd.moves import MoveDecision, PoolPast
 from elasticd.needs import Needs
@@ -23,7 +24,6 @@ from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
-from elasticd.units import format_amount
 
 NOW = 1_000_000.0
 GIB = 2.0**30

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elasticd.acting import carry_out, carry_out_all
 from elasticd.actions import Action, Answer, Mark, Resize, Scale
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.decide import held
 from elasticd.model import Ref
 from elasticd.policy import Bounds, Policy

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.errors import EXIT_UNAVAILABLE, UnavailableError
 from elasticd.bell import ANSWER, REQUEST, heed, ring
-from elasticd.errors import EXIT_UNAVAILABLE, UnavailableError
 
 
 def left(folder: Path) -> list[str]:

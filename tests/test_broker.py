@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
-from elasticd.clock import VirtualClock
 from elasticd.model import Node, Ref, Workload
 from elasticd.surge import SURGE, Note, Phase
 from tests.clusters import Scripted, Shown

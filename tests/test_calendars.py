@@ -11,9 +11,9 @@ from cronsim import CronSim, CronSimError
 from hypothesis import example, given
 from hypothesis import strategies as some
 
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.calendars import Hours, Instant, Spell, standing, steady
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
 from tests.clocks import CHANGES, moment, occurrences
 from tests.test_cron import CRONS
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from elasticd import clock
-from elasticd.clock import VirtualClock, WallClock
+from elasticd.base import clock
+from elasticd.base.clock import VirtualClock, WallClock
 
 
 async def test_virtual_time_passes_only_by_waiting() -> None:

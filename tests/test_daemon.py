@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from elasticd import daemon as process
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
+from elasticd.base.shapes import moment
 from elasticd.config.reading import read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
@@ -26,7 +27,6 @@ from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
-from elasticd.shapes import moment
 from elasticd.testing import NOW
 from tests import daemons
 from tests.daemons import Daemon, called, daemon, policy, run, until, write

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.derived import Derived
+from elasticd.base.memo import Derived
 
 
 def test_it_is_computed_once_until_the_source_is_another_object() -> None:

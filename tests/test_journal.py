@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.actions import Scale
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.memory import Past
 from elasticd.model import Condition, Failure, Limit, Measure, Quality, Recommendation, Ref, Sample, Series

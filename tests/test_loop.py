@@ -25,7 +25,7 @@ from elasticd.api import (
     Workload,
     hookimpl,
 )
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Kind
 from elasticd.journal import Journal, Key, read
 from elasticd.limits import Stabilization

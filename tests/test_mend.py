@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct, field
 
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 
 
 class Point(Struct, frozen=True, forbid_unknown_fields=True, tag="point"):

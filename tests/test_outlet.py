@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
-from elasticd.errors import ConfigError
 from elasticd.model import Ref
 from elasticd.mqtt.broker import Tls
 from elasticd.mqtt.link import Link

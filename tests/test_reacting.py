@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Scale
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.loop import NUDGE, REST
 from elasticd.model import Readings
 from elasticd.policy import Target, Trust

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cli import main
-from elasticd.errors import ConfigError, UnavailableError
 from elasticd.record import Recorded, moment, seconds, write_recording
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.history import Steps

@@ -21,10 +21,10 @@ from elasticd.api import (
     band_around,
     hookimpl,
 )
+from elasticd.base.decode import convert
 from elasticd.deciding.asking import Case
 from elasticd.deciding.bands import bands_of
 from elasticd.judge import ThreadBander
-from elasticd.mend import convert
 from elasticd.model import Readings
 from elasticd.observe import series_of
 from elasticd.past import begin

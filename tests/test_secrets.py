@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.errors import ConfigError
-from elasticd.secrets import check_secret, read_secret
+from elasticd.base.errors import ConfigError
+from elasticd.base.secrets import check_secret, read_secret
 
 CANARY = "canary-4711"
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from msgspec import Struct, inspect
 
+from elasticd.base.shapes import TIMES, encode, moment
 from elasticd.model import Quality, Sample, Series
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision
 from elasticd.reports import NodeView, PoolReport, StatusReport
-from elasticd.shapes import TIMES, encode, moment
 from elasticd.shelf import SourceReport
 from elasticd.show.pod_story import Held
 from elasticd.show.remote import Found, InFlight

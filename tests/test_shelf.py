@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from elasticd.clock import VirtualClock, WallClock
+from elasticd.base.clock import VirtualClock, WallClock
 from elasticd.model import Readings, Sample
 from elasticd.shelf import Shelf
 from elasticd.sources import Source

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.errors import EXIT_CONFIG
 from elasticd.cli import DEFAULT_CONFIG
 from elasticd.config import load_settings
-from elasticd.errors import EXIT_CONFIG
 from elasticd.plugins import discover
 
 ROOT = Path(__file__).resolve().parent.parent

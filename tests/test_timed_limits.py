@@ -8,9 +8,9 @@ from hypothesis import strategies as some
 
 from elasticd import testing
 from elasticd.api import Strategy
-from elasticd.errors import ConfigError
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.limits import Cooldown, RateLimit, Stabilization
-from elasticd.mend import convert
 from elasticd.past import remember
 from elasticd.testing import check_strategy
 from elasticd.timed_limits import Blackout, ScheduledBounds, register_strategies

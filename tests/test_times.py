@@ -2,8 +2,8 @@
 
 import pytest
 
-from elasticd.clock import WallClock
-from elasticd.times import Times
+from elasticd.base.clock import WallClock
+from elasticd.base.server_time import Times
 from tests.cluster.kubernetes.fake import Anchored
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
 from elasticd.web import Pages, serve
 
 HOST = "127.0.0.1"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.words import counted, plain
+from elasticd.base.text import counted, plain
 
 
 @pytest.mark.parametrize(

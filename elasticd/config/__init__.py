@@ -11,6 +11,10 @@ from typing import Annotated, Any, Literal
 import tomli
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError, Mistakes, nearest
+from elasticd.base.secrets import CREDENTIAL
+from elasticd.base.text import one_line, raised
 from elasticd.batch import JOB_KIND
 from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
@@ -21,8 +25,6 @@ from elasticd.config.futile import Parts, futile, parts_of
 from elasticd.config.source_names import clashing
 from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
-from elasticd.errors import ConfigError, Mistakes, nearest
-from elasticd.mend import convert
 from elasticd.outlet import Outlet
 from elasticd.plugins import Registry
 from elasticd.policy import (
@@ -37,10 +39,8 @@ from elasticd.policy import (
     Target,
     Trust,
 )
-from elasticd.secrets import CREDENTIAL
 from elasticd.sources import Source
 from elasticd.sources.bounds import MOST_SAMPLES
-from elasticd.words import one_line, raised
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
 

@@ -5,8 +5,8 @@ Knows policies and sources as they are written, and the files that they name; kn
 
 from collections.abc import Sequence
 
+from elasticd.base.errors import ConfigError
 from elasticd.config import Settings
-from elasticd.errors import ConfigError
 from elasticd.policy import Policy
 from elasticd.sources import Source
 

@@ -5,7 +5,7 @@ Knows policies and sources as they are written; knows nothing of what is running
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from elasticd.errors import nearest
+from elasticd.base.errors import nearest
 from elasticd.plugins import implemented
 from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.sources import Source

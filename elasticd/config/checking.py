@@ -9,15 +9,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from elasticd.base.errors import EXIT_CONFIG, ConfigError
+from elasticd.base.secrets import CredentialError
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import Settings, load_settings
 from elasticd.config.advice import advise, examine
 from elasticd.config.advice_pools import advise_alone, advise_pools
 from elasticd.config.reading import Read, read_policies, read_policy
-from elasticd.errors import EXIT_CONFIG, ConfigError
 from elasticd.plugins import Registry, discover
 from elasticd.policy import Policy, PoolPolicy
-from elasticd.secrets import CredentialError
 
 SETTINGS = "elasticd.toml"
 

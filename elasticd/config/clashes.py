@@ -5,7 +5,7 @@ Knows policies as they are decoded; knows nothing of files but their names.
 
 from pathlib import Path
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.model import Ref
 from elasticd.policy import Policy
 

@@ -12,19 +12,19 @@ from typing import Literal
 from msgspec import Struct
 
 from elasticd import rights
-from elasticd.clock import Clock, WallClock
+from elasticd.base.clock import Clock, WallClock
+from elasticd.base.errors import ElasticdError, near
+from elasticd.base.text import counted, one_line, raised
 from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config import Settings
 from elasticd.config.needed import Need, home, kinds, needed
-from elasticd.errors import ElasticdError, near
 from elasticd.model import Readings, Ref
 from elasticd.policy import Policy, PoolPolicy
 from elasticd.rights import FEATURES, Right
 from elasticd.sources import Site, Source
-from elasticd.words import counted, one_line, raised
 
 PATIENCE = 10.0
 """Seconds that a source may take to be opened and read, and the cluster to be looked at."""

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import shown
 from elasticd.batch import JOB_KIND
-from elasticd.errors import ConfigError
 from elasticd.kinds import wrong_kind
 from elasticd.needs import possible, possible_key, possible_name, possible_namespace
 from elasticd.plugins import implemented
 from elasticd.policy import Bounds, Policy, PoolPolicy, Select, Strategy, Target, Trust
-from elasticd.words import shown
 
 _COUNTING = {"recommend_replicas", "recommend_resources"}
 

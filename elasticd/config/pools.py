@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError, Mistakes
 from elasticd.config import POLICY_KEYS, policy_files, read_toml, tables_of
 from elasticd.config.futile import futile
 from elasticd.config.tables import records
-from elasticd.errors import ConfigError, Mistakes
-from elasticd.mend import convert
 from elasticd.plugins import Registry
 from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust, Strategy
 

@@ -6,13 +6,13 @@ Knows which file is of which kind, and that a plugin may do anything while its o
 from collections.abc import Callable
 from pathlib import Path
 
+from elasticd.base.errors import ConfigError, is_interrupt
+from elasticd.base.text import raised
 from elasticd.config import Settings, load_policies, load_policy, read_toml
 from elasticd.config.pools import load_pool, load_pools
 from elasticd.config.sourced import check_sources
-from elasticd.errors import ConfigError, is_interrupt
 from elasticd.plugins import Registry
 from elasticd.policy import Policy, PoolPolicy
-from elasticd.words import raised
 
 Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 

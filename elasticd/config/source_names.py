@@ -5,10 +5,10 @@ Knows sources as they are decoded; knows nothing of policies.
 
 from collections.abc import Iterator, Sequence
 
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import is_name, shown
 from elasticd.config.tables import no_such
-from elasticd.errors import ConfigError
 from elasticd.sources import JOURNAL, Source
-from elasticd.words import is_name, shown
 
 
 def clashing(sources: Sequence[Source], file: str) -> list[ConfigError]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
+from elasticd.base.errors import ConfigError, near
+from elasticd.base.text import shown
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import Settings
 from elasticd.config.tables import no_such
-from elasticd.errors import ConfigError, near
 from elasticd.plugins import Registry
 from elasticd.policy import Policy, PoolPolicy, Strategy
 from elasticd.sources import Source
-from elasticd.words import shown
 
 _MANY = 12
 """Series that are named before it is only said how many there are."""

@@ -6,11 +6,11 @@ Knows where a strategy, a limit or a source has its place; knows nothing of the 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from elasticd.errors import ConfigError, Mistakes, nearest
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError, Mistakes, nearest
+from elasticd.base.text import is_name, raised, shown
 from elasticd.plugins import Installed, Registry, implemented
 from elasticd.policy import Strategy
-from elasticd.words import is_name, raised, shown
 
 PLACING = frozenset(
     {

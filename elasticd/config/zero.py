@@ -3,10 +3,10 @@
 Knows what strategies say of themselves; knows nothing of files but their names.
 """
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import raised
 from elasticd.plugins import implemented
 from elasticd.policy import Policy, Strategy
-from elasticd.words import raised
 
 
 def check_wakes(policy: Policy, file: str) -> None:

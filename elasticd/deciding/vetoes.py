@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.text import shown
 from elasticd.batch import JOB_KIND
 from elasticd.memory import Change, Past
 from elasticd.model import Limit, Observation, Workload
 from elasticd.policy import Foreign, Policy
 from elasticd.surge import MOVED, SURGE, surged
-from elasticd.words import shown
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both."""

@@ -7,7 +7,7 @@ before the count, and taken away when no pod is to spare any more, also those th
 from collections.abc import Mapping, Sequence
 
 from elasticd.actions import Mark
-from elasticd.derived import Derived
+from elasticd.base.memo import Derived
 from elasticd.model import COST, HEEDING, Pod, Rank, Ref, Workload
 
 VICTIM = "elasticd.io/victim-of"

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from elasticd.base.text import raised
 from elasticd.forecasting.fit import answer
 from elasticd.forecasting.request import HEAD_BYTES, Reply, frame, length, question
-from elasticd.words import raised
 
 NICE = 10
 MEMORY = 4 << 30

@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from elasticd import past as pasts
 from elasticd.again import Shortener
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
+from elasticd.base.text import counted
 from elasticd.journal.files import lines_after, newest, number_of, read, read_back, segment, segments
 from elasticd.journal.lines import AHEAD, DECISIONS, Record, encode
 from elasticd.memory import Past
 from elasticd.model import Ref
 from elasticd.moves import MoveDecision
 from elasticd.records import Decision, Outcome
-from elasticd.words import counted
 
 __all__ = ["DECISIONS", "Journal", "Key", "Record", "is_written", "lines_after", "read", "read_back"]
 

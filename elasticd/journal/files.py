@@ -15,11 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from elasticd.again import Again, Restorer
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
+from elasticd.base.text import counted
 from elasticd.journal.lines import Damaged, Record, decode, holds
 from elasticd.model import Ref
 from elasticd.records import Decision
-from elasticd.words import counted
 
 log = logging.getLogger("elasticd.journal")
 

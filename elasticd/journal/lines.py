@@ -10,10 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from elasticd.again import Again
+from elasticd.base.text import one_line, shown
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.records import Decision, Outcome
-from elasticd.words import one_line, shown
 
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 

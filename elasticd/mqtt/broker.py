@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from elasticd.errors import ConfigError
-from elasticd.secrets import check_secret, read_secret, secret_path
+from elasticd.base.errors import ConfigError
+from elasticd.base.secrets import check_secret, read_secret, secret_path
 
 RECEIVE_MAXIMUM = 20_000
 """QoS 1 messages that the broker may send before the first is acknowledged. With Mosquitto's own 20, and the 1,000 that

@@ -15,10 +15,10 @@ from typing import Any
 import aiomqtt
 from paho.mqtt.reasoncodes import ReasonCode
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import one_line, raised
 from elasticd.mqtt.broker import Broker
 from elasticd.mqtt.link import Link
-from elasticd.words import one_line, raised
 
 log = logging.getLogger("elasticd.mqtt")
 

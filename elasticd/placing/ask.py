@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.base.text import LONGEST, one_line
 from elasticd.columns import Columns
 from elasticd.deciding.asking import Answers, Asks
 from elasticd.model import Pod
@@ -30,7 +31,6 @@ from elasticd.placements import (
     Victims,
 )
 from elasticd.policy import PoolPolicy
-from elasticd.words import LONGEST, one_line
 
 
 class PoolCase(Struct, frozen=True, eq=False):

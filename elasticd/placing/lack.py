@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from elasticd.base.text import counted
+from elasticd.base.units import format_amount
 from elasticd.columns import Columns, needed
 from elasticd.model import Pod
 from elasticd.placements import Mask, Refusal, Selection, Whole
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import SHOWN, UNBOUND, Found, refusals_for
-from elasticd.units import format_amount
-from elasticd.words import counted
 
 _TOLD = 3
 

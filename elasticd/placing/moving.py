@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.actions import Evict
+from elasticd.base.text import raised
 from elasticd.model import Failure, Pod, Ref
 from elasticd.movable import rooted
 from elasticd.moves import LEAVING, How, Move, MoveDecision, MovesPlan
@@ -22,7 +23,6 @@ from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.plan import Draft
 from elasticd.placing.room import forbidden
 from elasticd.policy import MovesTable
-from elasticd.words import raised
 
 Why = tuple[str, str]
 """One word for counting, and a sentence."""

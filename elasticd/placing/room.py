@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.actions import GIVES_WAY, Evict, Nominate
+from elasticd.base.text import counted
 from elasticd.columns import needed
 from elasticd.model import Failure, Pod
 from elasticd.placements import Column, DisruptionBudget, Mask, Selection, Spared, Victims
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import Found, refusals_for
-from elasticd.words import counted
 
 OFFERS = 100
 """Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from elasticd.actions import Answer, Bind, Evict, Nominate
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.text import raised
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
-from elasticd.words import raised
 
 PodAction = Bind | Evict | Nominate
 

@@ -10,9 +10,9 @@ from itertools import chain, islice
 
 from msgspec.structs import replace
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.errors import near
 from elasticd.cluster import Cluster, Pretending, Snapshot, Stray
-from elasticd.errors import near
 from elasticd.model import Pod
 from elasticd.placements import PodDecision
 from elasticd.placing.ask import PoolCase

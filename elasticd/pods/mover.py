@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
-from elasticd.clock import Clock, pause
+from elasticd.base.clock import Clock, pause
 from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Failure, Pod

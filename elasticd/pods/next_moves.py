@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from elasticd.actions import GIVES_WAY
+from elasticd.base.text import counted
 from elasticd.moves import LEAVING, TAKEN_BACK, MoveDecision, MovesPlan, NodeLevel, Underway
 from elasticd.placements import PodOutcome
 from elasticd.reports import Moving, NextMove
-from elasticd.words import counted
 
 
 class Seen(NamedTuple):

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from elasticd.acting import STOPPED, announce
 from elasticd.actions import Announce, Answer, Evict, Nominate
-from elasticd.clock import Clock, pause
+from elasticd.base.clock import Clock, pause
 from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.columns import Columns
 from elasticd.journal import Journal

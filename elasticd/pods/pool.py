@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from elasticd.actions import Evict
+from elasticd.base.memo import Derived
 from elasticd.cluster import Snapshot
 from elasticd.columns import Columns, Ledger
-from elasticd.derived import Derived
 from elasticd.model import Failure, Node
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision

@@ -11,7 +11,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from elasticd.actions import Evict
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.model import Failure, Pod
 from elasticd.moves import LEAVING, Underway

@@ -10,7 +10,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict, Mark
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.text import raised
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
@@ -18,7 +19,6 @@ from elasticd.model import Pod, Ref, Workload
 from elasticd.moves import Underway
 from elasticd.placements import PodOutcome
 from elasticd.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
-from elasticd.words import raised
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
 """The kinds that replace pods of an old template by themselves."""

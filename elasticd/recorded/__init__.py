@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.recorded.files import read_csv, read_json_lines
 from elasticd.recorded.parquet import read_parquet
 from elasticd.recorded.rows import PARQUET, Row, check_place, wrong

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import one_line
 from elasticd.recorded.rows import NEEDED, Row, check_columns, to_time, to_value, to_window, wrong
-from elasticd.words import one_line
 
 
 def unreadable(path: Path, kind: str, problem: Exception) -> ConfigError:

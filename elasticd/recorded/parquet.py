@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.recorded.files import unreadable
 from elasticd.recorded.rows import COLUMNS, Row, Where, check_columns, to_time, to_value, to_window, wrong
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from elasticd.errors import ConfigError, nearest
-from elasticd.words import shown
+from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.text import shown
 
 Row = tuple[int, float, str, str, str, float, float, str]
 """The line it stands in, time, series, subject, key, value, window and container."""

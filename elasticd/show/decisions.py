@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from elasticd.actions import Create, Resize
+from elasticd.base.text import counted, one_line
+from elasticd.base.units import format_milli, milli
 from elasticd.foreseen import Forecast
 from elasticd.model import LeftOut, Limit, Measure, Recommendation, Series
 from elasticd.records import Decision, Outcome, Sizing
 from elasticd.reports import StatusReport
-from elasticd.units import format_milli, milli
-from elasticd.words import counted, one_line
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
 

@@ -11,12 +11,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elasticd.base.errors import UnavailableError, nearest
+from elasticd.base.text import one_line, plain
 from elasticd.config.tables import PLACING
-from elasticd.errors import UnavailableError, nearest
 from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, implemented
 from elasticd.show.decisions import add_row, make_table
-from elasticd.words import one_line, plain
 
 _DOES = {
     "recommend_replicas": "says how many replicas",

@@ -5,15 +5,15 @@ Knows names, and policies as they are decoded; knows nothing of what is printed.
 
 from collections.abc import Callable, Collection, Sequence
 
+from elasticd.base.errors import ConfigError, near
+from elasticd.base.text import one_line
 from elasticd.config import Settings
 from elasticd.config.reading import read_policies
-from elasticd.errors import ConfigError, near
 from elasticd.kinds import kind_of
 from elasticd.plugins import discover
 from elasticd.policy import Policy
 from elasticd.shelf import SourceReport
 from elasticd.show.telling import is_name
-from elasticd.words import one_line
 
 FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 

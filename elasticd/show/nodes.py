@@ -11,11 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from elasticd.base.text import one_line
 from elasticd.moves import NodeLevel
 from elasticd.pods.next_moves import held, words
 from elasticd.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
 from elasticd.show.decisions import add_row, amount, make_table, seconds
-from elasticd.words import one_line
 
 MOST = 20
 """Rows of moves that are shown; what else stays is counted."""

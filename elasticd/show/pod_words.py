@@ -5,10 +5,10 @@ Knows the records; knows nothing of terminals or of where a record came from.
 
 from collections.abc import Sequence
 
+from elasticd.base.text import one_line
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.surge import BEGUN
-from elasticd.words import one_line
 
 DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
 

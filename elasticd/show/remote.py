@@ -13,15 +13,15 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
+from elasticd.base.errors import UnavailableError
+from elasticd.base.shapes import RECORDS
+from elasticd.base.text import one_line
 from elasticd.config import Http
-from elasticd.errors import UnavailableError
 from elasticd.model import Series
 from elasticd.moves import Underway
 from elasticd.reports import NodeView, PoolReport, StatusReport
-from elasticd.shapes import RECORDS
 from elasticd.shelf import SourceReport
 from elasticd.whereabouts import Whereabouts
-from elasticd.words import one_line
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from elasticd.base.text import one_line
 from elasticd.shelf import SourceReport
 from elasticd.show.decisions import add_row, make_table, seconds
-from elasticd.words import one_line
 
 _MANY = 8
 _WORD = 10

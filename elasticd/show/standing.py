@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from elasticd.base.errors import UnavailableError
 from elasticd.config import Settings
 from elasticd.config.reading import read_policies
-from elasticd.errors import UnavailableError
 from elasticd.journal import is_written
 from elasticd.plugins import Registry
 from elasticd.policy import Policy, PoolPolicy

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from elasticd.base.text import counted, one_line
 from elasticd.moves import MoveDecision
 from elasticd.placements import PodDecision, PodOutcome
 from elasticd.show import pod_words
@@ -18,7 +19,6 @@ from elasticd.show import pods as show_pods
 from elasticd.show.decisions import add_row, make_table, seconds
 from elasticd.show.pod_story import Held, Story
 from elasticd.whereabouts import Whereabouts, now, unclaimed
-from elasticd.words import counted, one_line
 
 _GOOD, _DOUBT = "bold green", "yellow"
 

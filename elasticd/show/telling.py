@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from elasticd.base.errors import ConfigError, ElasticdError, UnavailableError, near, nearest
+from elasticd.base.text import one_line
 from elasticd.config import Settings, load_settings
-from elasticd.errors import ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.moves import Underway
 from elasticd.plugins import discover
 from elasticd.show import remote
 from elasticd.show.pod_story import Held, Story, held, story
 from elasticd.show.recent import pods
 from elasticd.whereabouts import Whereabouts, undecided
-from elasticd.words import one_line
 
 _KINDS = ("pod", "pods", "po")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runt
 
 from msgspec import Meta, Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster import MetricsApi, Snapshot
 from elasticd.model import Readings, Ref
 from elasticd.policy import Seconds

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from elasticd.base.text import one_line, raised, shown
 from elasticd.foreseen import Forecast
 from elasticd.model import Readings, Sample
 from elasticd.together import Together
-from elasticd.words import one_line, raised, shown
 
 MOST_SAMPLES = 1_000_000
 """Samples of one read, if elasticd.toml says nothing else: cpu and memory of 150,000 pods of three containers."""

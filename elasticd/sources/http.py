@@ -18,10 +18,10 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.errors import ConfigError
-from elasticd.secrets import check_secret, read_secret, secret_path
+from elasticd.base.errors import ConfigError
+from elasticd.base.secrets import check_secret, read_secret, secret_path
+from elasticd.base.text import one_line, shown
 from elasticd.sources import Source
-from elasticd.words import one_line, shown
 
 JSON = "application/json"
 _ERROR_BYTES = 1 << 16

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
+from elasticd.base.text import raised
 from elasticd.model import Readings
 from elasticd.sources import Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked
 from elasticd.sources.threads import ThreadReader, closed, is_strange
-from elasticd.words import raised
 
 PATIENCE = 2.0
 """Seconds that the daemon waits at its start for sources to be open."""

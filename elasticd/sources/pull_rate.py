@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from elasticd.api import hookimpl
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster import Followed, Pull
 from elasticd.model import Readings, Sample
 from elasticd.sources import Reader, Site, Source

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from elasticd.clock import Clock
-from elasticd.words import one_line, raised
+from elasticd.base.clock import Clock
+from elasticd.base.text import one_line, raised
 
 T = TypeVar("T")
 

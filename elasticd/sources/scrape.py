@@ -14,11 +14,11 @@ import aiohttp
 from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import Times
+from elasticd.base.text import one_line, raised
 from elasticd.model import Sample
 from elasticd.sources.rounds import Fault
-from elasticd.times import Times
-from elasticd.words import one_line, raised
 
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
 

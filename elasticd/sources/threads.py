@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from elasticd.errors import ElasticdError
+from elasticd.base.errors import ElasticdError
+from elasticd.base.text import one_line, raised
 from elasticd.model import Readings
 from elasticd.sources import Counts, Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked, plain
 from elasticd.sources.pool import DaemonThreads
 from elasticd.sources.proxy import remote
-from elasticd.words import one_line, raised
 
 logger = logging.getLogger(__name__)
 

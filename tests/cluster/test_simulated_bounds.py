@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
-from elasticd.errors import ConfigError
 from elasticd.plugins import discover
 
 REGISTRY = discover()

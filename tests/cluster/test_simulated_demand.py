@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated.demand import Demand, remember
-from elasticd.errors import ConfigError
 
 RAMP = [[0, 1.0], [60, 4.0], [120, 2.0]]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Remove, Scale
+from elasticd.base.clock import VirtualClock
 from elasticd.batch import JOB_KIND
-from elasticd.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster

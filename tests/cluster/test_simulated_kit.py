@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from elasticd.actions import Answer, Scale
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Kind
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster

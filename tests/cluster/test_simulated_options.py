@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from tests.cluster.test_simulated_kit import KINDS, Play, simulated, web
 
 SERIES = {"name": "requests", "demand": {"formula": "9"}}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes.template import SET, TemplateError, check, hash_of, parse, stamped
 from elasticd.config import load_policies, load_policy, template_files
 from elasticd.daemon import _state_of
-from elasticd.errors import ConfigError
 from elasticd.plugins import Registry
 from elasticd.policy import Bounds, Policy, Target
 from elasticd.testing import registry

@@ -8,8 +8,8 @@ from typing import ClassVar
 import pytest
 
 from elasticd.api import Nodes, Refusal, Scores, Strategy, hookimpl
+from elasticd.base.errors import ConfigError
 from elasticd.config.pools import load_pool, load_pools
-from elasticd.errors import ConfigError
 from elasticd.plugins import Registry, discover
 from elasticd.testing import registry as registry_of
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from elasticd.api import Recommendation, Strategy, hookimpl
+from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
-from elasticd.errors import ConfigError
 from elasticd.plugins import discover
 from elasticd.testing import registry as registry_of
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
 from elasticd.config.pools import load_pool
-from elasticd.errors import ConfigError
 from elasticd.plugins import discover
 
 REGISTRY = discover()

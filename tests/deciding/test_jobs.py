@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from elasticd.acting import STOPPED, carry_out
 from elasticd.actions import Action, Answer, Create, Remove, Scale
 from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
+from elasticd.base.clock import VirtualClock
 from elasticd.batch import Job
-from elasticd.clock import VirtualClock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.decide import Case, decide
 from elasticd.deciding.jobs import AT_ONCE, grow, tidy

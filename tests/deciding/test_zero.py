@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Mark, Scale
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated

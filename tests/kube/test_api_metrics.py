@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
 from elasticd.model import Quality, Readings, Ref, Sample
 from elasticd.quality import grade

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Announce, Answer, Scale
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.model import Ref, Workload

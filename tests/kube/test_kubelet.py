@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.cluster import Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
 from elasticd.model import Quality, Readings, Ref, Sample

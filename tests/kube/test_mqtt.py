@@ -16,7 +16,7 @@ import aiomqtt
 import pytest
 import pytest_asyncio
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.model import Readings, Sample
 from elasticd.mqtt.broker import Tls
 from elasticd.mqtt.link import Link

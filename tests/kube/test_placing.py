@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from elasticd.actions import Answer, Bind, Evict, Nominate
 from elasticd.api import Nodes, Victims, hookimpl
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.cluster import LiveSnapshot
 from elasticd.journal import Journal

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from elasticd.base.clock import WallClock
 from elasticd.cli import main
-from elasticd.clock import WallClock
 from elasticd.model import Readings
 from elasticd.sources import Reader
 from elasticd.sources.prometheus import Prometheus

@@ -1,6 +1,6 @@
 """The source pull-rate over a genuine API server, with nodes that tell of their pulls as kubelets do."""
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.model import Readings
 from elasticd.sources.pull_rate import RATE, SECONDS, PullRate

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from elasticd.base.clock import WallClock
 from elasticd.broker import Broker, BrokerTable
-from elasticd.clock import WallClock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal

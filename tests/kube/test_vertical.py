@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.units import parse_quantity
 from elasticd.journal import read
 from elasticd.records import Decision, Outcome
-from elasticd.units import parse_quantity
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.hollow import HollowNodes

@@ -5,7 +5,7 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.mqtt.broker import Broker
 from elasticd.mqtt.keeper import Keeper
 from elasticd.mqtt.link import Link

@@ -6,11 +6,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from elasticd.base.text import LONGEST
 from elasticd.moves import Move, NodeLevel
 from elasticd.placements import Line, Mend, PoolObservation, Refusal, Selection, Spared, Turn, Victims
 from elasticd.placing.ask import PoolCase
 from elasticd.policy import PoolPolicy, PoolSelect
-from elasticd.words import LONGEST
 from tests.pools import columns, node, pod
 
 WEB = pod("web-1", 1, on="n")

@@ -28,8 +28,8 @@ from elasticd.api import (
     Workload,
     hookimpl,
 )
+from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
-from elasticd.errors import ConfigError
 
 NOW = 1_000_000.0
 OLD = NOW - 3600

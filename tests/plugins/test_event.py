@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Observation, Past, Pod, Point, Quality, Recommendation, Sample, Series
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.testing import check_strategy
 from elasticd_plugins.event import Event
 from tests.plugins.builders import NOW, decode, judge, pod, pods, sample, seen, series, use

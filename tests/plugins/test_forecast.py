@@ -9,8 +9,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import MOST, Forecast, Observation, PerPod, Quality, Recommendation, Series
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.testing import check_strategy, judge, observation
 from elasticd_plugins.forecast import Ahead, linear, mm1, mmc, register_strategies
 from elasticd_plugins.hpa import Hpa

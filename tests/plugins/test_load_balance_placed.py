@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from elasticd.api import Strategy
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model import Node, Readings, Sample
 from elasticd.pods.placer import Placer

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.plugins import discover
 from elasticd.testing import check_strategy
 from elasticd_plugins.schedule import Schedule, _plan, register_strategies

@@ -7,7 +7,7 @@ import pytest
 
 from elasticd.actions import Action, Answer, Scale
 from elasticd.api import Decision, Observation, Recommendation, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable

@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Node, Observation, Pod, Quality, Room, Series
+from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
-from elasticd.errors import ConfigError
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import hpa, spread, victims
 from elasticd_plugins.victims import Victims

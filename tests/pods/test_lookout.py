@@ -8,7 +8,7 @@ import pytest
 
 from elasticd.actions import Bind, Evict
 from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Http

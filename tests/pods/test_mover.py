@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Kind
 from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal, read

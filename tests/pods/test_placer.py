@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.api import Nodes, Refusal, Strategy, Victims, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.judge import ThreadPlanner
 from elasticd.model import Node, Pod

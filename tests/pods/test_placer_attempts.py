@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict
+from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
-from elasticd.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.placements import PodDecision
 from elasticd.placing.ask import PoolCase

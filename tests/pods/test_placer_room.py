@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.api import DisruptionBudget, Pod, PoolObservation, Strategy, hookimpl
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.model import Node

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Bind, Evict
 from elasticd.api import Nodes, Scores, hookimpl
+from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
-from elasticd.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.pods.placer import Placer
 from elasticd.policy import PoolPolicy, PoolSelect

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from elasticd.actions import Answer, Evict
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
+from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
-from elasticd.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.judge import ThreadLine

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.actions import Action, Answer, Evict, Mark, Scale
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.journal import Journal
 from elasticd.model import Pod

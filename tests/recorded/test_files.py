@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.recorded import FORMATS, load
 from elasticd.recorded.rows import Row
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.recorded import Track, load
 
 HEADER = "time,series,subject,key,value,window,container\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from elasticd.base.errors import UnavailableError
 from elasticd.config import Http
 from elasticd.decide import held
-from elasticd.errors import UnavailableError
 from elasticd.journal import Journal
 from elasticd.model import Ref
 from elasticd.policy import Bounds, Policy, Target

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
 from elasticd.plugins import discover
 from elasticd.show.installed import called, described, everything, listed, shown
 from tests.show.test_show_decisions import text

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from elasticd.base.errors import ConfigError, UnavailableError, near
 from elasticd.config import Http
-from elasticd.errors import ConfigError, UnavailableError, near
 from elasticd.model import Ref
 from elasticd.moves import Underway
 from elasticd.show import remote

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
 from elasticd.forecasting.arrays import Floats
 from elasticd.model import Ref
 from elasticd.sources import Points, Span

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.cluster import MetricQuery
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
 from elasticd.model import Readings, Ref, Sample
 from elasticd.sources import Source
 from elasticd.sources import api_metrics as module

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from elasticd.clock import VirtualClock
-from elasticd.errors import ConfigError
-from elasticd.mend import convert
+from elasticd.base.clock import VirtualClock
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.model import Pod, Readings, Ref, Workload
 from elasticd.sources import Reader, endpoints
 from elasticd.sources.endpoints import Endpoints, register_sources, sample_size

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from elasticd.clock import VirtualClock, WallClock
+from elasticd.base.clock import VirtualClock, WallClock
+from elasticd.base.decode import convert
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
-from elasticd.errors import ConfigError
 from elasticd.forecasting.request import Question, Reply
 from elasticd.journal import Journal
-from elasticd.mend import convert
 from elasticd.model import Quality, Ref, Sample, Series
 from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Strategy, Target

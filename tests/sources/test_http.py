@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 from elasticd.sources.http import Http, HttpFault, HttpSource
 from tests.kube import pki
 from tests.sources.scripted import Say, Scripted, drop

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.model import Pod, Readings, Ref, Sample, Workload
 from elasticd.sources import kubelet as module
 from elasticd.sources.kubelet import Kubelet, register_sources

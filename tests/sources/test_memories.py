@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from elasticd.clock import VirtualClock
-from elasticd.errors import UnavailableError
+from elasticd.base.clock import VirtualClock
+from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, lines_after
 from elasticd.model import Quality, Ref, Sample, Series
 from elasticd.records import Decision

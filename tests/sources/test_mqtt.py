@@ -10,8 +10,8 @@ import pytest
 import tomli
 from msgspec.structs import replace
 
+from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
-from elasticd.errors import ConfigError
 from elasticd.mqtt.broker import Broker, Tls
 from elasticd.plugins import discover
 from elasticd.sources.mqtt import Mqtt

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.model import Node, Readings, Sample
 from elasticd.sources.node_rates import NodeRates, register_sources
 from elasticd.testing import site

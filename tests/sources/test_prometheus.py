@@ -14,7 +14,7 @@ import pytest
 import tomli
 from aiohttp import web
 
-from elasticd.clock import Clock, VirtualClock, WallClock
+from elasticd.base.clock import Clock, VirtualClock, WallClock
 from elasticd.model import Readings
 from elasticd.sources.prometheus import Prometheus, register_sources
 from elasticd.sources.prometheus.plans import times_of

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.rules import Naming, RuleTable
 from elasticd.testing import site

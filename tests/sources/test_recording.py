@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
-from elasticd.errors import ConfigError
 from elasticd.model import Sample
 from elasticd.plugins import discover
 from elasticd.policy import Bounds, Policy, Target

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.model import Readings, Sample
 from elasticd.sources.resource_metrics import ResourceMetrics, register_sources

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, rounds, told
 from tests.cluster.kubernetes.fake import until
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
-from elasticd.errors import ConfigError
 from elasticd.model import Readings, Ref
 from elasticd.sources import Reader, Site, Source, threads
 from elasticd.sources.bounds import Counted

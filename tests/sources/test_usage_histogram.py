@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.clock import Clock, VirtualClock, WallClock
+from elasticd.base.clock import Clock, VirtualClock, WallClock
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
-from elasticd.errors import ConfigError
 from elasticd.histograms import DAY
 from elasticd.model import Container, Pod, Readings, Ref, Sample
 from elasticd.plugins import discover

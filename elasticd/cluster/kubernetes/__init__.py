@@ -16,7 +16,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.errors import ConfigError, UnavailableError
+from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.access import Access
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.cluster import KubernetesCluster, Parts
@@ -26,8 +28,6 @@ from elasticd.cluster.kubernetes.follow import Means
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.wire_discovery import Version
-from elasticd.errors import ConfigError, UnavailableError
-from elasticd.times import Times
 
 __all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]
 

@@ -7,7 +7,7 @@ binding is written and read back; knows nothing of why a pod goes where.
 from functools import partial
 
 from elasticd.actions import Answer, Bind, Nominate
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import conflict, failed
 from elasticd.cluster.kubernetes.discovery import PODS
 from elasticd.cluster.kubernetes.once import Allowed, Once, nothing

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 
 
 class Bucket:

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
+from elasticd.base.clock import Clock
 from elasticd.batch import JOB_KIND
-from elasticd.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore

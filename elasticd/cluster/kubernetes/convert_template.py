@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from elasticd import model, needs
+from elasticd.base.units import parse_quantity
 from elasticd.cluster.kubernetes.wire import (
     ContainerStatus,
     PodMetadata,
@@ -40,7 +41,6 @@ from elasticd.cluster.kubernetes.wire_template import (
     WireToleration,
     WireVolume,
 )
-from elasticd.units import parse_quantity
 
 Owner = tuple[str, str, str]
 """Kind, name and UID of a pod's controller."""

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.actions import Evict
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import PODS

@@ -18,7 +18,7 @@ from kubernetes_asyncio.config.incluster_config import (
     InClusterConfigLoader,
 )
 
-from elasticd.errors import ConfigError, nearest
+from elasticd.base.errors import ConfigError, nearest
 
 
 def find_kubeconfig(named: str) -> str:

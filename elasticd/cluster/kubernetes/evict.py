@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from elasticd.actions import Answer, Evict
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import conflict, failed, refused_by
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.once import Allowed, Once, plainly

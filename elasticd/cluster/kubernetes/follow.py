@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import Times
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.convert import to_node, to_pod, to_workload
@@ -31,7 +32,6 @@ from elasticd.cluster.kubernetes.template import SET
 from elasticd.cluster.kubernetes.watch import Backoff, Reading, Reflector
 from elasticd.cluster.kubernetes.wire import Codec, ObjectMeta, WireEvent, WireNode, WirePod
 from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler, WireWorkload
-from elasticd.times import Times
 
 logger = logging.getLogger(__name__)
 

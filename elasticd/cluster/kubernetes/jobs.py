@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Create, Remove
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, failed, refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import JOBS
@@ -19,7 +20,6 @@ from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.job_wire import PlacedJob, WireJob, to_job
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.template import stamped
-from elasticd.times import Times
 
 Allowed = Callable[[], bool]
 

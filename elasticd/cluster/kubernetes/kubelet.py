@@ -12,13 +12,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
+from elasticd.base.server_time import Times
 from elasticd.cluster import Part
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount
 from elasticd.cluster.kubernetes.wire import ObjectReference
 from elasticd.cluster.kubernetes.wire_template import Wire
 from elasticd.model import Readings, Sample
-from elasticd.times import Times
 
 SOURCE = "kubelet"
 CPU, MEMORY = "cpu", "memory"

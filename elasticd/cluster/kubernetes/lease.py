@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.discovery import LEASES
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import LeaseSpec, WireLease

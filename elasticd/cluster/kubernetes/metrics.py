@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount, go_seconds
 from elasticd.cluster.kubernetes.wire import Envelope, Usage
 from elasticd.model import Readings, Sample
-from elasticd.times import Times
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ Knows how a pod is read, and read back after a reply that was lost; knows nothin
 import msgspec
 from msgspec import Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.discovery import PODS
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire import WirePod

@@ -10,6 +10,7 @@ from math import ceil
 import msgspec
 
 from elasticd.actions import Answer, Resize
+from elasticd.base.units import format_milli, milli
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.convert import to_pod
@@ -19,7 +20,6 @@ from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Reque
 from elasticd.cluster.kubernetes.wire import WirePod
 from elasticd.model import Pod
 from elasticd.past import NO_RESIZE
-from elasticd.units import format_milli, milli
 
 RECOMMENDED_ONLY = Answer(
     "refused", message="recommended only: the API server has no pods/resize, as Kubernetes has from 1.33 on",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from elasticd.actions import Answer, Scale
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, failed, refused_by, spent, unknown_kind
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import Discovery, Resource, UnknownKindError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 import msgspec
 from msgspec import Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.convert import described, ref_of, scaled_workload
 from elasticd.cluster.kubernetes.discovery import Resource

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from elasticd.words import one_line, shown
+from elasticd.base.text import one_line, shown
 
 SET = "elasticd.io/job-set"
 """The label of a set's Jobs and their pods: the set's name."""

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from elasticd.units import parse_quantity
+from elasticd.base.units import parse_quantity
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|us|µs|μs|ns|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
 from elasticd.cluster.kubernetes.store import Sink

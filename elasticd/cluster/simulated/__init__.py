@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.cluster import Cluster
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.cluster.simulated.demand import Curve, Demand

@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-untyped]
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
+from elasticd.base.text import shown
 from elasticd.recorded import FORMATS, load
 from elasticd.recorded.files import csv_lines
 from elasticd.recorded.rows import check_needed, to_time, to_value, wrong
 from elasticd.recorded.total import total, tracks_of
-from elasticd.words import shown
 
 Curve = Callable[[float], float]
 """A value for every number of seconds since the start. NaN: it cannot be told, which is not zero."""

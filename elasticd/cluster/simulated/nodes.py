@@ -9,10 +9,10 @@ from math import ceil
 
 from msgspec import Struct
 
+from elasticd.base.units import milli
 from elasticd.columns import whole
 from elasticd.model import Node
 from elasticd.needs import Needs
-from elasticd.units import milli
 
 Need = tuple[int, int]
 """What a pod requests: thousandths of a core and bytes; whole, so that giving back leaves no remainder."""

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from elasticd.base.units import milli
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need
 from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
 from elasticd.model import COST, Container, Pod, Ref, Workload
 from elasticd.needs import Needs
-from elasticd.units import milli
 
 
 class Serving(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from elasticd.units import parse_quantity
+from elasticd.base.units import parse_quantity
 
 Quantity = str | float
 """A Kubernetes quantity such as "250m" or "16Gi", or a plain number of cores or bytes."""

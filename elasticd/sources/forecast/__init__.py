@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from elasticd.api import hookimpl
-from elasticd.clock import VirtualClock
-from elasticd.errors import ConfigError
+from elasticd.base.clock import VirtualClock
+from elasticd.base.errors import ConfigError
 from elasticd.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 from elasticd.model import Readings
 from elasticd.sources import JOURNAL, Memory, Reader, Site, Source

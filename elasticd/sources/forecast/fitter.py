@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol, cast
 
+from elasticd.base.text import one_line
 from elasticd.forecasting.request import HEAD_BYTES, Question, Reply, frame, length, reply
-from elasticd.words import one_line
 
 COMMAND = (sys.executable, "-P", "-m", "elasticd.forecasting")
 """-P: what lies in the daemon's working directory is not imported."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from elasticd.errors import UnavailableError
+from elasticd.base.errors import UnavailableError
 from elasticd.journal.files import lines_after
 from elasticd.journal.lines import AHEAD
 from elasticd.model import Ref, Sample

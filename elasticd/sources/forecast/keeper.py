@@ -8,14 +8,14 @@ from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
 
-from elasticd.errors import ElasticdError
+from elasticd.base.errors import ElasticdError
+from elasticd.base.text import raised
 from elasticd.forecasting.request import Question, Reply, Track, Wish
 from elasticd.foreseen import Forecast
 from elasticd.model import Readings
 from elasticd.sources import Memory, Points, Site, Span
 from elasticd.sources.forecast.fitter import Fitter, Lost
 from elasticd.sources.forecast.options import Learn
-from elasticd.words import raised
 
 FIRST_PAUSE = 15.0
 """Seconds after the first round that failed; they double up to `refit`."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from elasticd.base.server_time import Times
+from elasticd.base.text import one_line
 from elasticd.model import Readings
 from elasticd.mqtt.broker import Subscribed
 from elasticd.mqtt.keeper import Keeper
@@ -18,8 +20,6 @@ from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
 from elasticd.sources.mqtt.table import Table
 from elasticd.sources.mqtt.topics import Topic
-from elasticd.times import Times
-from elasticd.words import one_line
 
 AGAIN = 30.0
 """Seconds after which a subscription that was denied is tried again."""

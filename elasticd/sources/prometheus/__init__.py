@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from elasticd.api import hookimpl
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 from elasticd.model import Readings
 from elasticd.sources import Memory, Reader, Site, Source
 from elasticd.sources.http import Http, HttpSource

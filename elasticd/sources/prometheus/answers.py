@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from elasticd.words import one_line
+from elasticd.base.text import one_line
 
 _NAMED = 3
 _WORDS = 200

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from elasticd.clock import Clock
-from elasticd.errors import UnavailableError
+from elasticd.base.clock import Clock
+from elasticd.base.errors import UnavailableError
 from elasticd.sources import Points, Span
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus.answers import Fault

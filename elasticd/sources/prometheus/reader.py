@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import Times
 from elasticd.model import Readings, Sample
 from elasticd.sources.http import Http, HttpFault
 from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
 from elasticd.sources.prometheus.plans import Plan
 from elasticd.sources.prometheus.samples import samples_in, times_in
-from elasticd.times import Times
 
 logger = logging.getLogger(__name__)
 

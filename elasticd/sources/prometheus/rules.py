@@ -11,10 +11,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from elasticd.base.text import shown
 from elasticd.sources import Subject
 from elasticd.sources.prometheus.plans import Plan, plan_of
 from elasticd.sources.prometheus.tables import LABEL, Labels, SeriesTable, Table
-from elasticd.words import shown
 
 Pattern = Annotated[str, Meta(max_length=1024, description="a regular expression")]
 

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from elasticd.base.text import one_line
 from elasticd.model import Sample
 from elasticd.sources.prometheus.answers import Answer, Fault, Point
 from elasticd.sources.prometheus.plans import Plan
-from elasticd.words import one_line
 
 _AT_ONCE = 2000
 _NAMED = 3

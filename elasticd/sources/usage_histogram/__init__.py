@@ -15,13 +15,13 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from elasticd.api import hookimpl
-from elasticd.clock import VirtualClock
-from elasticd.errors import ConfigError, nearest
+from elasticd.base.clock import VirtualClock
+from elasticd.base.errors import ConfigError, nearest
+from elasticd.base.text import raised
 from elasticd.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model import Pod, Readings
 from elasticd.sources import Reader, Site, Source
 from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options, Said, write
-from elasticd.words import raised
 
 logger = logging.getLogger(__name__)
 

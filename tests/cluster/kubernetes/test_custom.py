@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from elasticd.base.server_time import Times
 from elasticd.cluster import MetricQuery
 from elasticd.cluster.kubernetes import custom
 from elasticd.cluster.kubernetes.custom import CustomMetrics
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.model import Readings, Sample
-from elasticd.times import Times
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, Say, drop, status
 
 GROUP = "/apis/custom.metrics.k8s.io"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elasticd.actions import Announce, Answer, Scale
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.session import Session

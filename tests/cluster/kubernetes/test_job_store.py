@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from elasticd.base.clock import WallClock
 from elasticd.batch import JOB_KIND, REMEMBERED, Job
-from elasticd.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.job_wire import PlacedJob, WireJob, to_job

@@ -8,13 +8,13 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from elasticd.actions import Answer, Create, Remove
+from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.jobs import Jobs
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.template import DECISION, SET, TEMPLATE
-from elasticd.times import Times
 from tests.batches import HASH, MANIFEST, TRANSCODE
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from elasticd.base.server_time import Times
 from elasticd.cluster import Part
 from elasticd.cluster.kubernetes import kubelet as module
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.model import Readings, Sample
-from elasticd.times import Times
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, drop, status
 
 PATH = "/api/v1/nodes/n1/proxy/stats/summary"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticd.clock import VirtualClock
+from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import Session
 from tests.cluster.kubernetes.fake import FakeApi, drop, status

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.clock import WallClock
+from elasticd.base.clock import WallClock
 from elasticd.cluster import Pull
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.cluster.kubernetes.pulls import to_told

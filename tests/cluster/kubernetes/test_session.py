@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.cluster.kubernetes.credentials import Credentials, find_kubeconfig
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, Verb, encode, proxy_of
-from elasticd.errors import ConfigError
 from tests.cluster.kubernetes.fake import FakeApi, Say, connect, drop, status, until, write_kubeconfig
 
 GET = Request(verb="get", path="/thing", resource="things")

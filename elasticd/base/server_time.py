@@ -6,7 +6,7 @@ goes through here, so that a pod's times and a sample's are of one kind.
 
 import time
 
-from elasticd.clock import Clock
+from elasticd.base.clock import Clock
 
 _STEP = 0.125
 _TOLERANCE = 0.1

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from elasticd.errors import ConfigError
+from elasticd.base.errors import ConfigError
 
 CREDENTIAL = "credential:"
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 import msgspec
 from msgspec import Struct, inspect
 
-from elasticd.errors import ConfigError, Mistakes, nearest
-from elasticd.words import one_line, raised, shown, unprintable
+from elasticd.base.errors import ConfigError, Mistakes, nearest
+from elasticd.base.text import one_line, raised, shown, unprintable
 
 T = TypeVar("T")
 _LONE = "must be an array, is one table"
