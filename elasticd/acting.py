@@ -10,14 +10,14 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from elasticd.actions import Announce, Answer, Create, Mark
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
 from elasticd.cluster import Cluster
 from elasticd.decide import condition_after
+from elasticd.model.actions import Announce, Answer, Create, Mark
+from elasticd.model.policy import JobSet
+from elasticd.model.records import Decision, Outcome
 from elasticd.past import NO_RESIZE
-from elasticd.policy import JobSet
-from elasticd.records import Decision, Outcome
 
 STOPPED = "Stopped"
 """The reason of an outcome that was cancelled."""

@@ -6,8 +6,8 @@ Pure. Knows decisions; knows nothing of files, but that a reader of one has what
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.model import Recommendation, Ref, Series
-from elasticd.records import Decision
+from elasticd.model.records import Decision
+from elasticd.model.workload import Recommendation, Ref, Series
 
 ROW = 60
 """So many are told by one that stands in full: who loses that one loses no more than these."""

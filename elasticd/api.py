@@ -2,19 +2,69 @@
 
 from msgspec import Meta, Struct, field
 
-from elasticd.actions import Mark
 from elasticd.bands import band_around
 from elasticd.base.memo import Derived
 from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
-from elasticd.batch import Job
 from elasticd.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
 from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
 from elasticd.columns import LARGEST, estimated, needed, weighed, whole
-from elasticd.foreseen import Forecast, PerPod
 from elasticd.hookspecs import hookimpl
 from elasticd.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
-from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import (
+from elasticd.model.actions import Mark
+from elasticd.model.forecast import Forecast, PerPod
+from elasticd.model.history import Change, Past, Point, Run
+from elasticd.model.jobs import Job
+from elasticd.model.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
+from elasticd.model.placement import (
+    Candidate,
+    Column,
+    DisruptionBudget,
+    Line,
+    Mask,
+    Mend,
+    Nodes,
+    Placement,
+    Places,
+    PodDecision,
+    PodOutcome,
+    PoolObservation,
+    Refusal,
+    Scores,
+    Selection,
+    Spared,
+    Turn,
+    Victims,
+    Whole,
+)
+from elasticd.model.pod_spec import (
+    Disk,
+    Expression,
+    Needs,
+    Operator,
+    Port,
+    Repel,
+    Taint,
+    Term,
+    Toleration,
+    possible_namespace,
+    whole_number,
+)
+from elasticd.model.policy import (
+    MOST,
+    USED_BY_PODS,
+    Bounds,
+    Count,
+    Policy,
+    Poll,
+    PoolPolicy,
+    PoolSelect,
+    Seconds,
+    Strategy,
+    unheeded,
+)
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.resources import Resources
+from elasticd.model.workload import (
     COST,
     NEVER,
     Band,
@@ -36,58 +86,8 @@ from elasticd.model import (
     Workload,
 )
 from elasticd.movable import CRITICAL, SPARE, rooted, stationary
-from elasticd.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
-from elasticd.needs import (
-    Disk,
-    Expression,
-    Needs,
-    Operator,
-    Port,
-    Repel,
-    Taint,
-    Term,
-    Toleration,
-    possible_namespace,
-    whole_number,
-)
 from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
 from elasticd.past import point_of, timeline
-from elasticd.placements import (
-    Candidate,
-    Column,
-    DisruptionBudget,
-    Line,
-    Mask,
-    Mend,
-    Nodes,
-    Placement,
-    Places,
-    PodDecision,
-    PodOutcome,
-    PoolObservation,
-    Refusal,
-    Scores,
-    Selection,
-    Spared,
-    Turn,
-    Victims,
-    Whole,
-)
-from elasticd.policy import (
-    MOST,
-    USED_BY_PODS,
-    Bounds,
-    Count,
-    Policy,
-    Poll,
-    PoolPolicy,
-    PoolSelect,
-    Seconds,
-    Strategy,
-    unheeded,
-)
-from elasticd.records import Decision, Outcome
-from elasticd.resources import Resources
 from elasticd.serving import Serving, request_of, serving
 from elasticd.sizes import unfit
 from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize

@@ -6,7 +6,7 @@ Pure. Knows numbers; knows nothing of what is tried.
 from collections.abc import Callable
 from math import inf
 
-from elasticd.model import NEVER, Band
+from elasticd.model.workload import NEVER, Band
 
 _FINE = 256
 """An edge is found to this part of the sum: inside of it, never outside."""

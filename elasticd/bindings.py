@@ -13,8 +13,8 @@ from msgspec import Meta, Struct, field
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import shown
-from elasticd.model import Pod
-from elasticd.needs import Expression, Operator, possible, possible_key, whole_number
+from elasticd.model.pod_spec import Expression, Operator, possible, possible_key, whole_number
+from elasticd.model.workload import Pod
 
 BINDING = "elasticd.io/binding"
 """Annotation of a pod: its binding, as JSON."""

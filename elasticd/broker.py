@@ -11,13 +11,13 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
-from elasticd.actions import Action, Answer, Evict, Mark, Remove, Scale
 from elasticd.base.clock import Clock
 from elasticd.base.text import counted
 from elasticd.calendars import Hours, standing
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Readings, Workload
-from elasticd.moves import Underway
+from elasticd.model.actions import Action, Answer, Evict, Mark, Remove, Scale
+from elasticd.model.moves import Underway
+from elasticd.model.workload import Readings, Workload
 from elasticd.surge import SURGE, noted, surged
 
 MEMORY = 600.0

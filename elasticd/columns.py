@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from elasticd.base.memo import Derived
 from elasticd.base.units import milli
-from elasticd.model import Node, Pod
-from elasticd.needs import Repel
-from elasticd.placements import Column, Mask, Whole
+from elasticd.model.placement import Column, Mask, Whole
+from elasticd.model.pod_spec import Repel
+from elasticd.model.workload import Node, Pod
 
 ESTIMATE: Mapping[str, float] = {"cpu": 0.85, "memory": 0.70}
 """Of what a pod requests, how much it is thought to use before that is known (Koordinator's load-aware scheduling)."""

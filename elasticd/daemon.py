@@ -27,21 +27,21 @@ from elasticd.config.advice import examine
 from elasticd.config.reading import read_policies
 from elasticd.journal import Journal
 from elasticd.judge import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
-from elasticd.listener import Listener
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
+from elasticd.model.listener import Listener
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.pool_listener import MovingListener, PlacingListener
+from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.outlet import Teller
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry, discover
-from elasticd.pods.listeners import MovingListener, PlacingListener
 from elasticd.pods.lookout import Lookout, Looks
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import DISTURB, Placer
 from elasticd.pods.pool import measured
 from elasticd.pods.report import PoolReports
 from elasticd.pods.surging import ROLLING
-from elasticd.policy import Policy, PoolPolicy
-from elasticd.reports import PolicyInForce, StatusReport
 from elasticd.shelf import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles

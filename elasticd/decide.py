@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.base.text import last_heard
 from elasticd.deciding.asking import Case
 from elasticd.deciding.choose import choose, preference, unknown
@@ -19,9 +18,10 @@ from elasticd.deciding.resizing import NO_SIZING, size
 from elasticd.deciding.vetoes import vetoes
 from elasticd.deciding.victims import choice, chosen, going, leftover
 from elasticd.deciding.zero import markings, paused
-from elasticd.model import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
-from elasticd.policy import Policy
-from elasticd.records import Decision, Verdict
+from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
+from elasticd.model.policy import Policy
+from elasticd.model.records import Decision, Verdict
+from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Recommendation, Ref, Series
 
 __all__ = ["Case", "decide", "held", "announcements"]
 

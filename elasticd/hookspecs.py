@@ -9,10 +9,9 @@ from typing import Any
 
 import pluggy
 
-from elasticd.memory import Past
-from elasticd.model import Band, Limit, Observation, Pod, Rank, Recommendation, Workload
-from elasticd.moves import Move, NodeLevel, PoolPast
-from elasticd.placements import (
+from elasticd.model.history import Past
+from elasticd.model.moves import Move, NodeLevel, PoolPast
+from elasticd.model.placement import (
     Candidate,
     Line,
     Nodes,
@@ -24,9 +23,10 @@ from elasticd.placements import (
     Spared,
     Victims,
 )
-from elasticd.policy import Policy, PoolPolicy, Strategy
-from elasticd.records import Decision, Outcome
-from elasticd.resources import Resources
+from elasticd.model.policy import Policy, PoolPolicy, Strategy
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.resources import Resources
+from elasticd.model.workload import Band, Limit, Observation, Pod, Rank, Recommendation, Workload
 
 hookspec = pluggy.HookspecMarker("elasticd")
 hookimpl = pluggy.HookimplMarker("elasticd")

@@ -20,16 +20,16 @@ from elasticd.base.text import raised
 from elasticd.decide import Case, decide, held
 from elasticd.deciding import asking
 from elasticd.deciding.bands import Bands, bands_of
-from elasticd.model import NEVER, Failure
-from elasticd.moves import MovesPlan
-from elasticd.placements import PodDecision
+from elasticd.model.moves import MovesPlan
+from elasticd.model.placement import PodDecision
+from elasticd.model.records import Decision
+from elasticd.model.workload import NEVER, Failure
 from elasticd.placing import ask as pool_asking
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.line import LineCase, Queue, gives_way
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
-from elasticd.records import Decision
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from math import isfinite, isnan, nan, sqrt
 
 import numpy as np
 
-from elasticd.placements import Column
+from elasticd.model.placement import Column
 
 LEAST_USE = 0.01
 """A node that uses less than this part of itself counts as one that uses so much: the score of an idle one would be

@@ -18,12 +18,12 @@ from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
-from elasticd.listener import Listener
-from elasticd.model import Failure, Ref, Series, Workload
+from elasticd.model.listener import Listener
+from elasticd.model.policy import JobSet, Policy
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Failure, Ref, Series, Workload
 from elasticd.observe import observe
 from elasticd.past import HORIZON
-from elasticd.policy import JobSet, Policy
-from elasticd.records import Decision, Outcome
 from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
 from elasticd.screening import Bander, Screening, bands_at_once

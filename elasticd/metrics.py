@@ -21,9 +21,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.utils import floatToGoString
 
 from elasticd.metrics_pods import PodMetrics
-from elasticd.model import Ref
-from elasticd.moves import Underway
-from elasticd.records import Decision, Outcome
+from elasticd.model.moves import Underway
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
 from elasticd.shelf import SourceReport
 from elasticd.sources import Counts
 

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from elasticd.moves import MoveDecision, Underway
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.moves import MoveDecision, Underway
+from elasticd.model.placement import PodDecision, PodOutcome
 
 _TIMES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30)
 

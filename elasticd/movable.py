@@ -5,7 +5,7 @@ Pure. Knows what makes a pod one that must not be disturbed; knows no policy.
 
 from collections.abc import Sequence
 
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 
 CRITICAL = 2_000_000_000
 """The least priority of system-critical pods."""

@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 from elasticd.base.memo import Derived
 from elasticd.columns import estimated, weighed
 from elasticd.load_score import LEAST_USE, average, beside, load_score, swiftness
-from elasticd.model import Node, Pod
-from elasticd.placements import Column, Mask, Nodes, Whole
-from elasticd.policy import Strategy
+from elasticd.model.placement import Column, Mask, Nodes, Whole
+from elasticd.model.policy import Strategy
+from elasticd.model.workload import Node, Pod
 
 Part = Annotated[float, Meta(ge=0, le=1, description="part of the score; the four add up to 1")]
 Speed = Annotated[str, Meta(min_length=1, description="name of a series of nodes: a speed, not a load")]

@@ -13,11 +13,11 @@ import aiomqtt
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.model import Ref
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
 from elasticd.mqtt.broker import Broker
 from elasticd.mqtt.keeper import Keeper
 from elasticd.mqtt.link import Link
-from elasticd.records import Decision, Outcome
 
 PATIENCE = 1.0
 """Seconds at the end for what still waits to be told."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from elasticd.batch import JOB_KIND
-from elasticd.memory import Change, Past, Point, Run
-from elasticd.model import Series
-from elasticd.records import Decision, Outcome
+from elasticd.model.history import Change, Past, Point, Run
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Series
 from elasticd.surge import MOVED
 
 HORIZON = 3900.0

@@ -10,8 +10,8 @@ import threading
 from typing import Any
 
 from elasticd.base.text import raised
+from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import Registry
-from elasticd.records import Decision, Outcome
 from elasticd.roll import STRIKES
 
 log = logging.getLogger("elasticd")

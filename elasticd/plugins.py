@@ -19,8 +19,8 @@ from msgspec import Struct
 from elasticd import hookspecs
 from elasticd.base.errors import is_interrupt, nearest
 from elasticd.base.text import one_line, raised, shown
-from elasticd.model import Failure
-from elasticd.policy import Strategy
+from elasticd.model.policy import Strategy
+from elasticd.model.workload import Failure
 
 GROUP = "elasticd"
 HOOKS = tuple(name for name, value in vars(hookspecs).items() if hasattr(value, "elasticd_spec"))

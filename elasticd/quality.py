@@ -10,8 +10,8 @@ from math import inf
 
 from msgspec.structs import replace
 
-from elasticd.foreseen import Forecast
-from elasticd.model import Quality, Readings, Sample, Series
+from elasticd.model.forecast import Forecast
+from elasticd.model.workload import Quality, Readings, Sample, Series
 
 FUTURE = 60.0
 """Seconds a source's clock may run ahead of ours before its samples are called invalid."""

@@ -9,10 +9,10 @@ import msgspec
 
 from elasticd.cluster import Kind, Snapshot
 from elasticd.journal import Key
-from elasticd.model import Pod, Ref
+from elasticd.model.policy import Policy, Strategy
+from elasticd.model.records import Decision
+from elasticd.model.workload import Pod, Ref
 from elasticd.plugins import Hooks
-from elasticd.policy import Policy, Strategy
-from elasticd.records import Decision
 from elasticd.sources import Subject
 
 STRIKES = 5

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from elasticd.deciding.bands import Bands
-from elasticd.model import Band, Observation, Pod, Readings, Ref, Series
+from elasticd.model.policy import Policy
+from elasticd.model.workload import Band, Observation, Pod, Readings, Ref, Series
 from elasticd.observe import series_of
-from elasticd.policy import Policy
 
 Key = tuple[str, Ref]
 """A workload under a policy."""

@@ -11,7 +11,7 @@ from elasticd.cases import Scene
 from elasticd.deciding.asking import Case
 from elasticd.deciding.bands import Bands, bands_of
 from elasticd.journal import Journal, Key
-from elasticd.model import Observation
+from elasticd.model.workload import Observation
 from elasticd.screen import Watched, stand, stirred
 from elasticd.shelf import Shelf
 

@@ -7,9 +7,9 @@ from math import inf
 
 from msgspec import Struct
 
-from elasticd.model import Observation
+from elasticd.model.policy import Policy
+from elasticd.model.workload import Observation
 from elasticd.observe import fingerprint
-from elasticd.policy import Policy
 from elasticd.shelf import SLACK
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 
 
 class Serving(Struct, frozen=True, gc=False):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.text import one_line, raised, shown
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.renewal import Renewal
 from elasticd.sources import Describes, Reader, Site, Source
 from elasticd.sources.bounds import MOST_SAMPLES, within

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from elasticd.model import Container, Pod
+from elasticd.model.workload import Container, Pod
 
 Quality = Literal["Guaranteed", "Burstable", "BestEffort"]
 Sizes = Mapping[str, Mapping[str, float]]

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from elasticd.model import Readings
-from elasticd.policy import Policy, PoolPolicy
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.workload import Readings
 from elasticd.shelf import PATIENCE, Shelf, SourceReport
 
 K = TypeVar("K")

@@ -20,9 +20,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Evict, Mark, Scale
 from elasticd.base.text import counted
-from elasticd.model import COST, Pod, Workload
+from elasticd.model.actions import Evict, Mark, Scale
+from elasticd.model.workload import COST, Pod, Workload
 
 SURGE = "elasticd.io/surge"
 """Annotation of a workload of which a pod is being moved by making another first; also how the reasons of actions begin

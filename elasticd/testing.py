@@ -18,18 +18,18 @@ from elasticd.config.tables import PLACING
 from elasticd.decide import Case, decide
 from elasticd.deciding.zero import ZERO
 from elasticd.journal import Journal
-from elasticd.listener import Listener
 from elasticd.loop import Loop
-from elasticd.memory import Past
-from elasticd.model import Container, Observation, Pod, Quality, Ref, Sample, Workload
+from elasticd.model.history import Past
+from elasticd.model.listener import Listener
+from elasticd.model.policy import Bounds, Policy, PoolPolicy, Strategy, Target
+from elasticd.model.pool_listener import MovingListener, PlacingListener
+from elasticd.model.records import Decision
+from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks, Registry, implemented
-from elasticd.pods.listeners import MovingListener, PlacingListener
 from elasticd.pods.mover import Mover, moves
 from elasticd.pods.placer import Placer
-from elasticd.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.quality import failed, grade
-from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources import Site, Source, Subject
 from elasticd.trials import faults

@@ -6,7 +6,7 @@ Knows how tables are looked up; knows nothing of what is in them.
 from collections.abc import Mapping
 from itertools import chain, repeat
 
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 
 Samples = tuple[Sample, ...]
 

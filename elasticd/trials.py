@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from elasticd.columns import Columns, Ledger
 from elasticd.deciding.asking import Answers
-from elasticd.model import Container, Node, Pod
-from elasticd.moves import NodeLevel
-from elasticd.needs import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
-from elasticd.placements import Candidate, DisruptionBudget, Line, Mask, PoolObservation, Victims
+from elasticd.model.moves import NodeLevel
+from elasticd.model.placement import Candidate, DisruptionBudget, Line, Mask, PoolObservation, Victims
+from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
+from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import Container, Node, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
-from elasticd.policy import PoolPolicy, PoolSelect, Strategy
 
 GIB = 2.0**30
 NOW = 1_700_000_000.0

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Set as AbstractSet
 
 from elasticd.journal import Key
-from elasticd.records import Decision, Outcome
+from elasticd.model.records import Decision, Outcome
 
 log = logging.getLogger(__name__)
 

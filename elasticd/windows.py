@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from elasticd.memory import Past
-from elasticd.model import Limit, Observation
+from elasticd.model.history import Past
+from elasticd.model.workload import Limit, Observation
 
 Pick = Annotated[
     Literal["Max", "Min", "Disabled"],

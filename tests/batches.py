@@ -6,9 +6,9 @@ Knows the model; knows nothing of what is tested.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elasticd.batch import JOB_KIND, Job
-from elasticd.model import Observation, Pod, Ref, Sample, Series, Workload
-from elasticd.policy import JobSet
+from elasticd.model.jobs import JOB_KIND, Job
+from elasticd.model.policy import JobSet
+from elasticd.model.workload import Observation, Pod, Ref, Sample, Series, Workload
 from elasticd.quality import grade
 from elasticd.testing import NOW
 

@@ -22,10 +22,10 @@ from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
+from elasticd.model.policy import Bounds, Policy, Select, Strategy
+from elasticd.model.records import Decision
 from elasticd.past import begin
 from elasticd.plugins import Hooks, discover
-from elasticd.policy import Bounds, Policy, Select, Strategy
-from elasticd.records import Decision
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import observation, simulate

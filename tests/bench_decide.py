@@ -22,10 +22,10 @@ from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Stage, Staged
-from elasticd.model import Observation
+from elasticd.model.policy import Bounds, Policy
+from elasticd.model.workload import Observation
 from elasticd.past import begin
 from elasticd.plugins import Hooks, discover
-from elasticd.policy import Bounds, Policy
 from elasticd.testing import NOW, observation
 from elasticd.windows import Rate
 from tests.measuring import alone, machine

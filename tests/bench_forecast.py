@@ -18,10 +18,10 @@ from elasticd.api import Quality, Series
 from elasticd.decide import Case, decide
 from elasticd.forecasting.arrays import Floats
 from elasticd.forecasting.request import Method, Question, Wish
-from elasticd.foreseen import Forecast
+from elasticd.model.forecast import Forecast
+from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.past import begin
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy, Target
 from elasticd.sources.forecast.fitter import Apart, apart
 from elasticd.testing import NOW, observation
 from elasticd_plugins.forecast import Ahead

@@ -10,12 +10,12 @@ from time import process_time
 
 from elasticd.base.decode import convert
 from elasticd.columns import Columns, Ledger
-from elasticd.model import Node, Pod
-from elasticd.placements import PodDecision, PoolObservation
+from elasticd.model.placement import PodDecision, PoolObservation
+from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import Node, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks, Installed, discover
-from elasticd.policy import PoolPolicy, PoolSelect, Strategy
 from tests.measuring import alone, machine
 from tests.pools import GIB, MIB, NOW, node, pod
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources.prometheus import Prometheus
 from elasticd.testing import site
 from tests.sources.scripted import Stalls

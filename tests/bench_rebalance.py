@@ -28,14 +28,14 @@ from elasticd.cluster.kubernetes.wire import Codec, WirePod
 from elasticd.columns import Columns, Ledger
 from elasticd.daemon import calm_collector
 from elasticd.journal import Journal
-from elasticd.model import Node, Pod
-from elasticd.moves import Look, MoveDecision, PoolPast
-from elasticd.placements import PoolObservation
+from elasticd.model.moves import Look, MoveDecision, PoolPast
+from elasticd.model.placement import PoolObservation
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import Node, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Answers, Hooks, discover
 from elasticd.pods.placer import Placer
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import site

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Announce, Answer, Bind, Evict, Nominate
 from elasticd.base.clock import Clock
 from elasticd.cluster import Kind, Snapshot
-from elasticd.model import Node, Pod
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Action, Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod
 from tests.clusters import Scripted, Shown
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from math import inf
 
-from elasticd.actions import Action, Answer, Evict
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
-from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.moves import Underway
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Action, Answer, Evict
+from elasticd.model.moves import Underway
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
 
 
 class Following:

@@ -8,9 +8,9 @@ from rich.console import Console
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.config.pools import load_pools
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import discover
-from elasticd.policy import Policy, PoolPolicy
-from elasticd.records import Decision, Outcome
 from elasticd.show import decisions as show
 from elasticd.testing import simulate
 from tests.placers import Heard

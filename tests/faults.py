@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from elasticd.actions import Announce
 from elasticd.api import Bounds, Policy, Sample, Strategy
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.model import Readings
-from elasticd.policy import Target
-from elasticd.records import Decision, Outcome
+from elasticd.model.actions import Announce
+from elasticd.model.policy import Target
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Readings
 from elasticd.shelf import opened
 from elasticd.sources import Reader, Site, Source
 from elasticd.troubles import Troubles

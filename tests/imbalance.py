@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from elasticd.columns import Columns
-from elasticd.placements import Column
+from elasticd.model.placement import Column
 
 
 def average_use(used: Column) -> Column:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 from tests.uneven import CPU, EVERY, MEMORY, SERIES, Uneven
 
 SIZE: Mapping[str, float] = {"cpu": CPU, "memory": MEMORY, "pods": 110.0}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.model import Node, Pod
+from elasticd.model.workload import Node, Pod
 from tests.pools import MIB, node, pod
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from elasticd.api import Nodes, Pod, PoolObservation, Refusal, Scores, Strategy, Victims, hookimpl, needed
-from elasticd.placements import PodDecision, PodOutcome
-from elasticd.policy import PoolPolicy, PoolSelect
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.policy import PoolPolicy, PoolSelect
 from tests.test_loop import Told
 
 

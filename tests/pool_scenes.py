@@ -16,13 +16,13 @@ from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodOutcome
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
+from elasticd.model.reports import PoolReport
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.pods.report import PoolReports
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
-from elasticd.reports import PoolReport
 from elasticd.shelf import opened
 from elasticd.show import nodes as show_nodes
 from elasticd.sources.resource_metrics import ResourceMetrics

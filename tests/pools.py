@@ -15,15 +15,15 @@ from elasticd.base.errors import ConfigError
 from elasticd.base.units import format_amount
 from elasticd.columns import Columns, Ledger
 from elasticd.config.pools import load_pool
-from elasticd.model import Container, Node, Pod
-from elasticd.moves import MoveDecision, PoolPast
-from elasticd.needs import Needs
-from elasticd.placements import DisruptionBudget, Mend, PodDecision, PoolObservation, Refusal
+from elasticd.model.moves import MoveDecision, PoolPast
+from elasticd.model.placement import DisruptionBudget, Mend, PodDecision, PoolObservation, Refusal
+from elasticd.model.pod_spec import Needs
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import Container, Node, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 
 NOW = 1_000_000.0
 GIB = 2.0**30

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticd.api import Measure, Recommendation, Strategy, hookimpl
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources import Reader, Site, Source
 
 WEB = "shop/Deployment/web"

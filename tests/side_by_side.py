@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from elasticd.policy import Strategy
+from elasticd.model.policy import Strategy
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested

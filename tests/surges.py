@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Evict, Mark, Scale
-from elasticd.model import COST, Pod, Ref, Workload
+from elasticd.model.actions import Action, Evict, Mark, Scale
+from elasticd.model.workload import COST, Pod, Ref, Workload
 from tests.pools import NOW, pod
 
 REF = Ref("shop", "Deployment", "web")

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.acting import carry_out, carry_out_all
-from elasticd.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.base.clock import VirtualClock
 from elasticd.decide import held
-from elasticd.model import Ref
-from elasticd.policy import Bounds, Policy
-from elasticd.records import Decision, Outcome, Sizing
+from elasticd.model.actions import Action, Answer, Mark, Resize, Scale
+from elasticd.model.policy import Bounds, Policy
+from elasticd.model.records import Decision, Outcome, Sizing
+from elasticd.model.workload import Ref
 from tests.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")

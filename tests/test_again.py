@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.actions import Mark
 from elasticd.again import ROW, Again, Restorer, Shortener
 from elasticd.journal import Journal, Record, read, read_back
-from elasticd.model import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series
-from elasticd.records import Decision
+from elasticd.model.actions import Mark
+from elasticd.model.records import Decision
+from elasticd.model.workload import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series
 from elasticd.show.recent import latest, latest_of_all
 from tests.test_journal import WEB, Full, decision, outcome
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
-from elasticd.model import Node, Ref, Workload
+from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.model.workload import Node, Ref, Workload
 from elasticd.surge import SURGE, Note, Phase
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, node, pod

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from elasticd.cli import main
 from elasticd.journal import Journal
-from elasticd.model import Ref
+from elasticd.model.workload import Ref
 from tests import daemons
 from tests.daemons import PATIENCE, called, policy, until, write
 from tests.kube.processes import free_port

@@ -5,12 +5,12 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from elasticd.actions import Bind
 from elasticd.columns import Columns, estimated, weighed
-from elasticd.model import Readings, Sample
-from elasticd.placements import PodOutcome
+from elasticd.model.actions import Bind
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.workload import Readings, Sample
 from elasticd.pods.views import NEW, Views, Wants
-from elasticd.policy import PoolPolicy, PoolSelect
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 
 

@@ -23,8 +23,8 @@ from elasticd.base.shapes import moment
 from elasticd.config.reading import read_policies
 from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
-from elasticd.memory import Past
-from elasticd.model import Ref
+from elasticd.model.history import Past
+from elasticd.model.workload import Ref
 from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
 from elasticd.testing import NOW

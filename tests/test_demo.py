@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from elasticd.config import load_policies, load_settings
+from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import discover
-from elasticd.records import Decision, Outcome
 from tests.demos import DAY, DEMO, START, play
 from tests.placers import Heard
 

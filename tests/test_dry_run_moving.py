@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from elasticd.actions import Evict
 from elasticd.cluster.pretended import Pretence, PretendedPods
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Evict
+from elasticd.model.placement import DisruptionBudget
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from tests.cluster.test_simulated_kit import START

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from elasticd.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.cluster.dry_run import DryRun, DryRunSnapshot
 from elasticd.cluster.pretended import Pretence, PretendedPods
 from elasticd.journal import Journal
-from elasticd.model import Pod, Ref
+from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
+from elasticd.model.workload import Pod, Ref
 from elasticd.pods.placer import Placer
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import SMALL, Placed, bare, ours

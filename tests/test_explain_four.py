@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.forecasting import fit
 from elasticd.forecasting.request import Reply
 from elasticd.journal import Journal
-from elasticd.records import Decision, Outcome
+from elasticd.model.records import Decision, Outcome
 from tests.daemons import called
 from tests.demos import START, at_48, play
 from tests.test_cli import terminal

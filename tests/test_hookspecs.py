@@ -9,9 +9,9 @@ import pytest
 
 from elasticd import hookspecs
 from elasticd.deciding.asking import Case
-from elasticd.memory import Past
+from elasticd.model.history import Past
+from elasticd.model.policy import Bounds, Policy
 from elasticd.plugins import HOOKS, Answers, Hooks
-from elasticd.policy import Bounds, Policy
 from elasticd.testing import observation
 
 TESTS = Path(__file__).parent

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.actions import Scale
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, Record, read, read_back
-from elasticd.memory import Past
-from elasticd.model import Condition, Failure, Limit, Measure, Quality, Recommendation, Ref, Sample, Series
-from elasticd.records import Decision, Outcome
+from elasticd.model.actions import Scale
+from elasticd.model.history import Past
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Condition, Failure, Limit, Measure, Quality, Recommendation, Ref, Sample, Series
 
 WEB = Ref("shop", "Deployment", "web")
 KEY = ("shop", WEB)

@@ -17,7 +17,7 @@ from elasticd.again import Again
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal import lines as journal_lines
 from elasticd.journal.lines import Damaged, decode, encode, holds
-from elasticd.records import Decision
+from elasticd.model.records import Decision
 from elasticd.show import decisions as show
 from elasticd.show.pod_story import held, story
 from elasticd.show.recent import latest, latest_of_all, pods

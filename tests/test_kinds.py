@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.kinds import kind_of, wrong_kind
+from elasticd.model.kinds import kind_of, wrong_kind
 
 
 @pytest.mark.parametrize(

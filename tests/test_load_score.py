@@ -16,7 +16,7 @@ from elasticd.load_score import (
     std_score,
     swiftness,
 )
-from elasticd.placements import Column
+from elasticd.model.placement import Column
 
 HALF = (0.5, 0.5)
 

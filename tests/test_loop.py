@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Announce, Answer, Scale
 from elasticd.api import (
     Bounds,
     Limit,
@@ -30,11 +29,12 @@ from elasticd.cluster import Kind
 from elasticd.journal import Journal, Key, read
 from elasticd.limits import Stabilization
 from elasticd.loop import NUDGE, QUANTUM, REST, Loop
-from elasticd.model import Condition, Readings
-from elasticd.moves import Underway
+from elasticd.model.actions import Action, Announce, Answer, Scale
+from elasticd.model.moves import Underway
+from elasticd.model.policy import Select, Target, Trust
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Condition, Readings
 from elasticd.past import HORIZON
-from elasticd.policy import Select, Target, Trust
-from elasticd.records import Decision, Outcome
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
 from tests.clusters import Alone, Unasked

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.api import Bounds, Policy
-from elasticd.model import Readings
-from elasticd.policy import Trust
-from elasticd.records import Decision
+from elasticd.model.policy import Trust
+from elasticd.model.records import Decision
+from elasticd.model.workload import Readings
 from tests.faults import (
     ABSURD,
     CPU,

@@ -13,9 +13,9 @@ from prometheus_client.samples import Sample
 from elasticd.decide import held
 from elasticd.journal import Journal
 from elasticd.metrics import Metrics
-from elasticd.model import Failure, Limit, Quality, Recommendation, Ref, Series
-from elasticd.records import Sizing
-from elasticd.resources import Resources
+from elasticd.model.records import Sizing
+from elasticd.model.resources import Resources
+from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
 from elasticd.shelf import SourceReport
 from elasticd.sources.mqtt.reader import Described
 from tests.test_journal import WEB, decision, outcome

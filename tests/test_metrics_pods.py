@@ -4,9 +4,9 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from elasticd.metrics_pods import PodMetrics
-from elasticd.model import Ref
-from elasticd.moves import MoveDecision, Underway
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.moves import MoveDecision, Underway
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.workload import Ref
 
 POD = Ref("shop", "Pod", "web", "v1")
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 from elasticd.movable import fails, one_failed
 from tests.pools import pod
 

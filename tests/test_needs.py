@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.needs import Expression, Operator, Taint, Term, Toleration, possible_key, possible_namespace
+from elasticd.model.pod_spec import Expression, Operator, Taint, Term, Toleration, possible_key, possible_namespace
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
-from elasticd.model import Ref
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
 from elasticd.mqtt.broker import Tls
 from elasticd.mqtt.link import Link
 from elasticd.outlet import Outlet, Teller
 from elasticd.plugins import discover
-from elasticd.records import Decision, Outcome
 from elasticd.testing import judge, observation
 from tests.kube.processes import free_port
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from elasticd.api import Limit, Policy, Recommendation, Strategy, field, hookimpl
-from elasticd.memory import Past
-from elasticd.model import Failure
+from elasticd.model.history import Past
+from elasticd.model.policy import Bounds
+from elasticd.model.workload import Failure
 from elasticd.plugins import HOOKS, Hooks, Registry, discover, implemented
-from elasticd.policy import Bounds
 from elasticd.sources import Source
 from elasticd.testing import observation
 

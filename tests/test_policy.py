@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model import Ref, Workload
-from elasticd.policy import Bounds, Policy, Select, Strategy, Target, Trust
+from elasticd.model.policy import Bounds, Policy, Select, Strategy, Target, Trust
+from elasticd.model.workload import Ref, Workload
 
 WEB = Workload(Ref("shop", "Deployment", "web"), "uid", "1", 1, labels={"tier": "web", "team": "a"})
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from elasticd.actions import Evict
 from elasticd.columns import Columns
 from elasticd.config.pools import load_pool
-from elasticd.model import Pod
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Evict
+from elasticd.model.placement import PodDecision
+from elasticd.model.workload import Pod
 from elasticd.plugins import discover
 from tests.pools import GIB, MIB, NOW, columns, node, planned, pod
 

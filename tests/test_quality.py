@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model import Quality, Sample, Series
+from elasticd.model.workload import Quality, Sample, Series
 from elasticd.quality import FUTURE, apart, cover, failed, grade
 
 NOW, MAX_AGE = 10_000.0, 120.0

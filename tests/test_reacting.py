@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Scale
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.loop import NUDGE, REST
-from elasticd.model import Readings
-from elasticd.policy import Target, Trust
+from elasticd.model.actions import Scale
+from elasticd.model.policy import Target, Trust
+from elasticd.model.workload import Readings
 from elasticd.shelf import PATIENCE, Shelf
 from tests.test_loop import DB, WEB, Meter, Meters, Play, Want, policy
 

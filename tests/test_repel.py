@@ -2,8 +2,8 @@
 
 import pytest
 
-from elasticd.model import Pod
-from elasticd.needs import Expression, Repel
+from elasticd.model.pod_spec import Expression, Repel
+from elasticd.model.workload import Pod
 from tests.pools import columns, node, pod
 
 WEB = (Expression("app", "In", ("web",)),)

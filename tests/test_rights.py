@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from elasticd.rights import FEATURES, NEVER, Right, listed
+from elasticd.model.rights import FEATURES, NEVER, Right, listed
 
 FOLDER = Path(__file__).resolve().parents[1] / "config" / "kubernetes"
 FILES = sorted(path.name for path in FOLDER.glob("*rbac.yaml"))

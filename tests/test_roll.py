@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from elasticd.api import Pod, Recommendation, Ref, Strategy, hookimpl
 from elasticd.decide import held
-from elasticd.model import Failure
-from elasticd.policy import Select, Target
-from elasticd.records import Decision
+from elasticd.model.policy import Select, Target
+from elasticd.model.records import Decision
+from elasticd.model.workload import Failure
 from elasticd.roll import STRIKES, Roll
 from tests.test_loop import DB, WEB, Cluster, Snapshot, Want, policy
 

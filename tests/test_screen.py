@@ -25,11 +25,11 @@ from elasticd.base.decode import convert
 from elasticd.deciding.asking import Case
 from elasticd.deciding.bands import bands_of
 from elasticd.judge import ThreadBander
-from elasticd.model import Readings
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.workload import Readings
 from elasticd.observe import series_of
 from elasticd.past import begin
 from elasticd.plugins import Hooks, discover
-from elasticd.policy import Bounds, Policy, Target
 from elasticd.quality import failed
 from elasticd.screen import Watched, stand, stirred
 from elasticd.testing import NOW, observation

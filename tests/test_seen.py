@@ -5,7 +5,7 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from elasticd.policy import Bounds, Policy
+from elasticd.model.policy import Bounds, Policy
 from elasticd.seen import Seen
 from elasticd.testing import observation
 

@@ -10,15 +10,15 @@ import pytest
 from msgspec import Struct, inspect
 
 from elasticd.base.shapes import TIMES, encode, moment
-from elasticd.model import Quality, Sample, Series
-from elasticd.placements import PodDecision, PodOutcome
-from elasticd.records import Decision
-from elasticd.reports import NodeView, PoolReport, StatusReport
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.pod_status import Whereabouts
+from elasticd.model.records import Decision
+from elasticd.model.reports import NodeView, PoolReport, StatusReport
+from elasticd.model.workload import Quality, Sample, Series
 from elasticd.shelf import SourceReport
 from elasticd.show.pod_story import Held
 from elasticd.show.remote import Found, InFlight
 from elasticd.testing import NOW
-from elasticd.whereabouts import Whereabouts
 from tests.daemons import Daemon, called, daemon, policy
 from tests.test_journal import decision
 

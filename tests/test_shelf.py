@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from elasticd.base.clock import VirtualClock, WallClock
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.model import Container, Pod
+from elasticd.model.workload import Container, Pod
 from elasticd.sizes import quality_of, resized, unfit
 
 CPU, BOTH = {"cpu": 1.0}, {"cpu": 1.0, "memory": 2e9}

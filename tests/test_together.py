@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from elasticd.together import one_by_one, samples_of
 from tests.cluster.test_simulated_kit import START, Play, web
 

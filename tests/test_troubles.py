@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.decide import held
-from elasticd.model import Failure, Recommendation, Ref
-from elasticd.policy import Bounds, Policy, Target
-from elasticd.records import Decision, Outcome, Sizing
-from elasticd.resources import Resources
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.records import Decision, Outcome, Sizing
+from elasticd.model.resources import Resources
+from elasticd.model.workload import Failure, Recommendation, Ref
 from elasticd.troubles import Troubles, asked
 
 REF = Ref("shop", "Deployment", "web")

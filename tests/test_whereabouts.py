@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.placements import PodDecision
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
-from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, unclaimed, undecided
+from elasticd.model.placement import PodDecision
+from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, unclaimed, undecided
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from tests.pools import NOW, pod
 
 POOL = PoolAbout("batch", "act", "elasticd", ("shop", "film"))

@@ -14,14 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.columns import Columns, Ledger, estimated
-from elasticd.model import Node, Pod
-from elasticd.moves import Look, Moved, MoveDecision, PoolPast
-from elasticd.placements import PoolObservation
+from elasticd.model.moves import Look, Moved, MoveDecision, PoolPast
+from elasticd.model.placement import PoolObservation
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import Node, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from tests.pools import GIB, NOW, node, pod
 
 EVERY = 30.0

@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from elasticd.actions import Action, Answer, Evict
-from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.moves import Underway
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Action, Answer, Evict
+from elasticd.model.moves import Underway
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
 
 Kind = tuple[str, str]
 """apiVersion and kind, such as ("apps/v1", "Deployment")."""

@@ -17,12 +17,12 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot, Stray
 from elasticd.cluster.pretended import Kept, Pretence, PretendedPods
-from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.moves import Underway
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
+from elasticd.model.moves import Underway
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
 
 MESSAGE = "dry run: not sent"
 

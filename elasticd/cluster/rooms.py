@@ -6,7 +6,7 @@ nothing drifts, as it would if amounts were added and taken away.
 
 from collections.abc import Iterable
 
-from elasticd.model import Node, Pod, Room
+from elasticd.model.workload import Node, Pod, Room
 
 _OVER = ("Succeeded", "Failed")
 

@@ -15,7 +15,6 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.secrets import CREDENTIAL
 from elasticd.base.text import one_line, raised
-from elasticd.batch import JOB_KIND
 from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
@@ -25,20 +24,10 @@ from elasticd.config.futile import Parts, futile, parts_of
 from elasticd.config.source_names import clashing
 from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
 from elasticd.outlet import Outlet
 from elasticd.plugins import Registry
-from elasticd.policy import (
-    Bounds,
-    Combine,
-    Foreign,
-    Freeze,
-    JobSet,
-    Policy,
-    Select,
-    Strategy,
-    Target,
-    Trust,
-)
 from elasticd.sources import Source
 from elasticd.sources.bounds import MOST_SAMPLES
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from elasticd.base.errors import ConfigError
 from elasticd.config import Settings
-from elasticd.policy import Policy
+from elasticd.model.policy import Policy
 from elasticd.sources import Source
 
 

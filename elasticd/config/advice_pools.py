@@ -6,8 +6,8 @@ Knows policies and sources as they are written; knows nothing of what is running
 from collections.abc import Iterable, Iterator, Sequence
 
 from elasticd.base.errors import nearest
+from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.plugins import implemented
-from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.sources import Source
 
 OTHERS = "default-scheduler"

@@ -6,8 +6,8 @@ Knows policies as they are decoded; knows nothing of files but their names.
 from pathlib import Path
 
 from elasticd.base.errors import ConfigError
-from elasticd.model import Ref
-from elasticd.policy import Policy
+from elasticd.model.policy import Policy
+from elasticd.model.workload import Ref
 
 
 def clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd import rights
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ElasticdError, near
 from elasticd.base.text import counted, one_line, raised
@@ -21,9 +20,10 @@ from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.session import ApiError
 from elasticd.config import Settings
 from elasticd.config.needed import Need, home, kinds, needed
-from elasticd.model import Readings, Ref
-from elasticd.policy import Policy, PoolPolicy
-from elasticd.rights import FEATURES, Right
+from elasticd.model import rights
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.rights import FEATURES, Right
+from elasticd.model.workload import Readings, Ref
 from elasticd.sources import Site, Source
 
 PATIENCE = 10.0

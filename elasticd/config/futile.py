@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import shown
-from elasticd.batch import JOB_KIND
-from elasticd.kinds import wrong_kind
-from elasticd.needs import possible, possible_key, possible_name, possible_namespace
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.kinds import wrong_kind
+from elasticd.model.pod_spec import possible, possible_key, possible_name, possible_namespace
+from elasticd.model.policy import Bounds, Policy, PoolPolicy, Select, Strategy, Target, Trust
 from elasticd.plugins import implemented
-from elasticd.policy import Bounds, Policy, PoolPolicy, Select, Strategy, Target, Trust
 
 _COUNTING = {"recommend_replicas", "recommend_resources"}
 

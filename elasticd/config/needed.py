@@ -6,14 +6,14 @@ Knows settings and policies as they are decoded, and the table of rights; asks n
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from elasticd import rights
-from elasticd.batch import JOB_KIND
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.config import Settings
+from elasticd.model import rights
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.rights import Feature
 from elasticd.plugins import implemented
-from elasticd.policy import Policy, PoolPolicy
-from elasticd.rights import Feature
 from elasticd.sources.resource_metrics import ResourceMetrics
 
 Resources = Mapping[Kind, tuple[str, str]]

@@ -14,8 +14,8 @@ from elasticd.base.errors import ConfigError, Mistakes
 from elasticd.config import POLICY_KEYS, policy_files, read_toml, tables_of
 from elasticd.config.futile import futile
 from elasticd.config.tables import records
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust, Strategy
 from elasticd.plugins import Registry
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust, Strategy
 
 
 class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):

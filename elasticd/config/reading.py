@@ -11,8 +11,8 @@ from elasticd.base.text import raised
 from elasticd.config import Settings, load_policies, load_policy, read_toml
 from elasticd.config.pools import load_pool, load_pools
 from elasticd.config.sourced import check_sources
+from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.plugins import Registry
-from elasticd.policy import Policy, PoolPolicy
 
 Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 

@@ -14,8 +14,8 @@ from elasticd.base.text import shown
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import Settings
 from elasticd.config.tables import no_such
+from elasticd.model.policy import Policy, PoolPolicy, Strategy
 from elasticd.plugins import Registry
-from elasticd.policy import Policy, PoolPolicy, Strategy
 from elasticd.sources import Source
 
 _MANY = 12

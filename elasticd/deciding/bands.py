@@ -6,7 +6,7 @@ Pure. Knows the hook that is asked and what stands for strategies that do not an
 from collections.abc import Mapping
 
 from elasticd.deciding.asking import Case
-from elasticd.model import NEVER, Band, Observation
+from elasticd.model.workload import NEVER, Band, Observation
 
 MOVED = 0.1
 """Part of its sum by which a series has moved, for a strategy that does not say what it heeds."""

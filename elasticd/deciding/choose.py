@@ -6,8 +6,8 @@ Pure. Knows how a policy combines what its strategies want; knows nothing of lim
 from collections.abc import Sequence
 from math import ceil
 
-from elasticd.model import Recommendation
-from elasticd.policy import Combine
+from elasticd.model.policy import Combine
+from elasticd.model.workload import Recommendation
 
 
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:

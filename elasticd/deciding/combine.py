@@ -11,8 +11,8 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.model import Condition, Limit
-from elasticd.policy import Bounds
+from elasticd.model.policy import Bounds
+from elasticd.model.workload import Condition, Limit
 
 
 class Combined(Struct, frozen=True, gc=False):

@@ -6,10 +6,10 @@ metrics, of what is in a template, or of the API.
 
 from collections.abc import Iterator
 
-from elasticd.actions import Create, Remove
-from elasticd.batch import Job
-from elasticd.model import Limit, Workload
-from elasticd.policy import JobSet
+from elasticd.model.actions import Create, Remove
+from elasticd.model.jobs import Job
+from elasticd.model.policy import JobSet
+from elasticd.model.workload import Limit, Workload
 
 AT_ONCE = 100
 """Jobs that one decision deletes at most for the sake of the history."""

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from elasticd.actions import Resize
 from elasticd.deciding.asking import Case
 from elasticd.deciding.vetoes import vetoes
-from elasticd.model import Failure, Pod, Ref
+from elasticd.model.actions import Resize
+from elasticd.model.records import Sizing
+from elasticd.model.resources import Resizing, Resources, Sizes
+from elasticd.model.workload import Failure, Pod, Ref
 from elasticd.past import NO_RESIZE
-from elasticd.records import Sizing
-from elasticd.resources import Resizing, Resources, Sizes
 from elasticd.sizes import unfit
 
 AGAIN = 3600.0

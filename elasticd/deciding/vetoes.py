@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import shown
-from elasticd.batch import JOB_KIND
-from elasticd.memory import Change, Past
-from elasticd.model import Limit, Observation, Workload
-from elasticd.policy import Foreign, Policy
+from elasticd.model.history import Change, Past
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.policy import Foreign, Policy
+from elasticd.model.workload import Limit, Observation, Workload
 from elasticd.surge import MOVED, SURGE, surged
 
 FREEZE = "elasticd.io/freeze"

@@ -6,9 +6,9 @@ before the count, and taken away when no pod is to spare any more, also those th
 
 from collections.abc import Mapping, Sequence
 
-from elasticd.actions import Mark
 from elasticd.base.memo import Derived
-from elasticd.model import COST, HEEDING, Pod, Rank, Ref, Workload
+from elasticd.model.actions import Mark
+from elasticd.model.workload import COST, HEEDING, Pod, Rank, Ref, Workload
 
 VICTIM = "elasticd.io/victim-of"
 """The policy that has chosen the pod. A cost without it is somebody else's, and left alone."""

@@ -4,9 +4,9 @@ Pure. Knows the annotation that goes before a count of 0 and is taken away above
 The cluster remembers it, so that a restart or another leader knows it too. HPA: ScaledToZero, Kubernetes 1.37.
 """
 
-from elasticd.actions import Mark
-from elasticd.model import Workload
-from elasticd.policy import Bounds
+from elasticd.model.actions import Mark
+from elasticd.model.policy import Bounds
+from elasticd.model.workload import Workload
 
 ZERO = "elasticd.io/scaled-to-zero"
 """The policy that decided on 0. Without it, a count of 0 is a person's."""

@@ -13,7 +13,7 @@ from elasticd.forecasting.fill import Regular, filled, on_grid, without_outliers
 from elasticd.forecasting.per_pod import learnt
 from elasticd.forecasting.request import DAY, Question, Reply, Track, Wish
 from elasticd.forecasting.select import Chosen, choose
-from elasticd.foreseen import SAME_TIME, Forecast, PerPod
+from elasticd.model.forecast import SAME_TIME, Forecast, PerPod
 
 
 class _Learnt(NamedTuple):

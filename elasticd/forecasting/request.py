@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from elasticd.foreseen import Forecast
+from elasticd.model.forecast import Forecast
 
 Method = Literal["auto", "robust-stl", "fft", "holt", "naive", "crane", "crane-max"]
 

@@ -23,10 +23,10 @@ from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.files import lines_after, newest, number_of, read, read_back, segment, segments
 from elasticd.journal.lines import AHEAD, DECISIONS, Record, encode
-from elasticd.memory import Past
-from elasticd.model import Ref
-from elasticd.moves import MoveDecision
-from elasticd.records import Decision, Outcome
+from elasticd.model.history import Past
+from elasticd.model.moves import MoveDecision
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
 
 __all__ = ["DECISIONS", "Journal", "Key", "Record", "is_written", "lines_after", "read", "read_back"]
 

@@ -18,8 +18,8 @@ from elasticd.again import Again, Restorer
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.lines import Damaged, Record, decode, holds
-from elasticd.model import Ref
-from elasticd.records import Decision
+from elasticd.model.records import Decision
+from elasticd.model.workload import Ref
 
 log = logging.getLogger("elasticd.journal")
 

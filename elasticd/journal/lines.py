@@ -11,9 +11,9 @@ import msgspec
 
 from elasticd.again import Again
 from elasticd.base.text import one_line, shown
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
-from elasticd.records import Decision, Outcome
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.records import Decision, Outcome
 
 Record = Decision | Outcome | PodDecision | PodOutcome | MoveDecision
 

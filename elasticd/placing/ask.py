@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from elasticd.base.text import LONGEST, one_line
 from elasticd.columns import Columns
 from elasticd.deciding.asking import Answers, Asks
-from elasticd.model import Pod
-from elasticd.moves import Move, NodeLevel, PoolPast
-from elasticd.placements import (
+from elasticd.model.moves import Move, NodeLevel, PoolPast
+from elasticd.model.placement import (
     Line,
     Mend,
     Placement,
@@ -30,7 +29,8 @@ from elasticd.placements import (
     Turn,
     Victims,
 )
-from elasticd.policy import PoolPolicy
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.workload import Pod
 
 
 class PoolCase(Struct, frozen=True, eq=False):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from elasticd.base.text import counted
 from elasticd.base.units import format_amount
 from elasticd.columns import Columns, needed
-from elasticd.model import Pod
-from elasticd.placements import Mask, Refusal, Selection, Whole
+from elasticd.model.placement import Mask, Refusal, Selection, Whole
+from elasticd.model.workload import Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import SHOWN, UNBOUND, Found, refusals_for
 

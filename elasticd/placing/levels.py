@@ -5,8 +5,8 @@ Pure. Knows which word about a node is the most urgent; knows no rule of what is
 
 from collections.abc import Iterable, Sequence
 
-from elasticd.model import Failure
-from elasticd.moves import NodeLevel, Stand
+from elasticd.model.moves import NodeLevel, Stand
+from elasticd.model.workload import Failure
 from elasticd.placing.ask import PoolCase
 
 URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")

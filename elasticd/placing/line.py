@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.model import Failure, Pod
-from elasticd.placements import Line, Turn
+from elasticd.model.placement import Line, Turn
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.room import Budgets, forbidden
-from elasticd.policy import PoolPolicy
 
 
 class LineCase(Struct, frozen=True, eq=False):

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.columns import Columns
-from elasticd.model import Failure, Pod
-from elasticd.placements import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
+from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
+from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase
 
 SHOWN = 3

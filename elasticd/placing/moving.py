@@ -11,18 +11,18 @@ from functools import cached_property
 import numpy as np
 from msgspec.structs import replace
 
-from elasticd.actions import Evict
 from elasticd.base.text import raised
-from elasticd.model import Failure, Pod, Ref
+from elasticd.model.actions import Evict
+from elasticd.model.moves import LEAVING, How, Move, MoveDecision, MovesPlan
+from elasticd.model.placement import Column, Mask, Places
+from elasticd.model.policy import MovesTable
+from elasticd.model.workload import Failure, Pod, Ref
 from elasticd.movable import rooted
-from elasticd.moves import LEAVING, How, Move, MoveDecision, MovesPlan
-from elasticd.placements import Column, Mask, Places
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.levels import levels
 from elasticd.placing.look import Found, Ranked, look, rank
 from elasticd.placing.plan import Draft
 from elasticd.placing.room import forbidden
-from elasticd.policy import MovesTable
 
 Why = tuple[str, str]
 """One word for counting, and a sentence."""

@@ -6,8 +6,8 @@ Knows priorities, ages and who was evicted; knows no nodes.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from elasticd.model import Pod
-from elasticd.policy import Order
+from elasticd.model.policy import Order
+from elasticd.model.workload import Pod
 
 RESUMED = "elasticd.io/resumed"
 """Annotation of a pod that was made anew: when the one before it was evicted, in seconds since the epoch."""

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from elasticd.columns import Columns
-from elasticd.model import Pod
-from elasticd.moves import GONE, NOT_WANTED, MoveDecision
+from elasticd.model.moves import GONE, NOT_WANTED, MoveDecision
+from elasticd.model.workload import Pod
 
 OnNodes = Mapping[str, Sequence[Pod]]
 

@@ -8,9 +8,9 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from elasticd.actions import Bind, Nominate
-from elasticd.model import Failure, Pod
-from elasticd.placements import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
+from elasticd.model.actions import Bind, Nominate
+from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
+from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
 from elasticd.placing.look import UNRANKED, Found, Ranked, look, rank

@@ -11,11 +11,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import GIVES_WAY, Evict, Nominate
 from elasticd.base.text import counted
 from elasticd.columns import needed
-from elasticd.model import Failure, Pod
-from elasticd.placements import Column, DisruptionBudget, Mask, Selection, Spared, Victims
+from elasticd.model.actions import GIVES_WAY, Evict, Nominate
+from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, Spared, Victims
+from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.look import Found, refusals_for
 

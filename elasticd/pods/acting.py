@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from elasticd.actions import Answer, Bind, Evict, Nominate
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.actions import Answer, Bind, Evict, Nominate
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
 
 PodAction = Bind | Evict | Nominate
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Evict
 from elasticd.columns import Columns
-from elasticd.model import Node, Pod
+from elasticd.model.actions import Evict
+from elasticd.model.moves import TAKEN_BACK, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.workload import Node, Pod
 from elasticd.movable import one_failed
-from elasticd.moves import TAKEN_BACK, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
-from elasticd.placements import PodOutcome
-from elasticd.policy import PoolPolicy
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""

@@ -12,23 +12,23 @@ from math import inf
 import numpy as np
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict
 from elasticd.base.clock import Clock, pause
 from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Failure, Pod
-from elasticd.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
+from elasticd.model.policy import MovesTable, PoolPolicy
+from elasticd.model.pool_listener import MovingListener
+from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.placing.over import dropped, over
 from elasticd.pods.acting import carry_out
-from elasticd.pods.listeners import MovingListener
 from elasticd.pods.memory import Latest, Memory
 from elasticd.pods.placer import Placer
 from elasticd.pods.pool import OURSELVES, Pool, asked_to_move
 from elasticd.pods.surging import Surging
 from elasticd.pods.views import By
-from elasticd.policy import MovesTable, PoolPolicy
 from elasticd.surge import BEGUN
 
 SETTLE = 1.0

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from elasticd.actions import GIVES_WAY
 from elasticd.base.text import counted
-from elasticd.moves import LEAVING, TAKEN_BACK, MoveDecision, MovesPlan, NodeLevel, Underway
-from elasticd.placements import PodOutcome
-from elasticd.reports import Moving, NextMove
+from elasticd.model.actions import GIVES_WAY
+from elasticd.model.moves import LEAVING, TAKEN_BACK, MoveDecision, MovesPlan, NodeLevel, Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.reports import Moving, NextMove
 
 
 class Seen(NamedTuple):

@@ -12,11 +12,11 @@ import numpy as np
 from elasticd.bindings import binding_of
 from elasticd.columns import PODS, Columns
 from elasticd.load_score import idleness, load_score
-from elasticd.model import Node, Pod
+from elasticd.model.moves import NodeLevel
+from elasticd.model.placement import Column, Turn
+from elasticd.model.reports import HeapPod, NodeReport
+from elasticd.model.workload import Node, Pod
 from elasticd.movable import rooted
-from elasticd.moves import NodeLevel
-from elasticd.placements import Column, Turn
-from elasticd.reports import HeapPod, NodeReport
 
 SERIES = ("cpu", "memory")
 

@@ -5,8 +5,8 @@ Knows what the broker says of evictions before they are asked for; knows no rule
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from elasticd.actions import Evict
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Evict
+from elasticd.model.placement import PodDecision
 
 TIMES = 4
 """Plans that are made at most for one look; by the last one somebody may be asked for in vain."""

@@ -14,22 +14,22 @@ from math import inf
 from msgspec import Struct
 
 from elasticd.acting import STOPPED, announce
-from elasticd.actions import Announce, Answer, Evict, Nominate
 from elasticd.base.clock import Clock, pause
 from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.columns import Columns
 from elasticd.journal import Journal
-from elasticd.model import Pod, Readings
-from elasticd.placements import PodDecision, PodOutcome, PoolObservation
+from elasticd.model.actions import Announce, Answer, Evict, Nominate
+from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.pool_listener import PlacingListener
+from elasticd.model.workload import Pod, Readings
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan, stuck
 from elasticd.pods.acting import PodAction, carry_out
-from elasticd.pods.listeners import PlacingListener
 from elasticd.pods.permitted import Refused, permitted
 from elasticd.pods.pool import Pool, asked
 from elasticd.pods.said import Said
 from elasticd.pods.views import Known, Views, Wants
-from elasticd.policy import PoolPolicy
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 

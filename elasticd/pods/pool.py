@@ -10,16 +10,16 @@ from typing import Literal
 
 import numpy as np
 
-from elasticd.actions import Evict
 from elasticd.base.memo import Derived
 from elasticd.cluster import Snapshot
 from elasticd.columns import Columns, Ledger
-from elasticd.model import Failure, Node
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Evict
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.workload import Failure, Node
 from elasticd.plugins import Hooks
 from elasticd.pods.views import Known, Wants
-from elasticd.policy import PoolPolicy
 
 log = logging.getLogger(__name__)
 

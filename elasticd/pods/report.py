@@ -10,12 +10,13 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from elasticd.actions import Evict
 from elasticd.base.clock import Clock
 from elasticd.cluster import Cluster, Snapshot
-from elasticd.model import Failure, Pod
-from elasticd.moves import LEAVING, Underway
-from elasticd.placements import Line, Turn
+from elasticd.model.actions import Evict
+from elasticd.model.moves import LEAVING, Underway
+from elasticd.model.placement import Line, Turn
+from elasticd.model.reports import Moving, NodeView, PoolReport
+from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.line import LineCase, Queue, gives_way
 from elasticd.placing.moving import restraint
@@ -24,7 +25,6 @@ from elasticd.pods.next_moves import Seen, moving
 from elasticd.pods.node_report import Heaps, Standing, Why, asked_labels, report
 from elasticd.pods.placer import Placer
 from elasticd.pods.pool import OURSELVES, Pool
-from elasticd.reports import Moving, NodeView, PoolReport
 
 LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
 """Who gives way on nodes; a string instead says where one got stuck."""

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from elasticd.actions import Evict
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Evict
+from elasticd.model.placement import PodDecision
 
 AGAIN = 10.0
 """Seconds after which it is told that a pod waits for something else than before, in other words."""

@@ -9,15 +9,15 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict, Mark
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
 from elasticd.cluster import Cluster, Snapshot
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
-from elasticd.model import Pod, Ref, Workload
-from elasticd.moves import Underway
-from elasticd.placements import PodOutcome
+from elasticd.model.actions import Answer, Evict, Mark
+from elasticd.model.moves import Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.workload import Pod, Ref, Workload
 from elasticd.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})

@@ -11,14 +11,14 @@ from math import isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.actions import Bind, Evict, Nominate
 from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
-from elasticd.model import Pod, Readings, Ref, Sample
-from elasticd.moves import whose
-from elasticd.placements import DisruptionBudget, PodDecision, PodOutcome
+from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.moves import whose
+from elasticd.model.placement import DisruptionBudget, PodDecision, PodOutcome
+from elasticd.model.policy import Order, PoolPolicy
+from elasticd.model.workload import Pod, Readings, Ref, Sample
 from elasticd.placing.order import in_order
-from elasticd.policy import Order, PoolPolicy
 from elasticd.quality import FUTURE
 
 NEW = 60.0

@@ -9,13 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elasticd.actions import Create, Resize
 from elasticd.base.text import counted, one_line
 from elasticd.base.units import format_milli, milli
-from elasticd.foreseen import Forecast
-from elasticd.model import LeftOut, Limit, Measure, Recommendation, Series
-from elasticd.records import Decision, Outcome, Sizing
-from elasticd.reports import StatusReport
+from elasticd.model.actions import Create, Resize
+from elasticd.model.forecast import Forecast
+from elasticd.model.records import Decision, Outcome, Sizing
+from elasticd.model.reports import StatusReport
+from elasticd.model.workload import LeftOut, Limit, Measure, Recommendation, Series
 
 _COLOURS = {"scale": "bold green", "keep": "default", "hold": "yellow"}
 

@@ -9,9 +9,9 @@ from elasticd.base.errors import ConfigError, near
 from elasticd.base.text import one_line
 from elasticd.config import Settings
 from elasticd.config.reading import read_policies
-from elasticd.kinds import kind_of
+from elasticd.model.kinds import kind_of
+from elasticd.model.policy import Policy
 from elasticd.plugins import discover
-from elasticd.policy import Policy
 from elasticd.shelf import SourceReport
 from elasticd.show.telling import is_name
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.moves import LEAVING, MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.moves import LEAVING, MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.show import pod_words
 
 MOST = 10_000

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.journal import Record, read_back
-from elasticd.model import Ref
-from elasticd.moves import GONE, LEAVING, MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.moves import GONE, LEAVING, MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.workload import Ref
 
 EARLIER = 3600.0
 """Seconds before it was last placed for which it is told of a pod why it waits again."""

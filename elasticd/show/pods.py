@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from elasticd.base.text import one_line
-from elasticd.moves import MoveDecision, Underway
-from elasticd.placements import NodeScore, PodDecision, PodOutcome
+from elasticd.model.moves import MoveDecision, Underway
+from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
 from elasticd.show.decisions import add_row, make_table, seconds
 from elasticd.show.pod_words import did
 

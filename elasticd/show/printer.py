@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from elasticd.base.text import one_line
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
-from elasticd.records import Decision, Outcome
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.records import Decision, Outcome
 from elasticd.show import decisions as show
 from elasticd.show.pod_lines import PodLines
 from elasticd.show.pod_words import mark

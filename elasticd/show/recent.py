@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from elasticd.journal import DECISIONS, read_back
-from elasticd.placements import PodDecision
-from elasticd.records import Decision, Outcome
+from elasticd.model.placement import PodDecision
+from elasticd.model.records import Decision, Outcome
 
 
 def latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision | None, Outcome | None]:

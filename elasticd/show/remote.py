@@ -17,11 +17,11 @@ from elasticd.base.errors import UnavailableError
 from elasticd.base.shapes import RECORDS
 from elasticd.base.text import one_line
 from elasticd.config import Http
-from elasticd.model import Series
-from elasticd.moves import Underway
-from elasticd.reports import NodeView, PoolReport, StatusReport
+from elasticd.model.moves import Underway
+from elasticd.model.pod_status import Whereabouts
+from elasticd.model.reports import NodeView, PoolReport, StatusReport
+from elasticd.model.workload import Series
 from elasticd.shelf import SourceReport
-from elasticd.whereabouts import Whereabouts
 
 T = TypeVar("T")
 

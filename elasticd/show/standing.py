@@ -12,10 +12,10 @@ from elasticd.base.errors import UnavailableError
 from elasticd.config import Settings
 from elasticd.config.reading import read_policies
 from elasticd.journal import is_written
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.records import Decision
+from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.plugins import Registry
-from elasticd.policy import Policy, PoolPolicy
-from elasticd.records import Decision
-from elasticd.reports import PolicyInForce, StatusReport
 from elasticd.show import remote
 from elasticd.show.recent import latest_of_all
 

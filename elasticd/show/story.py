@@ -12,13 +12,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from elasticd.base.text import counted, one_line
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.pod_status import Whereabouts, now, unclaimed
 from elasticd.show import pod_words
 from elasticd.show import pods as show_pods
 from elasticd.show.decisions import add_row, make_table, seconds
 from elasticd.show.pod_story import Held, Story
-from elasticd.whereabouts import Whereabouts, now, unclaimed
 
 _GOOD, _DOUBT = "bold green", "yellow"
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from elasticd.base.errors import ConfigError, ElasticdError, UnavailableError, near, nearest
 from elasticd.base.text import one_line
 from elasticd.config import Settings, load_settings
-from elasticd.moves import Underway
+from elasticd.model.moves import Underway
+from elasticd.model.pod_status import Whereabouts, undecided
 from elasticd.plugins import discover
 from elasticd.show import remote
 from elasticd.show.pod_story import Held, Story, held, story
 from elasticd.show.recent import pods
-from elasticd.whereabouts import Whereabouts, undecided
 
 _KINDS = ("pod", "pods", "po")
 

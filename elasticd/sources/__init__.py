@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
 from elasticd.cluster import MetricsApi, Snapshot
-from elasticd.model import Readings, Ref
-from elasticd.policy import Seconds
+from elasticd.model.policy import Seconds
+from elasticd.model.workload import Readings, Ref
 
 JOURNAL = "journal"
 """What a source that is derived from the daemon's own journal says it derives from."""

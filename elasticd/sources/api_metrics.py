@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from elasticd.api import hookimpl
 from elasticd.cluster import MetricQuery
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources import Reader, Site, Source
 from elasticd.sources.rounds import Limits, Rounds, rounds
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.text import one_line, raised, shown
-from elasticd.foreseen import Forecast
-from elasticd.model import Readings, Sample
+from elasticd.model.forecast import Forecast
+from elasticd.model.workload import Readings, Sample
 from elasticd.together import Together
 
 MOST_SAMPLES = 1_000_000

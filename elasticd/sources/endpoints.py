@@ -14,8 +14,8 @@ from zlib import crc32
 from msgspec import Meta, Struct, field
 
 from elasticd.api import hookimpl
-from elasticd.model import Pod, Readings, Sample
-from elasticd.policy import Select
+from elasticd.model.policy import Select
+from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.sources import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import Rates

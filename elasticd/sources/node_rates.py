@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from elasticd.api import hookimpl
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
 from elasticd.sources.rates import Rates

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from elasticd.base.text import raised
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked
 from elasticd.sources.threads import ThreadReader, closed, is_strange

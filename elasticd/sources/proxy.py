@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, get_args
 from msgspec.structs import replace
 
 from elasticd.cluster import Followed, MetricQuery, MetricsApi, Part, Pull, Snapshot
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import Site, Subject
 from elasticd.sources.bounds import LONGEST_NAME
 

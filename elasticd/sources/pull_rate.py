@@ -13,7 +13,7 @@ from msgspec import Meta
 from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
 from elasticd.cluster import Followed, Pull
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources import Reader, Site, Source
 
 RATE, SECONDS = "image_pull_rate", "image_pull_seconds"

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 
 LEAST, LONGEST = 0.5, 120.0
 

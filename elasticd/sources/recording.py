@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 from elasticd.api import hookimpl
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.text import shown
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.recorded import FORMATS, MOST, Track, load
 from elasticd.recorded import Recording as Recorded
 from elasticd.sources import Memory, Points, Reader, Site, Source, Span

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.api import hookimpl
 from elasticd.cluster import MetricsApi
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import Reader, Site, Source
 
 

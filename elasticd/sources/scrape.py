@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import Times
 from elasticd.base.text import one_line, raised
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from elasticd.sources.rounds import Fault
 
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from elasticd.base.errors import ElasticdError
 from elasticd.base.text import one_line, raised
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import Counts, Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked, plain
 from elasticd.sources.pool import DaemonThreads

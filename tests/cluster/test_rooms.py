@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.store import PodStore
 from elasticd.cluster.rooms import Loads, room
-from elasticd.model import Container, Node, Pod
+from elasticd.model.workload import Container, Node, Pod
 
 NODE = Node("n", "n", True, allocatable={"cpu": 4.0, "memory": 100.0, "pods": 10.0})
 NODES = (NODE, Node("m", "m", True, allocatable={"cpu": 2.0, "pods": 5.0}))

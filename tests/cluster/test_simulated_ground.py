@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.needs import Taint
+from elasticd.model.pod_spec import Taint
 from tests.cluster.test_simulated_kit import START, web
 from tests.cluster.test_simulated_placing import Placed, ours
 

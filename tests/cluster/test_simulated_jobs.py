@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Remove, Scale
 from elasticd.base.clock import VirtualClock
-from elasticd.batch import JOB_KIND
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.deciding.jobs import grow
-from elasticd.model import Ref, Workload
-from elasticd.policy import Bounds, Policy
+from elasticd.model.actions import Answer, Remove, Scale
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.policy import Bounds, Policy
+from elasticd.model.workload import Ref, Workload
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.jobs import Jobs, Queue

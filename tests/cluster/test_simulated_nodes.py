@@ -3,7 +3,7 @@
 import pytest
 
 from elasticd.cluster.simulated.nodes import Need, Room
-from elasticd.model import Node
+from elasticd.model.workload import Node
 
 GI = 2**30
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.actions import Answer, Bind, Evict, Nominate
 from elasticd.columns import needed, whole
-from elasticd.model import Pod
+from elasticd.model.actions import Answer, Bind, Evict, Nominate
+from elasticd.model.workload import Pod
 from tests.cluster.test_simulated_kit import Play
 from tests.cluster.test_simulated_placing import everyone
 

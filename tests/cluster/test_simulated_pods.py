@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 from tests.cluster.test_simulated_kit import START, Play, web
 
 SLOW = {"start_seconds": 5, "ready_seconds": 3, "stop_seconds": 4}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model import Pod, Readings
+from elasticd.model.workload import Pod, Readings
 from tests.cluster.test_simulated_kit import START, Play, web
 
 DELAYS = st.sampled_from([0.0, 0.5, 3.0, 20.0])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Resize
-from elasticd.model import Pod
+from elasticd.model.actions import Answer, Resize
+from elasticd.model.workload import Pod
 from tests.cluster.test_simulated_kit import WEB, Play, web
 
 NODE = {"name": "a", "cpu": "4", "memory": "8Gi"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elasticd.cluster.simulated.lazy import LazySamples
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from tests.cluster.test_simulated_kit import START, Play, web
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticd.config.advice import advise
-from elasticd.policy import Bounds, Policy, Strategy, Target, Trust
+from elasticd.model.policy import Bounds, Policy, Strategy, Target, Trust
 from elasticd.sources import Source
 from elasticd.sources.resource_metrics import ResourceMetrics
 

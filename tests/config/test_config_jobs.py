@@ -11,8 +11,8 @@ from elasticd.base.errors import ConfigError
 from elasticd.cluster.kubernetes.template import SET, TemplateError, check, hash_of, parse, stamped
 from elasticd.config import load_policies, load_policy, template_files
 from elasticd.daemon import _state_of
+from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.plugins import Registry
-from elasticd.policy import Bounds, Policy, Target
 from elasticd.testing import registry
 from elasticd_plugins import jobs
 from tests.batches import template

@@ -6,9 +6,9 @@ import pytest
 
 from elasticd.api import LeftOut, Limit, Measure, Rank, Recommendation, Strategy, hookimpl
 from elasticd.deciding.asking import _MOST, LARGEST, Case, _read_before
+from elasticd.model.policy import Bounds, Policy
 from elasticd.past import begin
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy
 from elasticd.testing import NOW, observation
 
 KEPT = Limit("Kept", lowest=2, highest=5)

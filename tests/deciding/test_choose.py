@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.deciding.choose import choose, unknown
-from elasticd.model import Recommendation
-from elasticd.policy import Combine
+from elasticd.model.policy import Combine
+from elasticd.model.workload import Recommendation
 
 NOW = 1000.0
 

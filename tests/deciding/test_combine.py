@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.deciding.combine import Combined, combine, contradiction, restrained, within
-from elasticd.model import ConditionType, Limit
-from elasticd.policy import Bounds
+from elasticd.model.policy import Bounds
+from elasticd.model.workload import ConditionType, Limit
 
 
 def delay(lowest: int | None, highest: int | None, reason: str = "Delay") -> Limit:

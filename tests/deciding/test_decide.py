@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.actions import Scale
 from elasticd.api import Limit, Measure, Observation, Past, Recommendation, Strategy, hookimpl
 from elasticd.decide import Case, announcements, decide, held
 from elasticd.deciding.zero import ZERO
-from elasticd.model import Condition, ConditionType, Failure
+from elasticd.model.actions import Scale
+from elasticd.model.policy import MOST, Bounds, Policy, Target, Trust
+from elasticd.model.records import Decision, Sizing
+from elasticd.model.workload import Condition, ConditionType, Failure
 from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
-from elasticd.policy import MOST, Bounds, Policy, Target, Trust
-from elasticd.records import Decision, Sizing
 from elasticd.testing import observation
 
 

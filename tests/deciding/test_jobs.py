@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.acting import STOPPED, carry_out
-from elasticd.actions import Action, Answer, Create, Remove, Scale
 from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.batch import Job
 from elasticd.cluster import Kind, Snapshot
 from elasticd.decide import Case, decide
 from elasticd.deciding.jobs import AT_ONCE, grow, tidy
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.memory import Past
+from elasticd.model.actions import Action, Answer, Create, Remove, Scale
+from elasticd.model.history import Past
+from elasticd.model.jobs import Job
+from elasticd.model.policy import Bounds, Policy
+from elasticd.model.records import Decision, Outcome
 from elasticd.past import begin, carry
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy
-from elasticd.records import Decision, Outcome
 from elasticd.testing import NOW
 from elasticd.timed_limits import Blackout
 from tests.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload

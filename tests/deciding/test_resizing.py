@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Resize
 from elasticd.api import Limit, Observation, Past, Recommendation, Resources, Strategy, hookimpl
 from elasticd.decide import decide
 from elasticd.deciding.asking import Case
 from elasticd.deciding.resizing import AGAIN, largest
 from elasticd.deciding.vetoes import FREEZE
-from elasticd.model import Container, Pod, Ref
+from elasticd.model.actions import Resize
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.records import Decision, Sizing
+from elasticd.model.resources import Resizing
+from elasticd.model.workload import Container, Pod, Ref
 from elasticd.past import begin
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy, Target
-from elasticd.records import Decision, Sizing
-from elasticd.resources import Resizing
 from elasticd.testing import NOW, observation
 
 REF = Ref("default", "Deployment", "web")

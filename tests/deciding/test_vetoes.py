@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decide import Case, announcements, decide
 from elasticd.deciding.vetoes import FREEZE, strikes, vetoes
-from elasticd.model import Ref
+from elasticd.model.policy import Bounds, Foreign, Policy
+from elasticd.model.records import Decision
+from elasticd.model.workload import Ref
 from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Foreign, Policy
-from elasticd.records import Decision
 from elasticd.surge import SURGE
 from tests.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
 

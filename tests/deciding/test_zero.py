@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Mark, Scale
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Cluster
@@ -19,11 +18,12 @@ from elasticd.deciding.asking import Case
 from elasticd.deciding.zero import ZERO, markings, paused
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.model import Ref, Workload
+from elasticd.model.actions import Action, Answer, Mark, Scale
+from elasticd.model.policy import Bounds, Policy, Target, Trust
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy, Target, Trust
-from elasticd.records import Decision, Outcome
 from elasticd.testing import observation
 from tests import faults
 

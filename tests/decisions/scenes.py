@@ -20,9 +20,9 @@ from elasticd.api import Forecast, Strategy
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_policies, load_settings
 from elasticd.config.pools import load_pools
-from elasticd.model import Readings
+from elasticd.model.policy import Policy, PoolPolicy
+from elasticd.model.workload import Readings
 from elasticd.plugins import Registry, discover
-from elasticd.policy import Policy, PoolPolicy
 from elasticd.sources import Reader, Site, Source
 from elasticd.testing import simulate
 from tests import faults

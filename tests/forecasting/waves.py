@@ -7,7 +7,7 @@ import numpy as np
 from elasticd.forecasting.arrays import Floats
 from elasticd.forecasting.fit import answer
 from elasticd.forecasting.request import Question, Reply, Track, Wish
-from elasticd.foreseen import Forecast
+from elasticd.model.forecast import Forecast
 
 START = 1_699_920_000.0
 """A midnight, UTC."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from elasticd.api import BINDING
 from elasticd.journal import read
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec

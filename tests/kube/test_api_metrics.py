@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
-from elasticd.model import Quality, Readings, Ref, Sample
+from elasticd.model.workload import Quality, Readings, Ref, Sample
 from elasticd.quality import grade
 from elasticd.sources import Reader, Source
 from elasticd.sources.api_metrics import CustomMetrics, ExternalMetrics

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Announce, Answer, Scale
 from elasticd.base.clock import WallClock
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
-from elasticd.model import Ref, Workload
+from elasticd.model.actions import Announce, Answer, Scale
+from elasticd.model.workload import Ref, Workload
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import shipped_rights

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from elasticd.journal import read
-from elasticd.records import Outcome
+from elasticd.model.records import Outcome
 from tests.kube import fetch
 from tests.kube.client import Objects, wait_until
 from tests.kube.conftest import Kube

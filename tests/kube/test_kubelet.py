@@ -12,7 +12,7 @@ import pytest_asyncio
 from elasticd.base.clock import WallClock
 from elasticd.cluster import Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
-from elasticd.model import Quality, Readings, Ref, Sample
+from elasticd.model.workload import Quality, Readings, Ref, Sample
 from elasticd.quality import grade
 from elasticd.sources.kubelet import Kubelet as KubeletSource
 from elasticd.sources.node_rates import NodeRates

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticd.journal import read
-from elasticd.records import Outcome
+from elasticd.model.records import Outcome
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from elasticd.base.clock import WallClock
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.mqtt.broker import Tls
 from elasticd.mqtt.link import Link
 from elasticd.sources.mqtt import Mqtt

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from elasticd.records import Decision, Outcome
+from elasticd.model.records import Decision, Outcome
 from tests import daemons
 from tests.cluster.kubernetes.fake import until
 from tests.kube.broker import OPEN, Broker

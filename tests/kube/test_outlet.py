@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from elasticd.model import Ref
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
 from elasticd.outlet import Outlet
-from elasticd.records import Decision, Outcome
 from elasticd.testing import judge, observation
 from tests.cluster.kubernetes.fake import until
 from tests.kube.broker import OPEN, Broker

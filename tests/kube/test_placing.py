@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest_asyncio
 
-from elasticd.actions import Answer, Bind, Evict, Nominate
 from elasticd.api import Nodes, Victims, hookimpl
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.cluster import LiveSnapshot
 from elasticd.journal import Journal
-from elasticd.model import Pod, Ref
+from elasticd.model.actions import Answer, Bind, Evict, Nominate
+from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
+from elasticd.model.workload import Pod, Ref
 from elasticd.pods.placer import Placer
-from elasticd.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested
 from tests.kube.client import JSON, ApiError, wait_until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticd.actions import Evict
+from elasticd.model.actions import Evict
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.pools import PODS, all_run, create, decided, decisions, manifest, places, uids

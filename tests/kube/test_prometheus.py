@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.cli import main
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import Reader
 from elasticd.sources.prometheus import Prometheus
 from elasticd.testing import site

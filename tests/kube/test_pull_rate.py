@@ -2,7 +2,7 @@
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources.pull_rate import RATE, SECONDS, PullRate
 from elasticd.testing import site
 from tests.kube.client import wait_until

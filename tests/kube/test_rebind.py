@@ -14,11 +14,11 @@ from elasticd.broker import Broker, BrokerTable
 from elasticd.cluster import Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal
-from elasticd.moves import MoveDecision
-from elasticd.placements import DisruptionBudget, PodOutcome
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import DisruptionBudget, PodOutcome
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, wait_until

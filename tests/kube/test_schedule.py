@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from elasticd.journal import read
-from elasticd.records import Decision
+from elasticd.model.records import Decision
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import shipped_rights

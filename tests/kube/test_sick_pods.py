@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from elasticd.actions import Answer, Evict
 from elasticd.cluster.kubernetes import KubernetesCluster
-from elasticd.model import Pod, Ref
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.workload import Pod, Ref
 from elasticd.placing.room import Budgets
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube

@@ -13,8 +13,8 @@ from typing import Any
 
 from elasticd.deciding.victims import VICTIM
 from elasticd.journal import read
-from elasticd.model import COST
-from elasticd.records import Decision
+from elasticd.model.records import Decision
+from elasticd.model.workload import COST
 from tests.kube.client import JSON, ApiError, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec

@@ -2,8 +2,8 @@
 
 import pytest
 
-from elasticd.actions import Action, Evict, Mark, Nominate, Scale
-from elasticd.model import Ref
+from elasticd.model.actions import Action, Evict, Mark, Nominate, Scale
+from elasticd.model.workload import Ref
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.test_cluster import DEPLOYMENT, PATHS, manifest, opened

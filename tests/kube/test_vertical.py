@@ -10,7 +10,7 @@ import pytest
 
 from elasticd.base.units import parse_quantity
 from elasticd.journal import read
-from elasticd.records import Decision, Outcome
+from elasticd.model.records import Decision, Outcome
 from tests.kube.client import JSON, Objects, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.hollow import HollowNodes

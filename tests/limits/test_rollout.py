@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.limits.rollout import Rollout
-from elasticd.model import Observation
+from elasticd.model.workload import Observation
 from elasticd.testing import check_strategy, judge
 from tests.plugins.builders import Wants, decode, ends, seen
 

@@ -15,8 +15,8 @@ from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import ROLLED_BACK, Stage, Staged
-from elasticd.memory import Run
-from elasticd.model import Observation, Pod, Quality, Sample, Series
+from elasticd.model.history import Run
+from elasticd.model.workload import Observation, Pod, Quality, Sample, Series
 from elasticd.past import carry, remember
 from elasticd.testing import check_strategy, judge
 from elasticd_plugins.burst import Burst

@@ -16,8 +16,8 @@ from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Stage, Staged
-from elasticd.model import Quality, Ref, Sample, Series
-from elasticd.policy import Bounds, Policy, Target
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import judge, simulate
 from elasticd.windows import Rate

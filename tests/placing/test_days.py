@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.policy import Bounds, Policy, PoolPolicy, PoolSelect, Target
+from elasticd.model.policy import Bounds, Policy, PoolPolicy, PoolSelect, Target
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from tests.bench import hpa

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from elasticd.api import Disk, Expression, Port, Repel, Term
 from elasticd.bindings import BindingRule, LabelRule
 from elasticd.columns import Columns
-from elasticd.model import Pod
-from elasticd.placements import Mend, PoolObservation, Refusal, Selection
+from elasticd.model.placement import Mend, PoolObservation, Refusal, Selection
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.workload import Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.lack import lacking
 from elasticd.placing.look import UNBOUND, Found
 from elasticd.plugins import Hooks
-from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from tests.pools import GIB, NOW, columns, node, planned, pod

@@ -8,12 +8,12 @@ import pytest
 from elasticd import judge
 from elasticd.api import Line, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
 from elasticd.judge import ThreadLine
-from elasticd.placements import DisruptionBudget
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.line import LineCase, Queue, gives_way
 from elasticd.placing.room import forbidden
 from elasticd.plugins import Hooks
-from elasticd.policy import PoolPolicy, PoolSelect
 from tests.pools import NOW, columns, node, pod
 
 

@@ -20,13 +20,13 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.columns import Columns, Ledger
-from elasticd.model import Pod
-from elasticd.moves import MoveDecision
-from elasticd.placements import PoolObservation
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PoolObservation
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.workload import Pod
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Hooks
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from tests.pools import NOW, columns, node, pod
 
 OWNED = ("ReplicaSet", "web", "rs-1")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.model import Pod
+from elasticd.model.policy import Order
+from elasticd.model.workload import Pod
 from elasticd.placing.order import RESUMED, in_order
-from elasticd.policy import Order
 from tests.pools import NOW, pod
 
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.journal import Journal
-from elasticd.model import Failure, Pod, Ref
-from elasticd.moves import MoveDecision
+from elasticd.model.moves import MoveDecision
+from elasticd.model.workload import Failure, Pod, Ref
 from elasticd.placing.over import dropped, over
 from tests.pools import NOW, columns, node, pod
 

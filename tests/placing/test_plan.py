@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elasticd.actions import Bind, Evict, Nominate
 from elasticd.api import Nodes, Refusal, Scores, Selection, Strategy, Victims, hookimpl
-from elasticd.model import Pod
-from elasticd.placements import Candidate, Placement
+from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.placement import Candidate, Placement
+from elasticd.model.workload import Pod
 from tests.pools import NOW, columns, node, planned, pod
 
 

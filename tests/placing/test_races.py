@@ -7,7 +7,7 @@ import pytest
 
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
-from elasticd.placements import PodDecision
+from elasticd.model.placement import PodDecision
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.pods.placer import Placer

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Bind, Evict, Nominate
 from elasticd.api import (
     BINDING,
     DisruptionBudget,
@@ -20,7 +19,8 @@ from elasticd.api import (
     Victims,
     hookimpl,
 )
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.placement import PodDecision
 from elasticd.placing.room import OFFERS, Budgets
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters

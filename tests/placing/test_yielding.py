@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Evict
 from elasticd.api import Nodes, Pod, Port, Refusal, Selection, Strategy, hookimpl
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Evict
+from elasticd.model.placement import PodDecision
 from elasticd_plugins.bald_eagle import BaldEagle
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters

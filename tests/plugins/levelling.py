@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from elasticd.api import DisruptionBudget, Look, Move, Moved, Nodes, Pod, PoolPast, Strategy
 from elasticd.columns import Columns
-from elasticd.model import Node
-from elasticd.moves import MoveDecision
-from elasticd.placements import PoolObservation
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PoolObservation
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.workload import Node
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Hooks
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd_plugins.rebalance import Rebalance
 from tests.pools import GIB, NOW, columns, node, pod
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from elasticd.api import BINDING, Binding, LabelRule, Node, Pod, PoolPolicy, Selection, binding_of
 from elasticd.config.pools import load_pool
-from elasticd.placements import PodDecision
+from elasticd.model.placement import PodDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import binding, filters, preemption
 from elasticd_plugins.binding import BindingRules

@@ -11,7 +11,7 @@ import pytest
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import Metrics, NodeTable, WorkloadTable
-from elasticd.policy import Bounds, Policy, Target
+from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.double_threshold import DoubleThreshold

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.api import DisruptionBudget, Node, Pod, Taint, Toleration
 from elasticd.config.pools import load_pool
-from elasticd.moves import MoveDecision
+from elasticd.model.moves import MoveDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import drain, filters, least_requested
 from elasticd_plugins.drain import Drain

@@ -12,8 +12,8 @@ from elasticd.cluster.simulated.options import NodeTable, SeriesTable, WorkloadT
 from elasticd.deciding.zero import ZERO
 from elasticd.limits import RateLimit, Stabilization
 from elasticd.loop import QUANTUM
-from elasticd.policy import Bounds, Target, Trust
-from elasticd.records import Outcome
+from elasticd.model.policy import Bounds, Target, Trust
+from elasticd.model.records import Outcome
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.cadence import Cadence

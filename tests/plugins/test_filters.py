@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from elasticd.api import Disk, Expression, Needs, Node, Pod, Port, Refusal, Repel, Taint, Term, Toleration
-from elasticd.model import Container
+from elasticd.model.workload import Container
 from elasticd.testing import check_strategy
 from elasticd_plugins import filters as filters_module
 from elasticd_plugins.filters import Filters

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from elasticd import testing
 from elasticd.api import Change, Container, Decision, Limit, Past, Pod, Quality, Rate, Run, Sample, Strategy
 from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.model.records import Outcome
 from elasticd.past import begin, carry, remember
-from elasticd.records import Outcome
 from elasticd_plugins.hpa import Hpa
 from tests.plugins.builders import (
     NOW,

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from elasticd.api import Change, Decision, Limit, Past, Run
 from elasticd.decide import Case, decide
 from elasticd.deciding.combine import combine, contradiction
+from elasticd.model.policy import Bounds, Policy
 from elasticd.plugins import Hooks
-from elasticd.policy import Bounds, Policy
 from elasticd_plugins.hpa import Hpa
 from tests.plugins.builders import NOW, OLD, WISHING, conditions, decode, queueing
 from tests.plugins.controller import Controller, Normalized

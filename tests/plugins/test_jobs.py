@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.api import Recommendation
-from elasticd.batch import Job
 from elasticd.deciding.combine import within
-from elasticd.model import Quality, Series
-from elasticd.policy import Bounds
+from elasticd.model.jobs import Job
+from elasticd.model.policy import Bounds
+from elasticd.model.workload import Quality, Series
 from elasticd.quality import failed
 from elasticd.testing import NOW, check_strategy, observation
 from elasticd_plugins.jobs import Jobs

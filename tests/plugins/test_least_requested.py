@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.columns import Columns
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 from elasticd_plugins.least_requested import LeastRequested
 from tests.pools import GIB, MIB, columns, node, planned, pod
 

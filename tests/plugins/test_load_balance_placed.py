@@ -11,9 +11,9 @@ import pytest
 from elasticd.api import Strategy
 from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
-from elasticd.model import Node, Readings, Sample
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.workload import Node, Readings, Sample
 from elasticd.pods.placer import Placer
-from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import site

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.actions import Bind, Evict, Nominate
 from elasticd.api import (
     Disk,
     DisruptionBudget,
@@ -28,7 +27,8 @@ from elasticd.api import (
 )
 from elasticd.columns import Columns
 from elasticd.config.pools import load_pool
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.placement import PodDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import filters, preemption
 from elasticd_plugins.filters import Filters

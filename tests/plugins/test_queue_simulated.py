@@ -7,7 +7,7 @@ import pytest
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
-from elasticd.policy import MovesTable, Order, PoolPolicy, PoolSelect
+from elasticd.model.policy import MovesTable, Order, PoolPolicy, PoolSelect
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.filters import Filters

@@ -6,9 +6,9 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.needs import ExpressionTable, TermTable
 from elasticd.cluster.simulated.options import BudgetTable, Metrics, NodeChange, NodeTable, WorkloadTable
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.filters import Filters

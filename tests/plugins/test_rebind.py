@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from elasticd.api import BINDING, Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term, whose
 from elasticd.config.pools import load_pool
-from elasticd.moves import MoveDecision
-from elasticd.needs import Expression
+from elasticd.model.moves import MoveDecision
+from elasticd.model.pod_spec import Expression
 from elasticd.placing.over import over
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import binding, filters, rebind

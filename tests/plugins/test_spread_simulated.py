@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import pytest
 
-from elasticd.actions import Action, Answer, Scale
 from elasticd.api import Decision, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
@@ -14,8 +13,9 @@ from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.deciding.victims import VICTIM
 from elasticd.journal import Journal
 from elasticd.loop import Loop
-from elasticd.model import COST, Pod
-from elasticd.policy import Bounds, Policy, Target
+from elasticd.model.actions import Action, Answer, Scale
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.workload import COST, Pod
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.victims import Victims

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from elasticd.actions import Bind, Evict
 from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Http
 from elasticd.journal import Journal
+from elasticd.model.actions import Bind, Evict
+from elasticd.model.pod_status import Whereabouts
+from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.pods.lookout import KEPT, Lookout, Looks
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer, at_once
-from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd.show import remote
 from elasticd.web import serve
-from elasticd.whereabouts import Whereabouts
 from tests.board import Board
 from tests.pods.test_placer import Fits
 from tests.pools import NOW, node, pod

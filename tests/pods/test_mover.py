@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Kind
@@ -18,13 +17,14 @@ from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal, read
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
-from elasticd.model import Node, Pod, Readings, Ref
-from elasticd.moves import MoveDecision, MovesPlan, Underway
-from elasticd.placements import PodOutcome
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.moves import MoveDecision, MovesPlan, Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.workload import Node, Pod, Readings, Ref
 from elasticd.placing.ask import PoolCase
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.shelf import Shelf
 from elasticd.sources import Source
 from elasticd.surge import BEGUN

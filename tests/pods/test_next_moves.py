@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import pytest
 
-from elasticd.actions import Result
-from elasticd.model import Failure, Ref
-from elasticd.moves import MoveDecision, MovesPlan, NodeLevel, Stand, Underway
-from elasticd.placements import PodOutcome
+from elasticd.model.actions import Result
+from elasticd.model.moves import MoveDecision, MovesPlan, NodeLevel, Stand, Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.reports import Moving
+from elasticd.model.workload import Failure, Ref
 from elasticd.pods.next_moves import Seen, held, moving, words
-from elasticd.reports import Moving
 from tests.pools import NOW
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from elasticd.bindings import BINDING
-from elasticd.model import Pod
-from elasticd.moves import NodeLevel
-from elasticd.needs import Expression, Repel, Taint, Term
-from elasticd.placements import Turn
+from elasticd.model.moves import NodeLevel
+from elasticd.model.placement import Turn
+from elasticd.model.pod_spec import Expression, Repel, Taint, Term
+from elasticd.model.workload import Pod
 from elasticd.pods.node_report import Heaps, Standing, asked_labels, report
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 

@@ -7,16 +7,16 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Bind, Evict
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
 from elasticd.journal import Journal
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Action, Answer, Bind, Evict
+from elasticd.model.placement import PodDecision
+from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.pods import placer as module
 from elasticd.pods.placer import Placer
-from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board

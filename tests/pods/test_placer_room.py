@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.api import DisruptionBudget, Pod, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
-from elasticd.model import Node
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.workload import Node
 from elasticd.pods.placer import LONGEST_REST, Placer
 from elasticd.pods.views import SPARED
-from elasticd.policy import PoolPolicy, PoolSelect
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Evict
-from elasticd.model import Failure, Ref
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Evict
+from elasticd.model.placement import PodDecision
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.workload import Failure, Ref
 from elasticd.pods.pool import OURSELVES, STRIKES, Asker, Pool, asked
-from elasticd.policy import PoolPolicy, PoolSelect
 
 HOOKS = ("filter_nodes",)
 Plans = list[tuple[Asker, list[str]]]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
@@ -18,16 +17,17 @@ from elasticd.calendars import Hours
 from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.judge import ThreadLine
-from elasticd.model import Failure, Node, Pod
-from elasticd.moves import MovesPlan, Underway
-from elasticd.needs import Taint
-from elasticd.placements import DisruptionBudget, Line
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.moves import MovesPlan, Underway
+from elasticd.model.placement import DisruptionBudget, Line
+from elasticd.model.pod_spec import Taint
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.reports import NodeView, PoolReport
+from elasticd.model.workload import Failure, Node, Pod
 from elasticd.placing.line import Queue
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.pods.report import PoolReports
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
-from elasticd.reports import NodeView, PoolReport
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board
 from tests.placers import Fits

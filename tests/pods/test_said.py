@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Bind, Evict, Nominate
-from elasticd.model import Ref
-from elasticd.placements import PodDecision
+from elasticd.model.actions import Bind, Evict, Nominate
+from elasticd.model.placement import PodDecision
+from elasticd.model.workload import Ref
 from elasticd.pods.said import AGAIN, OBSERVED, REPEAT, UNASKED, Said
 
 REF = Ref("shop", "Pod", "p", "v1")

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Answer, Evict, Mark, Scale
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Kind, Snapshot
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
-from elasticd.model import Pod, Ref
-from elasticd.moves import Underway
-from elasticd.placements import PodOutcome
+from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
+from elasticd.model.moves import Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.workload import Pod, Ref
 from elasticd.pods.surging import Surging
 from elasticd.surge import SURGE
 from tests.clusters import Scripted, Shown

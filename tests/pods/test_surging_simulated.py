@@ -9,12 +9,12 @@ import pytest
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.journal import Journal
-from elasticd.model import Pod
-from elasticd.moves import Underway
-from elasticd.placements import PodOutcome
+from elasticd.model.moves import Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.workload import Pod
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
-from elasticd.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.surge import SURGE
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Evict
 from elasticd.journal import Journal, Record
-from elasticd.model import Ref
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.actions import Evict
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.workload import Ref
 from elasticd.show.pod_story import Story, held, story
 from tests.pools import NOW
 

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from elasticd.actions import Bind, Evict, Nominate, Resize
-from elasticd.model import Ref
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
-from elasticd.pods.listeners import MovingListener, PlacingListener
-from elasticd.records import Decision, Outcome, Sizing
+from elasticd.model.actions import Bind, Evict, Nominate, Resize
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.pool_listener import MovingListener, PlacingListener
+from elasticd.model.records import Decision, Outcome, Sizing
+from elasticd.model.workload import Ref
 from elasticd.show.printer import Printer
 from elasticd.show.terminal import Terminal
 from elasticd.surge import BEGUN

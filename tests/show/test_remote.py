@@ -13,8 +13,8 @@ from elasticd.base.errors import UnavailableError
 from elasticd.config import Http
 from elasticd.decide import held
 from elasticd.journal import Journal
-from elasticd.model import Ref
-from elasticd.policy import Bounds, Policy, Target
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.workload import Ref
 from elasticd.show import remote
 from tests.daemons import called, write
 

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console, Group, RenderableType
 
-from elasticd.actions import Resize
 from elasticd.deciding.jobs import grow, tidy
-from elasticd.foreseen import Forecast, PerPod
-from elasticd.model import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
-from elasticd.records import Decision, Outcome, Sizing
-from elasticd.reports import PolicyInForce, StatusReport
-from elasticd.resources import Resizing, Resources
+from elasticd.model.actions import Resize
+from elasticd.model.forecast import Forecast, PerPod
+from elasticd.model.records import Decision, Outcome, Sizing
+from elasticd.model.reports import PolicyInForce, StatusReport
+from elasticd.model.resources import Resizing, Resources
+from elasticd.model.workload import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
 from elasticd.show import decisions as show
 from tests.batches import SET, ended, workload
 from tests.test_journal import decision, outcome

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from elasticd.model import Failure
-from elasticd.moves import NodeLevel
-from elasticd.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
+from elasticd.model.moves import NodeLevel
+from elasticd.model.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
+from elasticd.model.workload import Failure
 from elasticd.show import nodes as show_nodes
 from tests.pods.test_next_moves import came, decided, going
 from tests.pools import GIB, MIB, NOW

@@ -4,9 +4,9 @@ from msgspec.structs import replace
 from rich.console import Console, Group
 from rich.text import Text
 
-from elasticd.model import Ref
-from elasticd.moves import Underway
-from elasticd.placements import NodeScore, PodDecision, PodOutcome
+from elasticd.model.moves import Underway
+from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
+from elasticd.model.workload import Ref
 from elasticd.show import pod_words
 from elasticd.show import pods as show_pods
 from tests.pools import NOW

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError, UnavailableError, near
 from elasticd.config import Http
-from elasticd.model import Ref
-from elasticd.moves import Underway
+from elasticd.model.moves import Underway
+from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts
+from elasticd.model.workload import Ref
 from elasticd.show import remote
 from elasticd.show.telling import pod_of
-from elasticd.whereabouts import PodFound, PoolAbout, Whereabouts
 from tests.daemons import called
 from tests.pools import NOW
 from tests.show.test_pod_story import FIRST, PLACED, WEB, came, journal, stays

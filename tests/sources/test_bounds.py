@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.foreseen import Forecast
-from elasticd.model import Readings, Sample
+from elasticd.model.forecast import Forecast
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources.bounds import LARGEST_DETAILS, LONGEST_NAME, MOST_FAULTS, checked, plain, within
 from elasticd.together import Together
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from elasticd.base.clock import VirtualClock
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
-from elasticd.model import Pod, Readings, Ref, Workload
+from elasticd.model.workload import Pod, Readings, Ref, Workload
 from elasticd.sources import Reader, endpoints
 from elasticd.sources.endpoints import Endpoints, register_sources, sample_size
 from elasticd.testing import site

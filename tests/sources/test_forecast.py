@@ -19,10 +19,10 @@ from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
 from elasticd.forecasting.request import Question, Reply
 from elasticd.journal import Journal
-from elasticd.model import Quality, Ref, Sample, Series
+from elasticd.model.policy import Bounds, Policy, Strategy, Target
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.plugins import discover
-from elasticd.policy import Bounds, Policy, Strategy, Target
-from elasticd.records import Decision, Outcome
 from elasticd.sources import Describes, Reader, Site
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost

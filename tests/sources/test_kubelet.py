@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.model import Pod, Readings, Ref, Sample, Workload
+from elasticd.model.workload import Pod, Readings, Ref, Sample, Workload
 from elasticd.sources import kubelet as module
 from elasticd.sources.kubelet import Kubelet, register_sources
 from elasticd.testing import site

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, lines_after
-from elasticd.model import Quality, Ref, Sample, Series
-from elasticd.records import Decision
+from elasticd.model.records import Decision
+from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.sources import Memory, Span
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.prometheus import Prometheus

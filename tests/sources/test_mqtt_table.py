@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from elasticd.sources.mqtt.table import Reading, Slot, Table
 from elasticd.testing import NOW
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.model import Node, Readings, Sample
+from elasticd.model.workload import Node, Readings, Sample
 from elasticd.sources.node_rates import NodeRates, register_sources
 from elasticd.testing import site
 from tests.clusters import Scripted, Shown

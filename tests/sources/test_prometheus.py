@@ -15,7 +15,7 @@ import tomli
 from aiohttp import web
 
 from elasticd.base.clock import Clock, VirtualClock, WallClock
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources.prometheus import Prometheus, register_sources
 from elasticd.sources.prometheus.plans import times_of
 from elasticd.sources.prometheus.rules import RuleTable

@@ -8,7 +8,7 @@ import pytest
 
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster import Pull
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import Reader
 from elasticd.sources import pull_rate as module
 from elasticd.sources.pull_rate import RATE, SECONDS, PullRate, mean_rate, register_sources

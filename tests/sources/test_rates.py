@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from elasticd.sources.rates import Rates
 
 

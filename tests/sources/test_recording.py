@@ -12,10 +12,10 @@ from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
-from elasticd.model import Sample
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Sample
 from elasticd.plugins import discover
-from elasticd.policy import Bounds, Policy, Target
-from elasticd.records import Decision, Outcome
 from elasticd.sources import Reader
 from elasticd.sources.recording import Recording, Tape, register_sources
 from elasticd.testing import simulate, site

@@ -5,7 +5,7 @@ import pytest
 
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources.resource_metrics import ResourceMetrics, register_sources
 from elasticd.testing import site
 from tests.clusters import Scripted

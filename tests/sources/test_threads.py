@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
-from elasticd.model import Readings, Ref
+from elasticd.model.workload import Readings, Ref
 from elasticd.sources import Reader, Site, Source, threads
 from elasticd.sources.bounds import Counted
 from elasticd.sources.forecast import ForecastSource

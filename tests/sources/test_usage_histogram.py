@@ -17,9 +17,9 @@ from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
 from elasticd.histograms import DAY
-from elasticd.model import Container, Pod, Readings, Ref, Sample
+from elasticd.model.policy import Bounds, Policy, Target
+from elasticd.model.workload import Container, Pod, Readings, Ref, Sample
 from elasticd.plugins import discover
-from elasticd.policy import Bounds, Policy, Target
 from elasticd.sources import Reader, Site, Source
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.usage_histogram import UsageHistogram

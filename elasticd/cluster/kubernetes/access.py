@@ -13,7 +13,7 @@ from msgspec import Struct
 from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
-from elasticd.rights import Right
+from elasticd.model.rights import Right
 
 _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _AT_ONCE = 8

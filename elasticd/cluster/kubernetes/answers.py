@@ -3,8 +3,8 @@
 Knows the HTTP statuses that a write meets; knows nothing of how it was tried.
 """
 
-from elasticd.actions import Answer
 from elasticd.cluster.kubernetes.session import ApiError
+from elasticd.model.actions import Answer
 
 _REASONS = {
     0: "NoReply",

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler
-from elasticd.model import Ref
+from elasticd.model.workload import Ref
 
 Target = tuple[str, str, str, str]
 """Namespace, API group, kind and name: an autoscaler may name another version of the group."""

@@ -6,13 +6,13 @@ binding is written and read back; knows nothing of why a pod goes where.
 
 from functools import partial
 
-from elasticd.actions import Answer, Bind, Nominate
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import conflict, failed
 from elasticd.cluster.kubernetes.discovery import PODS
 from elasticd.cluster.kubernetes.once import Allowed, Once, nothing
 from elasticd.cluster.kubernetes.pod_state import read_back
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.model.actions import Answer, Bind, Nominate
 
 
 class Binder:

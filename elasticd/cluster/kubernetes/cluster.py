@@ -10,9 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 import msgspec
 from msgspec import Struct
 
-from elasticd.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.base.clock import Clock
-from elasticd.batch import JOB_KIND
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
@@ -53,9 +51,11 @@ from elasticd.cluster.kubernetes.selector import SelectorError
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
 from elasticd.cluster.kubernetes.wire import WireScale
-from elasticd.model import Node, Pod, Readings, Ref, Room, Workload
-from elasticd.moves import Underway
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.moves import Underway
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")

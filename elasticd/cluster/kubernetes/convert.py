@@ -8,7 +8,6 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from elasticd import model
 from elasticd.cluster.kubernetes.convert_template import amounts, family_of, shape_of
 from elasticd.cluster.kubernetes.rollout import rollout
 from elasticd.cluster.kubernetes.selector import to_text
@@ -23,8 +22,9 @@ from elasticd.cluster.kubernetes.wire import (
 )
 from elasticd.cluster.kubernetes.wire_template import Labels
 from elasticd.cluster.kubernetes.wire_workload import ManagedFields, WireWorkload
-from elasticd.model import COST
-from elasticd.needs import Taint
+from elasticd.model import workload as model
+from elasticd.model.pod_spec import Taint
+from elasticd.model.workload import COST
 
 _OURS = "elasticd.io/"
 MIRROR = "kubernetes.io/config.mirror"

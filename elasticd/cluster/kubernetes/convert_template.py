@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from elasticd import model, needs
 from elasticd.base.units import parse_quantity
 from elasticd.cluster.kubernetes.wire import (
     ContainerStatus,
@@ -41,6 +40,8 @@ from elasticd.cluster.kubernetes.wire_template import (
     WireToleration,
     WireVolume,
 )
+from elasticd.model import pod_spec as needs
+from elasticd.model import workload as model
 
 Owner = tuple[str, str, str]
 """Kind, name and UID of a pod's controller."""

@@ -24,7 +24,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from elasticd.actions import Evict
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
@@ -35,8 +34,9 @@ from elasticd.cluster.kubernetes.pod_state import PodState, read_pod
 from elasticd.cluster.kubernetes.ran import life_of, ran_since
 from elasticd.cluster.kubernetes.restorations import Records, Restoration
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.model import Ref
-from elasticd.moves import Underway
+from elasticd.model.actions import Evict
+from elasticd.model.moves import Underway
+from elasticd.model.workload import Ref
 
 logger = logging.getLogger(__name__)
 

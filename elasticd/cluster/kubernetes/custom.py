@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount
 from elasticd.cluster.kubernetes.wire import Envelope, MetricValue
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 
 SOURCE = "metrics-api"
 CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"

@@ -15,8 +15,8 @@ from elasticd.cluster.kubernetes.store import PodStore
 from elasticd.cluster.kubernetes.wire import Metadata, ObjectMeta
 from elasticd.cluster.kubernetes.wire_template import Wire
 from elasticd.cluster.kubernetes.wire_workload import LabelSelector
-from elasticd.model import Pod
-from elasticd.placements import DisruptionBudget
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Pod
 
 Empty = Literal["all", "none"]
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from elasticd.actions import Announce, Answer, Create, Scale
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import EVENTS
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.model.actions import Announce, Answer, Create, Scale
 
 COMPONENT = "elasticd"
 _FOLD_SECONDS = 600.0

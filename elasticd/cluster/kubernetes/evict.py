@@ -7,13 +7,13 @@ deleted. Knows how the API says no, in the version of policy that the server ser
 from collections.abc import Callable
 from functools import partial
 
-from elasticd.actions import Answer, Evict
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import conflict, failed, refused_by
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.once import Allowed, Once, plainly
 from elasticd.cluster.kubernetes.pod_state import PodState, read_back, read_pod
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.model.actions import Answer, Evict
 
 _SEVERAL = "more than one PodDisruptionBudget"
 _BUDGET = "DisruptionBudget"

@@ -6,11 +6,11 @@ or of templates.
 
 from collections.abc import Callable, Collection
 
-from elasticd.batch import Gone, Job
 from elasticd.cluster.kubernetes.job_wire import PlacedJob
 from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.template import SET
-from elasticd.model import Pod, Ref, Workload
+from elasticd.model.jobs import Gone, Job
+from elasticd.model.workload import Pod, Ref, Workload
 
 
 class JobStore:

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from elasticd.batch import JOB_KIND, Job
 from elasticd.cluster.kubernetes.template import SET, TEMPLATE
 from elasticd.cluster.kubernetes.wire import Metadata, ObjectMeta, WireCondition
 from elasticd.cluster.kubernetes.wire_template import Wire
-from elasticd.model import Ref
+from elasticd.model.jobs import JOB_KIND, Job
+from elasticd.model.workload import Ref
 
 
 class JobMetadata(Metadata, frozen=True):

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Create, Remove
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, failed, refused_by, spent
@@ -20,6 +19,7 @@ from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.job_wire import PlacedJob, WireJob, to_job
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.template import stamped
+from elasticd.model.actions import Answer, Create, Remove
 
 Allowed = Callable[[], bool]
 

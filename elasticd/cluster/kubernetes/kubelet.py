@@ -18,7 +18,7 @@ from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount
 from elasticd.cluster.kubernetes.wire import ObjectReference
 from elasticd.cluster.kubernetes.wire_template import Wire
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 
 SOURCE = "kubelet"
 CPU, MEMORY = "cpu", "memory"

@@ -6,12 +6,12 @@ how things shall be, so that one whose reply was lost is simply written again.
 
 from collections.abc import Callable
 
-from elasticd.actions import Answer, Mark
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent, unknown_kind
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import PODS, Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.once import another
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.model.actions import Answer, Mark
 
 
 class Marker:

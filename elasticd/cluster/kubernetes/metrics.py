@@ -18,7 +18,7 @@ from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount, go_seconds
 from elasticd.cluster.kubernetes.wire import Envelope, Usage
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 
 logger = logging.getLogger(__name__)
 

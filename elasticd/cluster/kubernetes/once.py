@@ -5,10 +5,10 @@ Knows budgets, leadership and the ways a server says no; knows nothing of what i
 
 from collections.abc import Awaitable, Callable
 
-from elasticd.actions import Answer
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, failed, refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.model.actions import Answer
 
 Allowed = Callable[[], Answer | None]
 """Asked just before each write; an answer: it may not be."""

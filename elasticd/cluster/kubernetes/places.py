@@ -5,7 +5,7 @@ Knows a pod's life as its node sees it; knows nothing of how pods come to be kno
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 from elasticd.movable import fails
 
 Key = tuple[str, str]

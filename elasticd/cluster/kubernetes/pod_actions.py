@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from elasticd.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict
 from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.evict import TERMINATING
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
 from elasticd.columns import needed, whole
-from elasticd.model import Node, Pod
-from elasticd.needs import Taint
+from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.pod_spec import Taint
+from elasticd.model.workload import Node, Pod
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")

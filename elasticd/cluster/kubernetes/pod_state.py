@@ -10,7 +10,7 @@ from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.discovery import PODS
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire import WirePod
-from elasticd.model import Ref
+from elasticd.model.workload import Ref
 
 READ_BACK_AFTER = (0.0, 0.5, 2.0)
 """Seconds before each look at what became of a write whose reply was lost."""

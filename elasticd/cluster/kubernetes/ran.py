@@ -12,7 +12,7 @@ from elasticd.cluster.kubernetes.manifest import RESTORED
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire import ObjectMeta, WatchEvent
 from elasticd.cluster.kubernetes.wire_template import Wire
-from elasticd.model import Ref
+from elasticd.model.workload import Ref
 
 _TAKEN_AWAY = "DisruptionTarget"
 """The condition of a pod that is ended from outside, since Kubernetes 1.26."""

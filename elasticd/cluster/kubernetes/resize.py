@@ -9,7 +9,6 @@ from math import ceil
 
 import msgspec
 
-from elasticd.actions import Answer, Resize
 from elasticd.base.units import format_milli, milli
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, refused_by, spent
 from elasticd.cluster.kubernetes.budget import Budget
@@ -18,7 +17,8 @@ from elasticd.cluster.kubernetes.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.once import another
 from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import WirePod
-from elasticd.model import Pod
+from elasticd.model.actions import Answer, Resize
+from elasticd.model.workload import Pod
 from elasticd.past import NO_RESIZE
 
 RECOMMENDED_ONLY = Answer(

@@ -13,7 +13,7 @@ from elasticd.cluster.kubernetes.discovery import CONFIG_MAPS
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import ObjectMeta
 from elasticd.cluster.kubernetes.wire_template import Wire
-from elasticd.model import Ref
+from elasticd.model.workload import Ref
 
 LABEL = "elasticd.io/restore"
 

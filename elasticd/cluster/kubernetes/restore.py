@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from elasticd.actions import Answer, Evict
 from elasticd.cluster.kubernetes.answers import conflict, refused_by, spent
 from elasticd.cluster.kubernetes.convert import MIRROR
 from elasticd.cluster.kubernetes.course import Course, Workshop, creation
@@ -22,7 +21,8 @@ from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.pod_state import PodState, read_pod
 from elasticd.cluster.kubernetes.restorations import Restoration
 from elasticd.cluster.kubernetes.session import ApiError, encode
-from elasticd.moves import Underway
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.moves import Underway
 
 T = TypeVar("T")
 

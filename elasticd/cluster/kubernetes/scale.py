@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from elasticd.actions import Answer, Scale
 from elasticd.base.clock import Clock
 from elasticd.cluster.kubernetes.answers import NOT_LEADING, conflict, failed, refused_by, spent, unknown_kind
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import WireScale
+from elasticd.model.actions import Answer, Scale
 
 Allowed = Callable[[], bool]
 Written = Callable[[Scale, WireScale], None]

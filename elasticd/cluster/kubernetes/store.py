@@ -13,7 +13,7 @@ from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.places import Key, Places, stirs
 from elasticd.cluster.kubernetes.selector import Selector, SelectorError, parse_selector
 from elasticd.cluster.rooms import Loads
-from elasticd.model import Node, Pod, Ref, Workload
+from elasticd.model.workload import Node, Pod, Ref, Workload
 
 T_contra = TypeVar("T_contra", contravariant=True)
 

@@ -22,8 +22,8 @@ from elasticd.cluster.simulated.pods import make_uid
 from elasticd.cluster.simulated.samples import Loads, Usage
 from elasticd.cluster.simulated.tables import MOST, Quantity, amount, further
 from elasticd.cluster.simulated.world import World
-from elasticd.model import Node
-from elasticd.needs import Taint
+from elasticd.model.pod_spec import Taint
+from elasticd.model.workload import Node
 
 MOST_PODS = 1_000_000
 """Pods of all workloads at the start."""

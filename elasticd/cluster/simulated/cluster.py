@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from elasticd.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.base.clock import Clock
 from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
@@ -20,8 +19,9 @@ from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
 from elasticd.cluster.simulated.world import World
-from elasticd.model import Readings
-from elasticd.moves import Underway
+from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
+from elasticd.model.moves import Underway
+from elasticd.model.workload import Readings
 from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from elasticd.cluster.simulated.needs import plain
 from elasticd.cluster.simulated.options import NodeChange
-from elasticd.model import Node
-from elasticd.needs import Taint
+from elasticd.model.pod_spec import Taint
+from elasticd.model.workload import Node
 
 
 class Ground:

@@ -12,16 +12,16 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from elasticd.actions import Create
-from elasticd.batch import JOB_KIND, Gone, Job
 from elasticd.cluster.simulated.demand import Curve, Demand, remember
 from elasticd.cluster.simulated.needs import PodTable
 from elasticd.cluster.simulated.nodes import claim_of
 from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
 from elasticd.cluster.simulated.tables import Delay, Quantity, amount, further
-from elasticd.model import Container, Ref, Workload
-from elasticd.needs import Restart
+from elasticd.model.actions import Create
+from elasticd.model.jobs import JOB_KIND, Gone, Job
+from elasticd.model.pod_spec import Restart
+from elasticd.model.workload import Container, Ref, Workload
 
 
 class JobsTable(PodTable, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from elasticd.cluster.simulated.nodes import claim_of
 from elasticd.cluster.simulated.options import ContainerTable, WorkloadTable
 from elasticd.cluster.simulated.pods import SimulatedWorkload, make_uid, need_of, requests_of
 from elasticd.cluster.simulated.tables import amount, further
-from elasticd.model import Container, Ref
+from elasticd.model.workload import Container, Ref
 
 
 def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:

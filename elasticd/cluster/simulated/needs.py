@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct, convert, field
 
 from elasticd.cluster.simulated.tables import Quantity, Table, further
-from elasticd.needs import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
+from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
 
 OWN = "default-scheduler"
 """The name of the simulation's own scheduler. It leaves all other pods pending until somebody binds them."""

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from elasticd.base.units import milli
 from elasticd.columns import whole
-from elasticd.model import Node
-from elasticd.needs import Needs
+from elasticd.model.pod_spec import Needs
+from elasticd.model.workload import Node
 
 Need = tuple[int, int]
 """What a pod requests: thousandths of a core and bytes; whole, so that giving back leaves no remainder."""

@@ -5,10 +5,10 @@ Knows what an API server would answer; knows nothing of why it is asked.
 
 from collections.abc import Iterable
 
-from elasticd.actions import Answer, Bind, Evict, Nominate
 from elasticd.cluster.simulated.pods import SimulatedPod
 from elasticd.cluster.simulated.world import World
-from elasticd.placements import DisruptionBudget
+from elasticd.model.actions import Answer, Bind, Evict, Nominate
+from elasticd.model.placement import DisruptionBudget
 
 Placing = Bind | Evict | Nominate
 

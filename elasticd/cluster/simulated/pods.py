@@ -16,8 +16,8 @@ from elasticd.base.units import milli
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need
 from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
-from elasticd.model import COST, Container, Pod, Ref, Workload
-from elasticd.needs import Needs
+from elasticd.model.pod_spec import Needs
+from elasticd.model.workload import COST, Container, Pod, Ref, Workload
 
 
 class Serving(NamedTuple):

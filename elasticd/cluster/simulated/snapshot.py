@@ -11,8 +11,8 @@ from elasticd.cluster import Kind
 from elasticd.cluster.rooms import room
 from elasticd.cluster.simulated.options import BudgetTable
 from elasticd.cluster.simulated.pods import SimulatedWorkload
-from elasticd.model import Node, Pod, Ref, Room, Workload
-from elasticd.placements import DisruptionBudget
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod, Ref, Room, Workload
 
 OVER = ("Succeeded", "Failed")
 

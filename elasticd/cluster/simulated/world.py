@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from elasticd.actions import Create, Remove
 from elasticd.cluster.simulated.bare import Bare
 from elasticd.cluster.simulated.ground import Ground
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
@@ -21,7 +20,8 @@ from elasticd.cluster.simulated.needs import OWN
 from elasticd.cluster.simulated.nodes import Claim, Need, Room
 from elasticd.cluster.simulated.options import NodeChange
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
-from elasticd.model import Container, Node
+from elasticd.model.actions import Create, Remove
+from elasticd.model.workload import Container, Node
 from elasticd.placing.order import RESUMED
 
 ORPHANED = 40.0

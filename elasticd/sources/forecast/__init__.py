@@ -15,7 +15,7 @@ from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
 from elasticd.forecasting.request import DAY, WEEK, Method, Quantile, Wish
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.sources import JOURNAL, Memory, Reader, Site, Source
 from elasticd.sources.forecast.fitter import apart, here, lacking
 from elasticd.sources.forecast.journal import JournalMemory

@@ -16,7 +16,7 @@ from msgspec import Struct
 from elasticd.base.errors import UnavailableError
 from elasticd.journal.files import lines_after
 from elasticd.journal.lines import AHEAD
-from elasticd.model import Ref, Sample
+from elasticd.model.workload import Ref, Sample
 from elasticd.sources import Points, Span
 
 REPLICAS = "replicas"

@@ -11,8 +11,8 @@ from msgspec import Struct
 from elasticd.base.errors import ElasticdError
 from elasticd.base.text import raised
 from elasticd.forecasting.request import Question, Reply, Track, Wish
-from elasticd.foreseen import Forecast
-from elasticd.model import Readings
+from elasticd.model.forecast import Forecast
+from elasticd.model.workload import Readings
 from elasticd.sources import Memory, Points, Site, Span
 from elasticd.sources.forecast.fitter import Fitter, Lost
 from elasticd.sources.forecast.options import Learn

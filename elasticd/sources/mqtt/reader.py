@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from elasticd.base.server_time import Times
 from elasticd.base.text import one_line
-from elasticd.model import Readings
+from elasticd.model.workload import Readings
 from elasticd.mqtt.broker import Subscribed
 from elasticd.mqtt.keeper import Keeper
 from elasticd.mqtt.link import Link

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from elasticd.sources import Subject
 
 Verdict = Literal["new", "duplicate", "late", "clock", "subjects"]

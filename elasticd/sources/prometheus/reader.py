@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import Times
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from elasticd.sources.http import Http, HttpFault
 from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
 from elasticd.sources.prometheus.plans import Plan

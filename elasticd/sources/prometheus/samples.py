@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.text import one_line
-from elasticd.model import Sample
+from elasticd.model.workload import Sample
 from elasticd.sources.prometheus.answers import Answer, Fault, Point
 from elasticd.sources.prometheus.plans import Plan
 

@@ -23,7 +23,7 @@ from elasticd.histograms import (
     Weigh,
     after_kill,
 )
-from elasticd.model import Pod, Sample
+from elasticd.model.workload import Pod, Sample
 
 RESOURCES = ("cpu", "memory")
 SERIES = tuple(f"{resource}_{statistic}" for resource in RESOURCES for statistic in STATISTICS)

@@ -5,7 +5,7 @@ import pytest
 
 from elasticd.cluster.kubernetes.autoscalers import Autoscaler, AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler
-from elasticd.model import Ref
+from elasticd.model.workload import Ref
 
 WEB = Ref("shop", "Deployment", "web")
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster import Cluster, Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.cluster.kubernetes.discovery import heeds_costs
-from elasticd.model import Ref
+from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
+from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import (
     APPS,
     DEPLOYMENTS,

@@ -8,8 +8,8 @@ import pytest
 from elasticd.cluster.kubernetes.convert import scaled_workload, to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale
 from elasticd.cluster.kubernetes.wire_workload import WireWorkload
-from elasticd.model import Container, Node, Pod, Ref, Workload
-from elasticd.needs import Needs, Taint
+from elasticd.model.pod_spec import Needs, Taint
+from elasticd.model.workload import Container, Node, Pod, Ref, Workload
 
 CPU = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
 FULL: dict[str, Any] = {

@@ -9,8 +9,8 @@ from elasticd.cluster.kubernetes import convert_template
 from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.wire import Codec, WirePod
 from elasticd.cluster.rooms import room
-from elasticd.model import Node, Pod
-from elasticd.needs import Disk, Expression, Needs, Port, Repel, Term, Toleration
+from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Term, Toleration
+from elasticd.model.workload import Node, Pod
 from tests.resized_pods import RESIZED, container, held
 
 

@@ -13,7 +13,7 @@ from elasticd.cluster.kubernetes import custom
 from elasticd.cluster.kubernetes.custom import CustomMetrics
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, Say, drop, status
 
 GROUP = "/apis/custom.metrics.k8s.io"

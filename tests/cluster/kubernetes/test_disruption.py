@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.disruption import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.store import PodStore
-from elasticd.placements import DisruptionBudget
+from elasticd.model.placement import DisruptionBudget
 from tests.pools import pod
 
 WEB = {"matchLabels": {"app": "web"}}

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from elasticd.actions import Announce, Answer, Scale
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Ref
+from elasticd.model.actions import Announce, Answer, Scale
+from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, Say, status, until
 
 PATH = "/api/v1/namespaces/shop/events"

@@ -13,7 +13,7 @@ from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore
-from elasticd.model import Ref, Workload
+from elasticd.model.workload import Ref, Workload
 from tests.cluster.kubernetes.fake import (
     DEPLOYMENTS,
     PODS,

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from elasticd.base.clock import WallClock
-from elasticd.batch import JOB_KIND, REMEMBERED, Job
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.job_wire import PlacedJob, WireJob, to_job
 from elasticd.cluster.kubernetes.template import SET
+from elasticd.model.jobs import JOB_KIND, REMEMBERED, Job
 from elasticd.testing import NOW
 from tests.batches import HASH, TRANSCODE, ended, job, pod_of
 from tests.cluster.kubernetes.fake import PODS, FakeApi, page, status, until, write_kubeconfig

@@ -7,7 +7,6 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Create, Remove
 from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
@@ -15,6 +14,7 @@ from elasticd.cluster.kubernetes.job_store import JobStore
 from elasticd.cluster.kubernetes.jobs import Jobs
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.template import DECISION, SET, TEMPLATE
+from elasticd.model.actions import Answer, Create, Remove
 from tests.batches import HASH, MANIFEST, TRANSCODE
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status
 

@@ -10,7 +10,7 @@ from elasticd.cluster import Part
 from elasticd.cluster.kubernetes import kubelet as module
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, drop, status
 
 PATH = "/api/v1/nodes/n1/proxy/stats/summary"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from elasticd.actions import Answer, Mark
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Ref
+from elasticd.model.actions import Answer, Mark
+from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status
 
 WEB = Ref("shop", "Deployment", "web")

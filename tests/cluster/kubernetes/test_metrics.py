@@ -9,7 +9,7 @@ from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.metrics import Metrics
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Readings, Sample
+from elasticd.model.workload import Readings, Sample
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, Say, drop, status
 
 GROUP = "/apis/metrics.k8s.io"

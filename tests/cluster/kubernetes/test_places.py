@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.places import Places, stirs
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
-from elasticd.model import Node, Pod
-from elasticd.needs import Needs
+from elasticd.model.pod_spec import Needs
+from elasticd.model.workload import Node, Pod
 from tests.pools import pod
 
 WAITS, RUNS = pod("p"), pod("p", on="n")

@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.evict import TERMINATING
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.pod_actions import NOT_READY, PodActions
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
-from elasticd.model import Node, Pod
-from elasticd.needs import Taint, Toleration
+from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.pod_spec import Taint, Toleration
+from elasticd.model.workload import Node, Pod
 from tests.pools import node, pod
 
 POD, RUNS = pod("p"), pod("r", on="n")

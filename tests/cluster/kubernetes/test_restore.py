@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from elasticd.actions import Answer, Evict
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.course import Workshop
@@ -21,7 +20,8 @@ from elasticd.cluster.kubernetes.once import Once
 from elasticd.cluster.kubernetes.restorations import Records
 from elasticd.cluster.kubernetes.restore import Restorer
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.model import Ref
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status, until
 from tests.cluster.kubernetes.test_evict import served
 

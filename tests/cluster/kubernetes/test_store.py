@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.selector import SelectorError, parse_selector
 from elasticd.cluster.kubernetes.store import KindSink, NodeStore, PodStore, WorkloadStore, selector_fault
-from elasticd.model import Node, Pod, Ref, Workload
+from elasticd.model.workload import Node, Pod, Ref, Workload
 
 
 def pod(name: str, namespace: str = "shop", phase: str = "Running", **labels: str) -> Pod:

@@ -13,7 +13,7 @@ from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.store import PodStore
 from elasticd.cluster.kubernetes.watch import Backoff, Lines, Reading, Reflector
 from elasticd.cluster.kubernetes.wire import Codec, WirePod
-from elasticd.model import Pod
+from elasticd.model.workload import Pod
 from tests.cluster.kubernetes.fake import (
     PODS,
     FakeApi,

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import nearest
 from elasticd.base.text import last_heard, one_line
-from elasticd.model import Pod
-from elasticd.placements import PodDecision
-from elasticd.policy import PoolPolicy
+from elasticd.model.placement import PodDecision
+from elasticd.model.policy import PoolPolicy
+from elasticd.model.workload import Pod
 
 FRESH = 90.0
 """Seconds for which what was seen of the cluster is taken for how it is."""

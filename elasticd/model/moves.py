@@ -8,9 +8,9 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from elasticd.actions import Evict
-from elasticd.model import Failure, Pod, Ref
-from elasticd.placements import Column, Mask, Places
+from elasticd.model.actions import Evict
+from elasticd.model.placement import Column, Mask, Places
+from elasticd.model.workload import Failure, Pod, Ref
 
 NOT_WANTED, GONE = "NotWanted", "Gone"
 """Why a move is over: the pod need not go any more, or has left its node."""

@@ -6,8 +6,8 @@ Knows the records that are told; knows nothing of who listens.
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from elasticd.model import Ref
-from elasticd.records import Decision, Outcome
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref
 
 
 class Listener(Protocol):

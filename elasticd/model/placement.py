@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from elasticd.actions import Bind, Evict, Nominate, Result
-from elasticd.model import Failure, Node, Pod, Ref
-from elasticd.needs import Repel
+from elasticd.model.actions import Bind, Evict, Nominate, Result
+from elasticd.model.pod_spec import Repel
+from elasticd.model.workload import Failure, Node, Pod, Ref
 
 Mask = NDArray[np.bool_]
 Column = NDArray[np.float64]

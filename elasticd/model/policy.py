@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from elasticd.batch import JOB_KIND
-from elasticd.model import HEEDING, Node, Pod, Ref, Workload
-from elasticd.needs import possible_namespace
+from elasticd.model.jobs import JOB_KIND
+from elasticd.model.pod_spec import possible_namespace
+from elasticd.model.workload import HEEDING, Node, Pod, Ref, Workload
 
 Seconds = Annotated[float, Meta(gt=0, description="seconds")]
 Poll = Annotated[float, Meta(ge=0.1, le=3600, description="seconds")]

@@ -12,9 +12,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.batch import Job
-from elasticd.foreseen import Forecast
-from elasticd.needs import Needs, Taint
+from elasticd.model.forecast import Forecast
+from elasticd.model.jobs import Job
+from elasticd.model.pod_spec import Needs, Taint
 
 
 class Ref(Struct, frozen=True, order=True, gc=False, cache_hash=True):

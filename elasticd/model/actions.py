@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.model import Ref
-from elasticd.resources import Sizes
+from elasticd.model.resources import Sizes
+from elasticd.model.workload import Ref
 
 
 class Scale(Struct, frozen=True, gc=False, tag="scale"):

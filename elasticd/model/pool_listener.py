@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, runtime_checkable
 
-from elasticd.moves import MoveDecision
-from elasticd.placements import PodDecision, PodOutcome
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PodDecision, PodOutcome
 
 
 @runtime_checkable

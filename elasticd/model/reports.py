@@ -8,10 +8,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.model import Failure
-from elasticd.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
-from elasticd.placements import PodOutcome
-from elasticd.records import Decision
+from elasticd.model.moves import LEAVING, TAKEN_BACK, MoveDecision, NodeLevel, Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.records import Decision
+from elasticd.model.workload import Failure
 
 
 class PolicyInForce(Struct, frozen=True):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from elasticd.actions import Create, Mark, Remove, Resize, Result, Scale
-from elasticd.model import Condition, Failure, Limit, Recommendation, Ref, Series
-from elasticd.resources import Resizing, Resources
+from elasticd.model.actions import Create, Mark, Remove, Resize, Result, Scale
+from elasticd.model.resources import Resizing, Resources
+from elasticd.model.workload import Condition, Failure, Limit, Recommendation, Ref, Series
 
 Verdict = Literal["scale", "keep", "hold"]
 
