@@ -14,10 +14,11 @@ from msgspec import Meta, Struct
 from elasticd.base.clock import Clock
 from elasticd.base.text import counted
 from elasticd.calendars import Hours, standing
-from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model.actions import Action, Answer, Evict, Mark, Remove, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Readings, Workload
+from elasticd.ports.cluster import Cluster, Kind, Snapshot
+from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 from elasticd.surge import SURGE, noted, surged
 
 MEMORY = 600.0

@@ -20,7 +20,6 @@ from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import last_heard
 from elasticd.broker import Broker
-from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.config.advice import examine
@@ -42,6 +41,7 @@ from elasticd.pods.placer import DISTURB, Placer
 from elasticd.pods.pool import measured
 from elasticd.pods.report import PoolReports
 from elasticd.pods.surging import ROLLING
+from elasticd.ports.cluster import Cluster
 from elasticd.shelf import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles

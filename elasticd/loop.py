@@ -14,7 +14,6 @@ from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
 from elasticd.base.text import raised
 from elasticd.cases import Scene, case_of, held_as_it_is
-from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.decide import Case, announcements
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
@@ -24,12 +23,14 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref, Series, Workload
 from elasticd.observe import observe
 from elasticd.past import HORIZON
+from elasticd.ports.cluster import Cluster, Kind, Snapshot
+from elasticd.ports.metrics_api import MetricsReader
+from elasticd.ports.source import Site, Subject
 from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
 from elasticd.screening import Bander, Screening, bands_at_once
 from elasticd.seen import Seen
 from elasticd.shelf import PATIENCE, SLACK, Shelf
-from elasticd.sources import Site, Subject
 from elasticd.stock import WAIT, Stock
 
 QUANTUM = SLACK
@@ -97,7 +98,7 @@ class Loop:
     def site(self) -> Site:
         """What a source finds here."""
         journal, snapshot = self._journal.folder, lambda: self.snapshot
-        return Site(self._cluster, self._clock, self.wake, self.governed, snapshot, journal=journal)
+        return Site(MetricsReader(self._cluster), self._clock, self.wake, self.governed, snapshot, journal=journal)
 
     def governed(self) -> frozenset[Ref]:
         """The workloads that policies are about."""

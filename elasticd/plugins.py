@@ -116,7 +116,7 @@ def _check_type(hook: str, found: Any) -> None:
     strategy = hook == "register_strategies"
     wanted = Strategy if strategy else Struct
     if not isinstance(found, type) or not issubclass(found, wanted):
-        kind = "elasticd.api.Strategy" if strategy else "elasticd.sources.Source"
+        kind = "elasticd.api.Strategy" if strategy else "elasticd.ports.source.Source"
         raise _RefusedError(f"{hook}: must return types derived from {kind}, returned {shown(found)}")
     config = found.__struct_config__
     if not _tagged(found) or config.tag_field != "type":

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from elasticd.base.errors import ConfigError, UnavailableError, nearest
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.answers import Fault

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from elasticd.cluster import Kind, Snapshot
 from elasticd.journal import Key
 from elasticd.model.policy import Policy, Strategy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Pod, Ref
 from elasticd.plugins import Hooks
-from elasticd.sources import Subject
+from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.ports.source import Subject
 
 STRIKES = 5
 """Failures in a row after which an implementation is switched off until reload."""

@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, VirtualClock, WallClock
-from elasticd.cluster import Cluster, Snapshot
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.config.tables import PLACING
@@ -29,9 +28,11 @@ from elasticd.past import begin
 from elasticd.plugins import Hooks, Registry, implemented
 from elasticd.pods.mover import Mover, moves
 from elasticd.pods.placer import Placer
+from elasticd.ports.cluster import Cluster, Snapshot
+from elasticd.ports.metrics_api import MetricsReader
+from elasticd.ports.source import Site, Source, Subject
 from elasticd.quality import failed, grade
 from elasticd.shelf import opened
-from elasticd.sources import Site, Source, Subject
 from elasticd.trials import faults
 
 NOW = 1_700_000_000.0
@@ -164,7 +165,8 @@ def site(
 ) -> Site:
     """Where a source under test is opened; without a cluster, an empty simulated one."""
     time = clock or WallClock()
-    return Site(cluster or Simulated(nodes=()).build(time), time, wake, lambda: governed, lambda: snapshot)
+    metrics = MetricsReader(cluster or Simulated(nodes=()).build(time))
+    return Site(metrics, time, wake, lambda: governed, lambda: snapshot)
 
 
 def check_strategy(strategy: Strategy) -> list[str]:

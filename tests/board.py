@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.cluster import Kind, Snapshot
 from elasticd.model.actions import Action, Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod
+from elasticd.ports.cluster import Kind, Snapshot
 from tests.clusters import Scripted, Shown
 
 

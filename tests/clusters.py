@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from math import inf
 
-from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull, Snapshot
 from elasticd.model.actions import Action, Answer, Evict
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 
 class Following:

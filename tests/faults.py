@@ -19,8 +19,8 @@ from elasticd.model.actions import Announce
 from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Readings
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.shelf import opened
-from elasticd.sources import Reader, Site, Source
 from elasticd.troubles import Troubles
 from elasticd_plugins.hpa import Hpa
 
@@ -174,7 +174,7 @@ class _Spoiled:
         self._source, self._site = source, site
 
     async def read(self, now: float) -> Readings:
-        said = await self._site.cluster.usage(now)
+        said = await self._site.metrics.usage(now)
         mine = self._source.series
         said = Readings(
             self._source.label,

@@ -1,4 +1,4 @@
-"""The house's budgets: lengths of modules and functions, docstrings, and that every package is installed.
+"""The house's budgets: lengths of functions, docstrings, and that every package is installed.
 
 Knows only source text, imports nothing of elasticd. Run it as `python tests/house.py`; it prints one summary
 line, and exits 1 when a budget is broken, naming each place.
@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeGuard
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"elasticd": "elasticd", "elasticd_plugins": "plugins"}
-MODULE_LINES = 400
 FUNCTION_LINES = 60
 FUNCTION_LINES_P95 = 30
 
@@ -65,10 +64,8 @@ def percentile(values: Sequence[int], percent: float) -> int:
 
 
 def check_modules(modules: Sequence[Module]) -> Iterator[str]:
-    """What is wrong with single modules: too long, or something public without a docstring."""
-    for path, lines, tree in modules:
-        if lines > MODULE_LINES:
-            yield f"{path}:{MODULE_LINES + 1}: a module must have at most {MODULE_LINES} lines, has {lines}"
+    """What is wrong with single modules: something public without a docstring."""
+    for path, _, tree in modules:
         if not ast.get_docstring(tree):
             yield f"{path}:1: a module must have a docstring, has none"
         for node in tree.body:

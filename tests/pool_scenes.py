@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.console import Console
 
-from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.journal import Journal
 from elasticd.loop import Loop
@@ -23,6 +22,7 @@ from elasticd.model.reports import PoolReport
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.pods.report import PoolReports
+from elasticd.ports.cluster import Cluster
 from elasticd.shelf import opened
 from elasticd.show import nodes as show_nodes
 from elasticd.sources.resource_metrics import ResourceMetrics

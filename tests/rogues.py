@@ -13,7 +13,7 @@ from typing import Any
 
 from elasticd.api import Measure, Recommendation, Strategy, hookimpl
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 
 WEB = "shop/Deployment/web"
 FOR_EVER = 100_000.0

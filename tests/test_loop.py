@@ -25,7 +25,7 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Kind
+from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal, Key, read
 from elasticd.limits import Stabilization
 from elasticd.loop import NUDGE, QUANTUM, REST, Loop
@@ -35,8 +35,10 @@ from elasticd.model.policy import Select, Target, Trust
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Condition, Readings
 from elasticd.past import HORIZON
+from elasticd.ports.cluster import Kind
+from elasticd.ports.metrics_api import MetricsApi
+from elasticd.ports.source import Source
 from elasticd.shelf import Shelf
-from elasticd.sources import Source
 from tests.clusters import Alone, Unasked
 
 WEB, DB = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "db")
@@ -1071,3 +1073,11 @@ async def test_policies_that_are_adopted_before_an_action_has_begun_lose_no_work
     looks = len(play.made)
     await play.to(play.clock.now() + 120)
     assert len(play.made) > looks
+
+
+def test_a_source_finds_the_metrics_of_a_cluster_and_nothing_that_can_act() -> None:
+    clock = VirtualClock(0.0)
+    site = Loop(Simulated(nodes=()).build(clock), Journal(), clock).site
+    offered = {name for name in dir(site.metrics) if not name.startswith("_")}
+    assert offered == {name for name in dir(MetricsApi) if not name.startswith("_")}
+    assert not [name for name in dir(site) if hasattr(getattr(site, name), "act")]

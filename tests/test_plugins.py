@@ -18,7 +18,7 @@ from elasticd.model.history import Past
 from elasticd.model.policy import Bounds
 from elasticd.model.workload import Failure
 from elasticd.plugins import HOOKS, Hooks, Registry, discover, implemented
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 from elasticd.testing import observation
 
 SEEN = observation([0.5])
@@ -168,7 +168,7 @@ PROBLEMS = [
     ),
     pytest.param(
         bringing(int, hook="register_sources"),
-        "register_sources: must return types derived from elasticd.sources.Source, returned <class 'int'>",
+        "register_sources: must return types derived from elasticd.ports.source.Source, returned <class 'int'>",
         id="not-a-source",
     ),
     pytest.param(

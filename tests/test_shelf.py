@@ -8,8 +8,8 @@ import pytest
 
 from elasticd.base.clock import VirtualClock, WallClock
 from elasticd.model.workload import Readings, Sample
+from elasticd.ports.source import Source
 from elasticd.shelf import Shelf
-from elasticd.sources import Source
 
 
 class Meter:

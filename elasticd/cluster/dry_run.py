@@ -17,12 +17,13 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster import Cluster, Followed, Kind, MetricQuery, Part, Pull, Snapshot, Stray
 from elasticd.cluster.pretended import Kept, Pretence, PretendedPods
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.ports.cluster import Cluster, Kind, Snapshot, Stray
+from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 MESSAGE = "dry run: not sent"
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster import Snapshot, Stray
 from elasticd.cluster.rooms import room
 from elasticd.model.actions import Answer, Bind, Evict, Nominate
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Pod, Room
+from elasticd.ports.cluster import Snapshot, Stray
 
 OnNodes = Mapping[str, Sequence[Pod]]
 Kept = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]

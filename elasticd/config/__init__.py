@@ -28,7 +28,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
 from elasticd.outlet import Outlet
 from elasticd.plugins import Registry
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 from elasticd.sources.bounds import MOST_SAMPLES
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from elasticd.base.errors import ConfigError
 from elasticd.config import Settings
 from elasticd.model.policy import Policy
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 
 
 def advise(policies: Sequence[Policy], sources: Sequence[Source]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from elasticd.base.errors import nearest
 from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.plugins import implemented
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 
 OTHERS = "default-scheduler"
 """The name of kube-scheduler itself."""

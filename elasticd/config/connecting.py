@@ -14,7 +14,6 @@ from msgspec import Struct
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ElasticdError, near
 from elasticd.base.text import counted, one_line, raised
-from elasticd.cluster import Cluster, Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.access import Access, Asked
 from elasticd.cluster.kubernetes.session import ApiError
@@ -24,7 +23,9 @@ from elasticd.model import rights
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import FEATURES, Right
 from elasticd.model.workload import Readings, Ref
-from elasticd.sources import Site, Source
+from elasticd.ports.cluster import Cluster, Kind, Snapshot
+from elasticd.ports.metrics_api import MetricsReader
+from elasticd.ports.source import Site, Source
 
 PATIENCE = 10.0
 """Seconds that a source may take to be opened and read, and the cluster to be looked at."""
@@ -190,7 +191,7 @@ def _site(
     selected = (one.ref for one in snapshot.workloads() if any(policy.governs(one) for policy in about))
     governed: frozenset[Ref] = frozenset(chain(selected, (one.workload.ref for one in about if one.workload)))
     beside = {source.label: source for source in settings.sources}
-    return Site(cluster, clock, lambda subject, key: None, lambda: governed, lambda: snapshot, beside)
+    return Site(MetricsReader(cluster), clock, lambda subject, key: None, lambda: governed, lambda: snapshot, beside)
 
 
 async def _tried(source: Source, site: Site) -> Finding:

@@ -6,7 +6,6 @@ Knows settings and policies as they are decoded, and the table of rights; asks n
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes import Kubernetes, own_namespace
 from elasticd.config import Settings
 from elasticd.model import rights
@@ -14,6 +13,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import Feature
 from elasticd.plugins import implemented
+from elasticd.ports.cluster import Kind
 from elasticd.sources.resource_metrics import ResourceMetrics
 
 Resources = Mapping[Kind, tuple[str, str]]

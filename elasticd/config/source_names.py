@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import is_name, shown
 from elasticd.config.tables import no_such
-from elasticd.sources import JOURNAL, Source
+from elasticd.ports.source import JOURNAL, Source
 
 
 def clashing(sources: Sequence[Source], file: str) -> list[ConfigError]:

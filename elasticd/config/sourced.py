@@ -16,7 +16,7 @@ from elasticd.config import Settings
 from elasticd.config.tables import no_such
 from elasticd.model.policy import Policy, PoolPolicy, Strategy
 from elasticd.plugins import Registry
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 
 _MANY = 12
 """Series that are named before it is only said how many there are."""

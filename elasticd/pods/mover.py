@@ -13,7 +13,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, pause
-from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.journal import Journal
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
@@ -29,6 +28,7 @@ from elasticd.pods.placer import Placer
 from elasticd.pods.pool import OURSELVES, Pool, asked_to_move
 from elasticd.pods.surging import Surging
 from elasticd.pods.views import By
+from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.surge import BEGUN
 
 SETTLE = 1.0

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from elasticd.acting import STOPPED, announce
 from elasticd.base.clock import Clock, pause
-from elasticd.cluster import Cluster, Pretending, Snapshot
 from elasticd.columns import Columns
 from elasticd.journal import Journal
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
@@ -30,6 +29,7 @@ from elasticd.pods.permitted import Refused, permitted
 from elasticd.pods.pool import Pool, asked
 from elasticd.pods.said import Said
 from elasticd.pods.views import Known, Views, Wants
+from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.shelf import Shelf
 from elasticd.stock import WAIT, Stock
 

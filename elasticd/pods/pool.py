@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from elasticd.base.memo import Derived
-from elasticd.cluster import Snapshot
 from elasticd.columns import Columns, Ledger
 from elasticd.model.actions import Evict
 from elasticd.model.moves import MoveDecision
@@ -20,6 +19,7 @@ from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
 from elasticd.plugins import Hooks
 from elasticd.pods.views import Known, Wants
+from elasticd.ports.cluster import Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from itertools import chain
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.cluster import Cluster, Snapshot
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
 from elasticd.model.placement import Line, Turn
@@ -25,6 +24,7 @@ from elasticd.pods.next_moves import Seen, moving
 from elasticd.pods.node_report import Heaps, Standing, Why, asked_labels, report
 from elasticd.pods.placer import Placer
 from elasticd.pods.pool import OURSELVES, Pool
+from elasticd.ports.cluster import Cluster, Snapshot
 
 LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
 """Who gives way on nodes; a string instead says where one got stuck."""

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
-from elasticd.cluster import Cluster, Snapshot
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.model.actions import Answer, Evict, Mark
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref, Workload
+from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})

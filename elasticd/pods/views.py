@@ -11,7 +11,6 @@ from math import isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster import Stray
 from elasticd.columns import ESTIMATE, estimated
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.moves import whose
@@ -19,6 +18,7 @@ from elasticd.model.placement import DisruptionBudget, PodDecision, PodOutcome
 from elasticd.model.policy import Order, PoolPolicy
 from elasticd.model.workload import Pod, Readings, Ref, Sample
 from elasticd.placing.order import in_order
+from elasticd.ports.cluster import Stray
 from elasticd.quality import FUTURE
 
 NEW = 60.0

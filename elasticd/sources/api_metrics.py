@@ -10,9 +10,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from elasticd.api import hookimpl
-from elasticd.cluster import MetricQuery
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.metrics_api import MetricQuery
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.rounds import Limits, Rounds, rounds
 
 Name = Annotated[str, Meta(min_length=1, max_length=253, description="in policies")]
@@ -175,7 +175,7 @@ class _Asking:
     async def ask(self, metric: str) -> Readings:
         """What the cluster answers to all that is to be asked of a metric now."""
         queries = [query for one in self._by_metric[metric] for query in one.queries(self._governed)]
-        return await self._site.cluster.metrics(queries, self._site.clock.now())
+        return await self._site.metrics.metrics(queries, self._site.clock.now())
 
     async def read(self, now: float) -> Readings:
         """What it answered to all of them."""

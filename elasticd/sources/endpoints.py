@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 from elasticd.api import hookimpl
 from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import Rates
 from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, rounds, told

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from elasticd.base.errors import ConfigError
 from elasticd.base.secrets import check_secret, read_secret, secret_path
 from elasticd.base.text import one_line, shown
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 
 JSON = "application/json"
 _ERROR_BYTES = 1 << 16

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from elasticd.api import hookimpl
-from elasticd.cluster import Part
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.metrics_api import Part
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.rounds import Fault, Limits, Rounds, rounds, told
 
 PATIENCE = 1.0
@@ -65,7 +65,7 @@ class Asking:
         self._site, self._part, self._timeout = site, part, timeout
 
     async def __call__(self, node: str) -> Readings | Fault:
-        said = await self._site.cluster.summary(node, self._site.clock.now(), self._part, self._timeout)
+        said = await self._site.metrics.summary(node, self._site.clock.now(), self._part, self._timeout)
         return Fault(said.error) if said.error else said
 
 

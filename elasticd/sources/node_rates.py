@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from elasticd.api import hookimpl
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
 from elasticd.sources.rates import Rates
 from elasticd.sources.rounds import Limits, Rounds, rounds, told

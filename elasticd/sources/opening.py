@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elasticd.base.text import raised
 from elasticd.model.workload import Readings
-from elasticd.sources import Describes, Reader, Site, Source
+from elasticd.ports.source import Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked
 from elasticd.sources.threads import ThreadReader, closed, is_strange
 

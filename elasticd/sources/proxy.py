@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
-from elasticd.cluster import Followed, MetricQuery, MetricsApi, Part, Pull, Snapshot
 from elasticd.model.workload import Readings
-from elasticd.sources import Site, Subject
+from elasticd.ports.cluster import Snapshot
+from elasticd.ports.metrics_api import Followed, MetricQuery, MetricsApi, Part, Pull
+from elasticd.ports.source import Site, Subject
 from elasticd.sources.bounds import LONGEST_NAME
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:
     questions = _Questions(loop)
     return replace(
         site,
-        cluster=_Metrics(site.cluster, questions),
+        metrics=_Metrics(site.metrics, questions),
         wake=_News(site.wake, loop),
         governed=lambda: questions.ask(site.governed),
         snapshot=lambda: _snapshot(questions.ask(site.snapshot), questions),

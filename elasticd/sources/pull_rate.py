@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
-from elasticd.cluster import Followed, Pull
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.metrics_api import Followed, Pull
+from elasticd.ports.source import Reader, Site, Source
 
 RATE, SECONDS = "image_pull_rate", "image_pull_seconds"
 _MOST = 20_000
@@ -40,7 +40,7 @@ class PullRate(Source, frozen=True, kw_only=True, tag="pull-rate"):
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Follow the kubelets' events, for as long as the daemon runs."""
         pulls = _Pulls(site.clock, self.window, self.label)
-        async with site.cluster.pulls(pulls.take) as followed:
+        async with site.metrics.pulls(pulls.take) as followed:
             pulls.followed = followed
             yield pulls
 

@@ -17,9 +17,9 @@ from elasticd.api import hookimpl
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.text import shown
 from elasticd.model.workload import Readings, Sample
+from elasticd.ports.source import Memory, Points, Reader, Site, Source, Span
 from elasticd.recorded import FORMATS, MOST, Track, load
 from elasticd.recorded import Recording as Recorded
-from elasticd.sources import Memory, Points, Reader, Site, Source, Span
 
 Samples = tuple[Sample, ...]
 

@@ -12,9 +12,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from elasticd.api import hookimpl
-from elasticd.cluster import MetricsApi
 from elasticd.model.workload import Readings
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.metrics_api import MetricsApi
+from elasticd.ports.source import Reader, Site, Source
 
 
 class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
@@ -32,7 +32,7 @@ class ResourceMetrics(Source, frozen=True, tag="resource-metrics"):
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """A reader of this cluster; there is nothing to connect to."""
-        return nullcontext(_Usage(site.cluster, self.label, nodes=self.nodes))
+        return nullcontext(_Usage(site.metrics, self.label, nodes=self.nodes))
 
 
 class _Usage:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from elasticd.base.errors import ElasticdError
 from elasticd.base.text import one_line, raised
 from elasticd.model.workload import Readings
-from elasticd.sources import Counts, Describes, Reader, Site, Source
+from elasticd.ports.source import Counts, Describes, Reader, Site, Source
 from elasticd.sources.bounds import checked, plain
 from elasticd.sources.pool import DaemonThreads
 from elasticd.sources.proxy import remote

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.model.actions import Announce, Mark, Scale
 from elasticd.model.workload import Ref, Workload
+from elasticd.ports.cluster import Cluster
 from tests.cluster.test_simulated_kit import KINDS, START, WEB, Play, scale_to, web
 
 

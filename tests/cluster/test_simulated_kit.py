@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Kind
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.workload import Pod, Ref, Sample, Workload
+from elasticd.ports.cluster import Kind
 
 KINDS: frozenset[Kind] = frozenset({("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")})
 BIG_NODE = {"name": "big", "cpu": "1000", "memory": "4Ti", "pods": 10000}

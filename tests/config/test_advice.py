@@ -7,7 +7,7 @@ import pytest
 
 from elasticd.config.advice import advise
 from elasticd.model.policy import Bounds, Policy, Strategy, Target, Trust
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 from elasticd.sources.resource_metrics import ResourceMetrics
 
 

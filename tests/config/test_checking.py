@@ -10,7 +10,7 @@ from elasticd.api import BindingRule, Move, Nodes, Scores, Strategy, hookimpl
 from elasticd.config.advice_pools import advise_alone, advise_pools
 from elasticd.config.checking import check
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 from elasticd.sources.api_metrics import ExternalMetrics
 from elasticd.sources.kubelet import Kubelet
 from elasticd.sources.resource_metrics import ResourceMetrics

@@ -9,7 +9,7 @@ from elasticd.api import hookimpl
 from elasticd.config import load_settings
 from elasticd.config.reading import read_policies
 from elasticd.plugins import discover
-from elasticd.sources import Source
+from elasticd.ports.source import Source
 
 
 class Anything(Source, tag="anything", frozen=True):

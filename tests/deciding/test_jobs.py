@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from elasticd.acting import STOPPED, carry_out
 from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Kind, Snapshot
 from elasticd.decide import Case, decide
 from elasticd.deciding.jobs import AT_ONCE, grow, tidy
 from elasticd.journal import Journal
@@ -24,6 +23,7 @@ from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.past import begin, carry
 from elasticd.plugins import Hooks
+from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.testing import NOW
 from elasticd.timed_limits import Blackout
 from tests.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload

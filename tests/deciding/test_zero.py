@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Cluster
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
@@ -24,6 +23,7 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref, Workload
 from elasticd.past import begin
 from elasticd.plugins import Hooks
+from elasticd.ports.cluster import Cluster
 from elasticd.testing import observation
 from tests import faults
 

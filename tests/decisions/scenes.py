@@ -23,7 +23,7 @@ from elasticd.config.pools import load_pools
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.workload import Readings
 from elasticd.plugins import Registry, discover
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.testing import simulate
 from tests import faults
 from tests.demos import DEMO

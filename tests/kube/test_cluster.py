@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import WallClock
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
 from elasticd.model.actions import Announce, Answer, Scale
 from elasticd.model.workload import Ref, Workload
+from elasticd.ports.cluster import Kind
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import shipped_rights

@@ -15,7 +15,7 @@ import pytest_asyncio
 from elasticd.base.clock import WallClock
 from elasticd.cli import main
 from elasticd.model.workload import Readings
-from elasticd.sources import Reader
+from elasticd.ports.source import Reader
 from elasticd.sources.prometheus import Prometheus
 from elasticd.testing import site
 from tests.kube.client import wait_until

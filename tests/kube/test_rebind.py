@@ -11,7 +11,6 @@ import pytest
 
 from elasticd.base.clock import WallClock
 from elasticd.broker import Broker, BrokerTable
-from elasticd.cluster import Kind, Snapshot
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal
 from elasticd.model.moves import MoveDecision
@@ -19,6 +18,7 @@ from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
+from elasticd.ports.cluster import Kind, Snapshot
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, wait_until

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.model.placement import PodDecision
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.plan import plan
 from elasticd.pods.placer import Placer
+from elasticd.ports.cluster import Snapshot
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import Placed, bare, ours
 from tests.placers import Heard, pool

@@ -8,7 +8,6 @@ import pytest
 
 from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Snapshot
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Http
 from elasticd.journal import Journal
@@ -18,6 +17,7 @@ from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.pods.lookout import KEPT, Lookout, Looks
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer, at_once
+from elasticd.ports.cluster import Snapshot
 from elasticd.show import remote
 from elasticd.web import serve
 from tests.board import Board

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Kind
 from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal, read
 from elasticd.loop import Loop
@@ -25,8 +24,9 @@ from elasticd.model.workload import Node, Pod, Readings, Ref
 from elasticd.placing.ask import PoolCase
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
+from elasticd.ports.cluster import Kind
+from elasticd.ports.source import Source
 from elasticd.shelf import Shelf
-from elasticd.sources import Source
 from elasticd.surge import BEGUN
 from tests.board import Board
 from tests.pools import NOW, node, pod

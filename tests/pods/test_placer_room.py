@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from elasticd.api import DisruptionBudget, Pod, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision, PodOutcome
@@ -20,6 +19,7 @@ from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
 from elasticd.pods.placer import LONGEST_REST, Placer
 from elasticd.pods.views import SPARED
+from elasticd.ports.cluster import Snapshot
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board

@@ -14,7 +14,6 @@ from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hook
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
 from elasticd.calendars import Hours
-from elasticd.cluster import Snapshot
 from elasticd.journal import Journal
 from elasticd.judge import ThreadLine
 from elasticd.model.actions import Answer, Evict
@@ -28,6 +27,7 @@ from elasticd.placing.line import Queue
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.pods.report import PoolReports
+from elasticd.ports.cluster import Snapshot
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board
 from tests.placers import Fits

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Kind, Snapshot
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
@@ -16,6 +15,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref
 from elasticd.pods.surging import Surging
+from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.surge import SURGE
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, pod

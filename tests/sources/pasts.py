@@ -10,7 +10,7 @@ import numpy as np
 from elasticd.base.errors import UnavailableError
 from elasticd.forecasting.arrays import Floats
 from elasticd.model.workload import Ref
-from elasticd.sources import Points, Span
+from elasticd.ports.source import Points, Span
 from elasticd.sources.forecast import ForecastSource
 from tests.forecasting.waves import START, wave
 

@@ -10,9 +10,9 @@ import pytest
 from elasticd.base.clock import VirtualClock
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
-from elasticd.cluster import MetricQuery
 from elasticd.model.workload import Readings, Ref, Sample
-from elasticd.sources import Source
+from elasticd.ports.metrics_api import MetricQuery
+from elasticd.ports.source import Source
 from elasticd.sources import api_metrics as module
 from elasticd.sources.api_metrics import CustomMetrics, ExternalMetrics, register_sources
 from elasticd.sources.rounds import Limits

@@ -15,7 +15,8 @@ from elasticd.base.clock import VirtualClock
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.model.workload import Pod, Readings, Ref, Workload
-from elasticd.sources import Reader, endpoints
+from elasticd.ports.source import Reader
+from elasticd.sources import endpoints
 from elasticd.sources.endpoints import Endpoints, register_sources, sample_size
 from elasticd.testing import site
 from tests.clusters import Scripted, Shown

@@ -14,7 +14,7 @@ from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, lines_after
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Ref, Sample, Series
-from elasticd.sources import Memory, Span
+from elasticd.ports.source import Memory, Span
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.memory import OVERLAP, Remembering

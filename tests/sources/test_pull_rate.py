@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster import Pull
 from elasticd.model.workload import Readings
-from elasticd.sources import Reader
+from elasticd.ports.metrics_api import Pull
+from elasticd.ports.source import Reader
 from elasticd.sources import pull_rate as module
 from elasticd.sources.pull_rate import RATE, SECONDS, PullRate, mean_rate, register_sources
 from elasticd.testing import site

@@ -16,7 +16,7 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Sample
 from elasticd.plugins import discover
-from elasticd.sources import Reader
+from elasticd.ports.source import Reader
 from elasticd.sources.recording import Recording, Tape, register_sources
 from elasticd.testing import simulate, site
 from elasticd_plugins.hpa import Hpa

@@ -14,7 +14,8 @@ from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.model.workload import Readings, Ref
-from elasticd.sources import Reader, Site, Source, threads
+from elasticd.ports.source import Reader, Site, Source
+from elasticd.sources import threads
 from elasticd.sources.bounds import Counted
 from elasticd.sources.forecast import ForecastSource
 from elasticd.sources.opening import Opened, readers
@@ -268,7 +269,7 @@ async def test_what_it_asks_the_cluster_is_asked_by_the_daemon_and_nothing_it_ha
     cluster = Asked()
 
     async def asks(there: Site) -> list[object]:
-        metrics, pulled = there.cluster, asyncio.Queue[Any]()
+        metrics, pulled = there.metrics, asyncio.Queue[Any]()
         await metrics.usage(1.0)
         await metrics.node_usage(1.0)
         await metrics.metrics((one for one in "ab"), 1.0)  # type: ignore[arg-type]
@@ -276,7 +277,7 @@ async def test_what_it_asks_the_cluster_is_asked_by_the_daemon_and_nothing_it_ha
         async with metrics.pulls(pulled.put_nowait) as followed:
             return [followed, await pulled.get(), hasattr(metrics, "act"), hasattr(metrics, "observe")]
 
-    async with opened(asks, replace(site(), cluster=cluster)) as reader:
+    async with opened(asks, replace(site(), metrics=cluster)) as reader:
         assert await read(reader) == "['followed', 'image', False, False]"
     assert cluster.by == [threading.current_thread()] * 6
 
@@ -291,14 +292,14 @@ async def test_what_the_cluster_cannot_do_is_raised_in_the_source() -> None:
 
     async def asks(there: Site) -> list[str]:
         told = []
-        for ask in (lambda: there.cluster.usage(1.0), lambda: _entered(there.cluster.pulls(print))):
+        for ask in (lambda: there.metrics.usage(1.0), lambda: _entered(there.metrics.pulls(print))):
             try:
                 await ask()
             except ConnectionError as error:
                 told.append(str(error))
         return told
 
-    async with opened(asks, replace(site(), cluster=Lacking())) as reader:
+    async with opened(asks, replace(site(), metrics=Lacking())) as reader:
         assert await read(reader) == "['refused', 'forbidden']"
 
 

@@ -20,7 +20,7 @@ from elasticd.histograms import DAY
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Container, Pod, Readings, Ref, Sample
 from elasticd.plugins import discover
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.usage_histogram import UsageHistogram
 from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.model.rights import Right
+from elasticd.ports.cluster import Kind
 
 _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _AT_ONCE = 8

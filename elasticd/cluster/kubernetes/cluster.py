@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.kubernetes.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
 from elasticd.cluster.kubernetes.bind import Binder
@@ -56,6 +55,8 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Readings, Ref, Room, Workload
+from elasticd.ports.cluster import Kind
+from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 
 _POD: Kind = ("v1", "Pod")
 _LEASE = ("coordination.k8s.io/v1", "Lease")

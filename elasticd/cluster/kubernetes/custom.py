@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from elasticd.base.server_time import Times
 from elasticd.base.text import one_line
-from elasticd.cluster import MetricQuery
 from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount
 from elasticd.cluster.kubernetes.wire import Envelope, MetricValue
 from elasticd.model.workload import Readings, Sample
+from elasticd.ports.metrics_api import MetricQuery
 
 SOURCE = "metrics-api"
 CUSTOM, EXTERNAL = "custom.metrics.k8s.io", "external.metrics.k8s.io"

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.errors import nearest
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire_discovery import ApiGroup, ApiGroups, ApiResource, ApiResources
+from elasticd.ports.cluster import Kind
 
 
 class UnknownKindError(Exception):

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.server_time import Times
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
@@ -32,6 +31,7 @@ from elasticd.cluster.kubernetes.template import SET
 from elasticd.cluster.kubernetes.watch import Backoff, Reading, Reflector
 from elasticd.cluster.kubernetes.wire import Codec, ObjectMeta, WireEvent, WireNode, WirePod
 from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler, WireWorkload
+from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.server_time import Times
-from elasticd.cluster import Part
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.values import amount
 from elasticd.cluster.kubernetes.wire import ObjectReference
 from elasticd.cluster.kubernetes.wire_template import Wire
 from elasticd.model.workload import Readings, Sample
+from elasticd.ports.metrics_api import Part
 
 SOURCE = "kubelet"
 CPU, MEMORY = "cpu", "memory"

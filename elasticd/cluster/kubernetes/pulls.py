@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from elasticd.cluster import Pull
 from elasticd.cluster.kubernetes.places import Key
 from elasticd.cluster.kubernetes.values import go_seconds
 from elasticd.cluster.kubernetes.wire import WireEvent
+from elasticd.ports.metrics_api import Pull
 
 PULLED = "involvedObject.kind=Pod,reason=Pulled"
 

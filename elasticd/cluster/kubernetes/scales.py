@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.convert import described, ref_of, scaled_workload
 from elasticd.cluster.kubernetes.discovery import Resource
 from elasticd.cluster.kubernetes.places import Key
@@ -19,6 +18,7 @@ from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.store import WorkloadStore
 from elasticd.cluster.kubernetes.watch import Backoff
 from elasticd.cluster.kubernetes.wire import Metadata, WireScale
+from elasticd.ports.cluster import Kind
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.places import Key, Places, stirs
 from elasticd.cluster.kubernetes.selector import Selector, SelectorError, parse_selector
 from elasticd.cluster.rooms import Loads
 from elasticd.model.workload import Node, Pod, Ref, Workload
+from elasticd.ports.cluster import Kind
 
 T_contra = TypeVar("T_contra", contravariant=True)
 

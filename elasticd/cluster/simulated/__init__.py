@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster import Cluster
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.cluster.simulated.demand import Curve, Demand
 from elasticd.cluster.simulated.jobs import JobsTable, make_job_sets
@@ -24,6 +23,7 @@ from elasticd.cluster.simulated.tables import MOST, Quantity, amount, further
 from elasticd.cluster.simulated.world import World
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node
+from elasticd.ports.cluster import Cluster
 
 MOST_PODS = 1_000_000
 """Pods of all workloads at the start."""

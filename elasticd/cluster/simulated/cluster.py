@@ -11,7 +11,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.cluster import Followed, Kind, MetricQuery, Part, Pull
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.options import BudgetTable
 from elasticd.cluster.simulated.placing import place
@@ -22,6 +21,8 @@ from elasticd.cluster.simulated.world import World
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Readings
+from elasticd.ports.cluster import Kind
+from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000

@@ -7,12 +7,12 @@ out, and what did not change is the same record as before.
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from elasticd.cluster import Kind
 from elasticd.cluster.rooms import room
 from elasticd.cluster.simulated.options import BudgetTable
 from elasticd.cluster.simulated.pods import SimulatedWorkload
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.workload import Node, Pod, Ref, Room, Workload
+from elasticd.ports.cluster import Kind
 
 OVER = ("Succeeded", "Failed")
 

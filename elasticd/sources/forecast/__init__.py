@@ -16,7 +16,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
 from elasticd.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 from elasticd.model.workload import Readings
-from elasticd.sources import JOURNAL, Memory, Reader, Site, Source
+from elasticd.ports.source import JOURNAL, Memory, Reader, Site, Source
 from elasticd.sources.forecast.fitter import apart, here, lacking
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.forecast.keeper import Keeper, Plan

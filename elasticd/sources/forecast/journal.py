@@ -17,7 +17,7 @@ from elasticd.base.errors import UnavailableError
 from elasticd.journal.files import lines_after
 from elasticd.journal.lines import AHEAD
 from elasticd.model.workload import Ref, Sample
-from elasticd.sources import Points, Span
+from elasticd.ports.source import Points, Span
 
 REPLICAS = "replicas"
 """The series that every decision has: how many replicas there were."""

@@ -13,7 +13,7 @@ from elasticd.base.text import raised
 from elasticd.forecasting.request import Question, Reply, Track, Wish
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings
-from elasticd.sources import Memory, Points, Site, Span
+from elasticd.ports.source import Memory, Points, Site, Span
 from elasticd.sources.forecast.fitter import Fitter, Lost
 from elasticd.sources.forecast.options import Learn
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from elasticd.api import hookimpl
 from elasticd.mqtt import broker as options
 from elasticd.mqtt.broker import Subscribed, Tls
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.mqtt.reader import Bounds, Listening
 from elasticd.sources.mqtt.topics import Topic
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from elasticd.mqtt.link import SLICE
 from elasticd.mqtt.packets import Message
-from elasticd.sources import Subject
+from elasticd.ports.source import Subject
 from elasticd.sources.mqtt import payload as forms
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.payload import RefusedError

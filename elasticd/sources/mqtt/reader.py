@@ -15,7 +15,7 @@ from elasticd.model.workload import Readings
 from elasticd.mqtt.broker import Subscribed
 from elasticd.mqtt.keeper import Keeper
 from elasticd.mqtt.link import Link
-from elasticd.sources import Site
+from elasticd.ports.source import Site
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
 from elasticd.sources.mqtt.table import Table

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from elasticd.model.workload import Sample
-from elasticd.sources import Subject
+from elasticd.ports.source import Subject
 
 Verdict = Literal["new", "duplicate", "late", "clock", "subjects"]
 """new: it is known from now on. duplicate: it was known. late: something newer was. clock: its time cannot be true.

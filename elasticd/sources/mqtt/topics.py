@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from elasticd.sources import Subject
+from elasticd.ports.source import Subject
 from elasticd.sources.mqtt.payload import RefusedError, Steps, compile_path, dig
 
 KEY = "$key"

@@ -14,7 +14,7 @@ from msgspec import Meta
 from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
 from elasticd.model.workload import Readings
-from elasticd.sources import Memory, Reader, Site, Source
+from elasticd.ports.source import Memory, Reader, Site, Source
 from elasticd.sources.http import Http, HttpSource
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.memory import Remembering

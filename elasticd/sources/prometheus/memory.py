@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UnavailableError
-from elasticd.sources import Points, Span
+from elasticd.ports.source import Points, Span
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus.answers import Fault
 from elasticd.sources.prometheus.history import Past, Steps, history, portions

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from elasticd.sources import Subject
+from elasticd.ports.source import Subject
 from elasticd.sources.prometheus.tables import SeriesTable
 
 _STRING = r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`[^`]*`"

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from elasticd.base.text import shown
-from elasticd.sources import Subject
+from elasticd.ports.source import Subject
 from elasticd.sources.prometheus.plans import Plan, plan_of
 from elasticd.sources.prometheus.tables import LABEL, Labels, SeriesTable, Table
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from elasticd.base.text import shown
-from elasticd.sources import Subject
+from elasticd.ports.source import Subject
 
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:]*")

@@ -20,7 +20,7 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import raised
 from elasticd.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
-from elasticd.sources import Reader, Site, Source
+from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options, Said, write
 
 logger = logging.getLogger(__name__)

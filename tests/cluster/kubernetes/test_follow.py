@@ -8,12 +8,12 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.server_time import Times
-from elasticd.cluster import Kind
 from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore
 from elasticd.model.workload import Ref, Workload
+from elasticd.ports.cluster import Kind
 from tests.cluster.kubernetes.fake import (
     DEPLOYMENTS,
     PODS,

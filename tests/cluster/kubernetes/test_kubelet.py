@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from elasticd.base.server_time import Times
-from elasticd.cluster import Part
 from elasticd.cluster.kubernetes import kubelet as module
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.model.workload import Readings, Sample
+from elasticd.ports.metrics_api import Part
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, drop, status
 
 PATH = "/api/v1/nodes/n1/proxy/stats/summary"

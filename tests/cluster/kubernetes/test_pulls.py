@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from elasticd.base.clock import WallClock
-from elasticd.cluster import Pull
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.cluster.kubernetes.pulls import to_told
 from elasticd.cluster.kubernetes.wire import WireEvent
+from elasticd.ports.metrics_api import Pull
 from tests.cluster.kubernetes.fake import FakeApi, page, status, until, write_kubeconfig
 
 EVENTS = "/api/v1/events"
