@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
 from elasticd.decide import condition_after
+from elasticd.kit.history import NO_RESIZE
 from elasticd.model.actions import Announce, Answer, Create, Mark
 from elasticd.model.policy import JobSet
 from elasticd.model.records import Decision, Outcome
-from elasticd.past import NO_RESIZE
 from elasticd.ports.cluster import Cluster
 
 STOPPED = "Stopped"

@@ -2,14 +2,20 @@
 
 from msgspec import Meta, Struct, field
 
-from elasticd.bands import band_around
 from elasticd.base.memo import Derived
 from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
-from elasticd.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
-from elasticd.calendars import Hours, Instant, Spell, Standing, standing, steady
-from elasticd.columns import LARGEST, estimated, needed, weighed, whole
 from elasticd.hookspecs import hookimpl
-from elasticd.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.kit.bands import band_around
+from elasticd.kit.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
+from elasticd.kit.calendars import Hours, Instant, Spell, Standing, standing, steady
+from elasticd.kit.evictability import CRITICAL, SPARE, rooted, stationary
+from elasticd.kit.history import point_of, timeline
+from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
+from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
+from elasticd.kit.serving import Serving, request_of, serving
+from elasticd.kit.sizes import unfit
+from elasticd.kit.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.model.actions import Mark
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.history import Change, Past, Point, Run
@@ -85,12 +91,6 @@ from elasticd.model.workload import (
     Series,
     Workload,
 )
-from elasticd.movable import CRITICAL, SPARE, rooted, stationary
-from elasticd.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
-from elasticd.past import point_of, timeline
-from elasticd.serving import Serving, request_of, serving
-from elasticd.sizes import unfit
-from elasticd.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 
 __all__ = [
     "BINDING",

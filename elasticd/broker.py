@@ -13,13 +13,13 @@ from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.text import counted
-from elasticd.calendars import Hours, standing
+from elasticd.kit.calendars import Hours, standing
+from elasticd.kit.surge import SURGE, noted, surged
 from elasticd.model.actions import Action, Answer, Evict, Mark, Remove, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Readings, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
-from elasticd.surge import SURGE, noted, surged
 
 MEMORY = 600.0
 """Seconds within which half of something must have gone for it to have gone at once."""

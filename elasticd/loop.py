@@ -17,12 +17,12 @@ from elasticd.cases import Scene, case_of, held_as_it_is
 from elasticd.decide import Case, announcements
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
+from elasticd.kit.history import HORIZON
 from elasticd.model.listener import Listener
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref, Series, Workload
 from elasticd.observe import observe
-from elasticd.past import HORIZON
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject

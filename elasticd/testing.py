@@ -17,6 +17,7 @@ from elasticd.config.tables import PLACING
 from elasticd.decide import Case, decide
 from elasticd.deciding.zero import ZERO
 from elasticd.journal import Journal
+from elasticd.kit.history import begin
 from elasticd.loop import Loop
 from elasticd.model.history import Past
 from elasticd.model.listener import Listener
@@ -24,7 +25,6 @@ from elasticd.model.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.records import Decision
 from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Workload
-from elasticd.past import begin
 from elasticd.plugins import Hooks, Registry, implemented
 from elasticd.pods.mover import Mover, moves
 from elasticd.pods.placer import Placer

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from elasticd.columns import Columns, Ledger
 from elasticd.deciding.asking import Answers
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Candidate, DisruptionBudget, Line, Mask, PoolObservation, Victims
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration

@@ -20,11 +20,11 @@ from elasticd.daemon import calm_collector
 from elasticd.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge
+from elasticd.kit.history import begin
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
-from elasticd.past import begin
 from elasticd.plugins import Hooks, discover
 from elasticd.shelf import opened
 from elasticd.sources.resource_metrics import ResourceMetrics

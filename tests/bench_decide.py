@@ -17,6 +17,8 @@ from elasticd.cluster.kubernetes.convert import to_workload
 from elasticd.cluster.kubernetes.wire import Codec
 from elasticd.cluster.kubernetes.wire_workload import WireWorkload
 from elasticd.decide import Case, decide
+from elasticd.kit.history import begin
+from elasticd.kit.windows import Rate
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
@@ -24,10 +26,8 @@ from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Stage, Staged
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.workload import Observation
-from elasticd.past import begin
 from elasticd.plugins import Hooks, discover
 from elasticd.testing import NOW, observation
-from elasticd.windows import Rate
 from tests.measuring import alone, machine
 
 PODS, NODES, WORKLOADS = 10, 100, 30_000

@@ -18,9 +18,9 @@ from elasticd.api import Quality, Series
 from elasticd.decide import Case, decide
 from elasticd.forecasting.arrays import Floats
 from elasticd.forecasting.request import Method, Question, Wish
+from elasticd.kit.history import begin
 from elasticd.model.forecast import Forecast
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.sources.forecast.fitter import Apart, apart
 from elasticd.testing import NOW, observation

@@ -9,7 +9,7 @@ from math import inf
 from time import process_time
 
 from elasticd.base.decode import convert
-from elasticd.columns import Columns, Ledger
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.placement import PodDecision, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod

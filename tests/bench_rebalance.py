@@ -25,9 +25,9 @@ from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.credentials import Credentials
 from elasticd.cluster.kubernetes.session import Request, Session
 from elasticd.cluster.kubernetes.wire import Codec, WirePod
-from elasticd.columns import Columns, Ledger
 from elasticd.daemon import calm_collector
 from elasticd.journal import Journal
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import Look, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy

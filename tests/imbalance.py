@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd.model.placement import Column
 
 

@@ -13,8 +13,8 @@ import pytest
 from elasticd import testing
 from elasticd.base.errors import ConfigError
 from elasticd.base.units import format_amount
-from elasticd.columns import Columns, Ledger
 from elasticd.config.pools import load_pool
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import MoveDecision, PoolPast
 from elasticd.model.placement import DisruptionBudget, Mend, PodDecision, PoolObservation, Refusal
 from elasticd.model.pod_spec import Needs

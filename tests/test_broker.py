@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
-from elasticd.calendars import Hours
+from elasticd.kit.calendars import Hours
+from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.workload import Node, Ref, Workload
-from elasticd.surge import SURGE, Note, Phase
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, node, pod
 

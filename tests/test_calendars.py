@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
-from elasticd.calendars import Hours, Instant, Spell, standing, steady
+from elasticd.kit.calendars import Hours, Instant, Spell, standing, steady
 from tests.clocks import CHANGES, moment, occurrences
 from tests.test_cron import CRONS
 

@@ -5,7 +5,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from elasticd.columns import Columns, estimated, weighed
+from elasticd.kit.node_table import Columns, estimated, weighed
 from elasticd.model.actions import Bind
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect

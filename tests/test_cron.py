@@ -13,7 +13,7 @@ from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.cron import Times
+from elasticd.kit.cron import Times
 from tests.clocks import CHANGES, moment, occurrences
 
 BERLIN = "Europe/Berlin"
@@ -267,7 +267,7 @@ def test_the_latest_and_the_next_are_those_of_a_search_minute_by_minute(cron: st
 
 
 def test_zones_are_there_on_a_system_that_has_none() -> None:
-    code = "from elasticd.cron import Times; print(Times('0 8 * * *', 'Europe/Berlin').next(0.0))"
+    code = "from elasticd.kit.cron import Times; print(Times('0 8 * * *', 'Europe/Berlin').next(0.0))"
     environment = {"PYTHONTZPATH": "", "PYTHONPATH": ":".join(sys.path)}
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout == "25200.0\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.histograms import (
+from elasticd.kit.histograms import (
     CPU_BOUNDS,
     CPU_HALF_LIFE,
     DAY,

@@ -15,8 +15,8 @@ import pytest
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.decide import Case
 from elasticd.judge import ThreadJudge, at_once
+from elasticd.kit.history import begin
 from elasticd.model.records import Decision
-from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.testing import observation
 from tests.test_loop import WEB, Play, Want, policy

@@ -10,8 +10,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Past, Rate, Run, Strategy
+from elasticd.kit.history import begin, resume
 from elasticd.limits import Cooldown, RateLimit, Stabilization, register_strategies
-from elasticd.past import begin, resume
 from tests.plugins.builders import EMPTY, NOW, OLD, Wants, before, conditions, decode, ends, judge, seen
 
 

@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.load_score import (
-    average,
-    average_score,
-    balance_score,
-    idleness,
-    load_score,
-    std_score,
-    swiftness,
-)
+from elasticd.kit.load_score import average, average_score, balance_score, idleness, load_score, std_score, swiftness
 from elasticd.model.placement import Column
 
 HALF = (0.5, 0.5)

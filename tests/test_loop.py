@@ -27,6 +27,7 @@ from elasticd.api import (
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal, Key, read
+from elasticd.kit.history import HORIZON
 from elasticd.limits import Stabilization
 from elasticd.loop import NUDGE, QUANTUM, REST, Loop
 from elasticd.model.actions import Action, Announce, Answer, Scale
@@ -34,7 +35,6 @@ from elasticd.model.moves import Underway
 from elasticd.model.policy import Select, Target, Trust
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Condition, Readings
-from elasticd.past import HORIZON
 from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import MetricsApi
 from elasticd.ports.source import Source

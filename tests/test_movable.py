@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from elasticd.kit.evictability import fails, one_failed
 from elasticd.model.workload import Pod
-from elasticd.movable import fails, one_failed
 from tests.pools import pod
 
 READY = pod("p", on="a", ready=True, restart="Always")

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.kit.history import GAP, HORIZON, begin, carry, remember, resume, timeline
 from elasticd.model.actions import Result, Scale
 from elasticd.model.history import Change, Past, Point, Run
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Limit, Quality, Ref, Sample, Series
-from elasticd.past import GAP, HORIZON, begin, carry, remember, resume, timeline
 
 REF = Ref("shop", "Deployment", "web")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from elasticd.columns import Columns
 from elasticd.config.pools import load_pool
+from elasticd.kit.node_table import Columns
 from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Pod

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from elasticd.kit.sizes import quality_of, resized, unfit
 from elasticd.model.workload import Container, Pod
-from elasticd.sizes import quality_of, resized, unfit
 
 CPU, BOTH = {"cpu": 1.0}, {"cpu": 1.0, "memory": 2e9}
 MAIN = Container("main", BOTH, limits={"cpu": 2.0})

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
+from elasticd.kit.surge import LEAST, SURGE, Note, Step, begin, next_step, noted, stays
 from elasticd.model.actions import Evict, Mark, Scale
 from elasticd.model.pod_spec import Disk
 from elasticd.model.workload import COST, Pod, Workload
-from elasticd.surge import LEAST, SURGE, Note, Step, begin, next_step, noted, stays
 from tests.pools import NOW
 from tests.surges import NEW, OLD, REF, SIBLING, WEB, World, one
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from elasticd.api import Limit, Observation, Recommendation, Strategy, Workload, hookimpl
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
+from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality
-from elasticd.past import begin
 from elasticd.plugins import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import NOW, check_strategy, judge, observation, registry, simulate

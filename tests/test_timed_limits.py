@@ -10,8 +10,8 @@ from elasticd import testing
 from elasticd.api import Strategy
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
+from elasticd.kit.history import remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
-from elasticd.past import remember
 from elasticd.testing import check_strategy
 from elasticd.timed_limits import Blackout, ScheduledBounds, register_strategies
 from tests.clocks import moment

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.columns import Columns, Ledger, estimated
+from elasticd.kit.node_table import Columns, Ledger, estimated
 from elasticd.model.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from elasticd.deciding.asking import Case
 from elasticd.deciding.vetoes import vetoes
+from elasticd.kit.history import NO_RESIZE
+from elasticd.kit.sizes import unfit
 from elasticd.model.actions import Resize
 from elasticd.model.records import Sizing
 from elasticd.model.resources import Resizing, Resources, Sizes
 from elasticd.model.workload import Failure, Pod, Ref
-from elasticd.past import NO_RESIZE
-from elasticd.sizes import unfit
 
 AGAIN = 3600.0
 """Seconds after which a cluster that cannot change requests in place is asked again: it may have been renewed."""

@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import shown
+from elasticd.kit.surge import MOVED, SURGE, surged
 from elasticd.model.history import Change, Past
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Foreign, Policy
 from elasticd.model.workload import Limit, Observation, Workload
-from elasticd.surge import MOVED, SURGE, surged
 
 FREEZE = "elasticd.io/freeze"
 """The annotation of a workload that says which way its count may not move: up, down or both."""

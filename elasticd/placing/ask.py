@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import LONGEST, one_line
-from elasticd.columns import Columns
 from elasticd.deciding.asking import Answers, Asks
+from elasticd.kit.node_table import Columns
 from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (
     Line,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from elasticd.base.text import counted
 from elasticd.base.units import format_amount
-from elasticd.columns import Columns, needed
+from elasticd.kit.node_table import Columns, needed
 from elasticd.model.placement import Mask, Refusal, Selection, Whole
 from elasticd.model.workload import Pod
 from elasticd.placing.ask import PoolCase

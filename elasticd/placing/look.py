@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
 from elasticd.model.workload import Failure, Pod
 from elasticd.placing.ask import PoolCase

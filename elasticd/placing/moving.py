@@ -12,12 +12,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.text import raised
+from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, How, Move, MoveDecision, MovesPlan
 from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
-from elasticd.movable import rooted
 from elasticd.placing.ask import PoolCase
 from elasticd.placing.levels import levels
 from elasticd.placing.look import Found, Ranked, look, rank

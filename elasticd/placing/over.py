@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd.model.moves import GONE, NOT_WANTED, MoveDecision
 from elasticd.model.workload import Pod
 

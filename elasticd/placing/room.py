@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import counted
-from elasticd.columns import needed
+from elasticd.kit.node_table import needed
 from elasticd.model.actions import GIVES_WAY, Evict, Nominate
 from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, Spared, Victims
 from elasticd.model.workload import Failure, Pod

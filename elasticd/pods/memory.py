@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.columns import Columns
+from elasticd.kit.evictability import one_failed
+from elasticd.kit.node_table import Columns
 from elasticd.model.actions import Evict
 from elasticd.model.moves import TAKEN_BACK, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Node, Pod
-from elasticd.movable import one_failed
 
 REMEMBERED = 3600.0
 """Seconds for which a move is remembered."""

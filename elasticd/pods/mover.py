@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, pause
 from elasticd.journal import Journal
+from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, PoolPast, Underway
 from elasticd.model.policy import MovesTable, PoolPolicy
@@ -29,7 +30,6 @@ from elasticd.pods.pool import OURSELVES, Pool, asked_to_move
 from elasticd.pods.surging import Surging
 from elasticd.pods.views import By
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
-from elasticd.surge import BEGUN
 
 SETTLE = 1.0
 """Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""

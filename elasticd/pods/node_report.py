@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.bindings import binding_of
-from elasticd.columns import PODS, Columns
-from elasticd.load_score import idleness, load_score
+from elasticd.kit.bindings import binding_of
+from elasticd.kit.evictability import rooted
+from elasticd.kit.load_score import idleness, load_score
+from elasticd.kit.node_table import PODS, Columns
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Column, Turn
 from elasticd.model.reports import HeapPod, NodeReport
 from elasticd.model.workload import Node, Pod
-from elasticd.movable import rooted
 
 SERIES = ("cpu", "memory")
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from elasticd.acting import STOPPED, announce
 from elasticd.base.clock import Clock, pause
-from elasticd.columns import Columns
 from elasticd.journal import Journal
+from elasticd.kit.node_table import Columns
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy

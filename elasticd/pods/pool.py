@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from elasticd.base.memo import Derived
-from elasticd.columns import Columns, Ledger
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.actions import Evict
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision

@@ -13,12 +13,12 @@ from elasticd.base.clock import Clock
 from elasticd.base.text import raised
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
+from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 from elasticd.model.actions import Answer, Evict, Mark
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref, Workload
 from elasticd.ports.cluster import Cluster, Snapshot
-from elasticd.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 
 ROLLING = frozenset({DEPLOYMENT, ("apps/v1", "StatefulSet")})
 """The kinds that replace pods of an old template by themselves."""

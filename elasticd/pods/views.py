@@ -11,7 +11,7 @@ from math import isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.columns import ESTIMATE, estimated
+from elasticd.kit.node_table import ESTIMATE, estimated
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.moves import whose
 from elasticd.model.placement import DisruptionBudget, PodDecision, PodOutcome

@@ -6,9 +6,9 @@ Knows the records; knows nothing of terminals or of where a record came from.
 from collections.abc import Sequence
 
 from elasticd.base.text import one_line
+from elasticd.kit.surge import BEGUN
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.surge import BEGUN
 
 DID = {"bind": "bind to", "evict": "evict from", "nominate": "note node", "surge": "make another first, for"}
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.columns import needed, whole
+from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import Answer, Bind, Evict, Nominate
 from elasticd.model.workload import Pod
 from tests.cluster.test_simulated_kit import Play

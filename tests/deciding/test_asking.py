@@ -6,8 +6,8 @@ import pytest
 
 from elasticd.api import LeftOut, Limit, Measure, Rank, Recommendation, Strategy, hookimpl
 from elasticd.deciding.asking import _MOST, LARGEST, Case, _read_before
+from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy
-from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.testing import NOW, observation
 

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from elasticd.api import Limit, Measure, Observation, Past, Recommendation, Strategy, hookimpl
 from elasticd.decide import Case, announcements, decide, held
 from elasticd.deciding.zero import ZERO
+from elasticd.kit.history import begin, remember
 from elasticd.model.actions import Scale
 from elasticd.model.policy import MOST, Bounds, Policy, Target, Trust
 from elasticd.model.records import Decision, Sizing
 from elasticd.model.workload import Condition, ConditionType, Failure
-from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
 from elasticd.testing import observation
 

@@ -15,13 +15,13 @@ from elasticd.base.clock import VirtualClock
 from elasticd.decide import Case, decide
 from elasticd.deciding.jobs import AT_ONCE, grow, tidy
 from elasticd.journal import Journal
+from elasticd.kit.history import begin, carry
 from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Create, Remove, Scale
 from elasticd.model.history import Past
 from elasticd.model.jobs import Job
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome
-from elasticd.past import begin, carry
 from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.testing import NOW

@@ -11,12 +11,12 @@ from elasticd.decide import decide
 from elasticd.deciding.asking import Case
 from elasticd.deciding.resizing import AGAIN, largest
 from elasticd.deciding.vetoes import FREEZE
+from elasticd.kit.history import begin
 from elasticd.model.actions import Resize
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Sizing
 from elasticd.model.resources import Resizing
 from elasticd.model.workload import Container, Pod, Ref
-from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.testing import NOW, observation
 

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
 from elasticd.decide import Case, announcements, decide
 from elasticd.deciding.vetoes import FREEZE, strikes, vetoes
+from elasticd.kit.history import begin, remember
+from elasticd.kit.surge import SURGE
 from elasticd.model.policy import Bounds, Foreign, Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
-from elasticd.past import begin, remember
 from elasticd.plugins import Hooks
-from elasticd.surge import SURGE
 from tests.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
 
 Ways = Literal["none", "up", "down", "both"]

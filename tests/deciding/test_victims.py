@@ -12,9 +12,9 @@ from elasticd.api import Mark, Observation, Recommendation, Strategy, hookimpl
 from elasticd.decide import decide
 from elasticd.deciding.asking import Case
 from elasticd.deciding.victims import VICTIM, Ranks, choice, chosen, leftover
+from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import COST, Pod, Rank, Ref, Workload
-from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.testing import observation
 

@@ -16,12 +16,12 @@ from elasticd.decide import decide
 from elasticd.deciding.asking import Case
 from elasticd.deciding.zero import ZERO, markings, paused
 from elasticd.journal import Journal
+from elasticd.kit.history import begin
 from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Mark, Scale
 from elasticd.model.policy import Bounds, Policy, Target, Trust
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref, Workload
-from elasticd.past import begin
 from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Cluster
 from elasticd.testing import observation

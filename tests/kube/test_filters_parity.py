@@ -20,7 +20,7 @@ import pytest
 from elasticd.cluster.kubernetes.convert import to_node, to_pod
 from elasticd.cluster.kubernetes.places import Places
 from elasticd.cluster.kubernetes.wire import Codec, WireNode, WirePod
-from elasticd.columns import Columns, Ledger
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.workload import Node, Pod
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, ApiError, Client, wait_until

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from elasticd.kit.evictability import SPARE
 from elasticd.model.rights import BASE, FEATURES
-from elasticd.movable import SPARE
 from tests.kube.client import JSON, ApiError, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.rights import CLUSTER_WIDE, Rights, only, shipped, shipped_rights

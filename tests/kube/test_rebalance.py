@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from elasticd.load_score import idleness, load_score
+from elasticd.kit.load_score import idleness, load_score
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
 from tests.kube.load import MEBIBYTE, Usage

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from elasticd import testing
 from elasticd.api import Change, Limit, Outcome, Past, Point, Rate, Recommendation, Strategy, hookimpl
+from elasticd.kit.history import carry, remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.limits.guards import Guard
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import ROLLED_BACK, Stage, Staged
 from elasticd.model.history import Run
 from elasticd.model.workload import Observation, Pod, Quality, Sample, Series
-from elasticd.past import carry, remember
 from elasticd.testing import check_strategy, judge
 from elasticd_plugins.burst import Burst
 from elasticd_plugins.double_threshold import DoubleThreshold

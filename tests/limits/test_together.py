@@ -11,6 +11,7 @@ from elasticd.api import Change, Container, Node, Past, Pod, Point, Room, Strate
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
+from elasticd.kit.windows import Rate
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.limits.capacity import Capacity
 from elasticd.limits.guards import Guard
@@ -20,7 +21,6 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import judge, simulate
-from elasticd.windows import Rate
 from tests.plugins.builders import NOW, OLD, Wants, seen
 
 COUNTS = some.integers(0, 30)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.api import Pod, Port
-from elasticd.columns import Columns, Ledger
+from elasticd.kit.node_table import Columns, Ledger
 from tests.pools import GIB, columns, node, pod
 
 WEB = Port(80)

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Disk, Expression, Port, Repel, Term
-from elasticd.bindings import BindingRule, LabelRule
-from elasticd.columns import Columns
+from elasticd.kit.bindings import BindingRule, LabelRule
+from elasticd.kit.node_table import Columns
 from elasticd.model.placement import Mend, PoolObservation, Refusal, Selection
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod

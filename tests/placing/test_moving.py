@@ -19,7 +19,7 @@ from elasticd.api import (
     Strategy,
     hookimpl,
 )
-from elasticd.columns import Columns, Ledger
+from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect

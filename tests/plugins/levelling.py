@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from elasticd.api import DisruptionBudget, Look, Move, Moved, Nodes, Pod, PoolPast, Strategy
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from elasticd import testing
 from elasticd.api import Decision, Past, Sample, Strategy
+from elasticd.kit.history import begin, carry, remember
 from elasticd.model.records import Outcome
-from elasticd.past import begin, carry, remember
 from tests.plugins.builders import REF, pod, seen, series
 
 Load = Callable[[float], float]

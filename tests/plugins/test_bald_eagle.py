@@ -12,8 +12,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl, needed
-from elasticd.columns import Columns
 from elasticd.config.pools import load_pool
+from elasticd.kit.node_table import Columns
 from elasticd.plugins import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
 from elasticd_plugins.bald_eagle.batches import _chance

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from elasticd import testing
 from elasticd.api import Change, Container, Decision, Limit, Past, Pod, Quality, Rate, Run, Sample, Strategy
+from elasticd.kit.history import begin, carry, remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.model.records import Outcome
-from elasticd.past import begin, carry, remember
 from elasticd_plugins.hpa import Hpa
 from tests.plugins.builders import (
     NOW,

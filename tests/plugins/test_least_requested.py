@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd.model.workload import Pod
 from elasticd_plugins.least_requested import LeastRequested
 from tests.pools import GIB, MIB, columns, node, planned, pod

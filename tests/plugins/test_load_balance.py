@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Nodes, Pod, Selection, Strategy, hookimpl, idleness, load_score, std_score
-from elasticd.columns import Columns, estimated
+from elasticd.kit.node_table import Columns, estimated
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.load_balance import LoadBalance

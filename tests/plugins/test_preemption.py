@@ -25,8 +25,8 @@ from elasticd.api import (
     Spared,
     Victims,
 )
-from elasticd.columns import Columns
 from elasticd.config.pools import load_pool
+from elasticd.kit.node_table import Columns
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
 from elasticd.testing import check_strategy, registry

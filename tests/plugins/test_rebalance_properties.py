@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticd.api import DisruptionBudget, Pod
-from elasticd.movable import rooted
+from elasticd.kit.evictability import rooted
 from elasticd.placing import moving
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.api import Nodes, Refusal, Selection, Strategy, hookimpl
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.static import HIGH, Static
 from tests.pools import GIB, MIB, columns, node, planned, pod

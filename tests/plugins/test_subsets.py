@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.api import Pod
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd.testing import check_strategy
 from elasticd_plugins import spread
 from elasticd_plugins.filters import Filters

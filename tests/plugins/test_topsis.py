@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from elasticd.api import Scores
-from elasticd.columns import Columns
+from elasticd.kit.node_table import Columns
 from elasticd_plugins.topsis import (
     Topsis,
     Weights,

@@ -14,6 +14,7 @@ from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strate
 from elasticd.base.clock import VirtualClock
 from elasticd.daemon import Daemon, Loops
 from elasticd.journal import Journal, read
+from elasticd.kit.surge import BEGUN
 from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model.actions import Answer, Evict
@@ -27,7 +28,6 @@ from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Kind
 from elasticd.ports.source import Source
 from elasticd.shelf import Shelf
-from elasticd.surge import BEGUN
 from tests.board import Board
 from tests.pools import NOW, node, pod
 

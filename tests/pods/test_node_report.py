@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.bindings import BINDING
+from elasticd.kit.bindings import BINDING
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Turn
 from elasticd.model.pod_spec import Expression, Repel, Taint, Term

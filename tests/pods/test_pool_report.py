@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
-from elasticd.calendars import Hours
 from elasticd.journal import Journal
 from elasticd.judge import ThreadLine
+from elasticd.kit.calendars import Hours
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import MovesPlan, Underway
 from elasticd.model.placement import DisruptionBudget, Line

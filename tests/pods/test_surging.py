@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from elasticd.base.clock import VirtualClock
 from elasticd.deciding.vetoes import FREEZE
 from elasticd.journal import Journal
+from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref
 from elasticd.pods.surging import Surging
 from elasticd.ports.cluster import Kind, Snapshot
-from elasticd.surge import SURGE
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, pod
 from tests.surges import OLD, REF, World

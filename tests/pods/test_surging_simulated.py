@@ -9,13 +9,13 @@ import pytest
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated.snapshot import SimulatedSnapshot
 from elasticd.journal import Journal
+from elasticd.kit.surge import SURGE
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
-from elasticd.surge import SURGE
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested

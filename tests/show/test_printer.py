@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Bind, Evict, Nominate, Resize
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
@@ -16,7 +17,6 @@ from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
 from elasticd.show.printer import Printer
 from elasticd.show.terminal import Terminal
-from elasticd.surge import BEGUN
 from tests.pools import NOW
 from tests.test_journal import WEB, decision, outcome
 

@@ -16,7 +16,7 @@ from elasticd.base.clock import Clock, VirtualClock, WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
-from elasticd.histograms import DAY
+from elasticd.kit.histograms import DAY
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Container, Pod, Readings, Ref, Sample
 from elasticd.plugins import discover

@@ -5,8 +5,8 @@ Knows a pod's life as its node sees it; knows nothing of how pods come to be kno
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from elasticd.kit.evictability import fails
 from elasticd.model.workload import Pod
-from elasticd.movable import fails
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -12,7 +12,7 @@ from elasticd.cluster.kubernetes.bind import Binder
 from elasticd.cluster.kubernetes.evict import TERMINATING
 from elasticd.cluster.kubernetes.once import Allowed
 from elasticd.cluster.kubernetes.store import NodeStore, PodStore
-from elasticd.columns import needed, whole
+from elasticd.kit.node_table import needed, whole
 from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.pod_spec import Taint
 from elasticd.model.workload import Node, Pod

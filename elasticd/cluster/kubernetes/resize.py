@@ -17,9 +17,9 @@ from elasticd.cluster.kubernetes.discovery import PODS, Discovery
 from elasticd.cluster.kubernetes.once import another
 from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.wire import WirePod
+from elasticd.kit.history import NO_RESIZE
 from elasticd.model.actions import Answer, Resize
 from elasticd.model.workload import Pod
-from elasticd.past import NO_RESIZE
 
 RECOMMENDED_ONLY = Answer(
     "refused", message="recommended only: the API server has no pods/resize, as Kubernetes has from 1.33 on",

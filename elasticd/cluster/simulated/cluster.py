@@ -18,12 +18,12 @@ from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
 from elasticd.cluster.simulated.samples import Usage
 from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
 from elasticd.cluster.simulated.world import World
+from elasticd.kit.sizes import resized, unfit
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.workload import Readings
 from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
-from elasticd.sizes import resized, unfit
 
 ANNOUNCEMENTS = 1000
 

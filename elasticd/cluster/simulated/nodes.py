@@ -10,7 +10,7 @@ from math import ceil
 from msgspec import Struct
 
 from elasticd.base.units import milli
-from elasticd.columns import whole
+from elasticd.kit.node_table import whole
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Node
 

@@ -18,7 +18,7 @@ from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import raised
-from elasticd.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
+from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options, Said, write

@@ -13,16 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from elasticd.histograms import (
-    CPU_BOUNDS,
-    DAY,
-    MEMORY_BOUNDS,
-    STATISTICS,
-    Content,
-    Histogram,
-    Weigh,
-    after_kill,
-)
+from elasticd.kit.histograms import CPU_BOUNDS, DAY, MEMORY_BOUNDS, STATISTICS, Content, Histogram, Weigh, after_kill
 from elasticd.model.workload import Pod, Sample
 
 RESOURCES = ("cpu", "memory")

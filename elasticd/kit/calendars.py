@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field
 
 from elasticd.base.errors import nearest
 from elasticd.base.text import shown
-from elasticd.cron import Occurrence, Times, zone_of
+from elasticd.kit.cron import Occurrence, Times, zone_of
 
 _FIELDS = "must have five fields (minute, hour, day, month, day of week), or the second as a sixth before them"
 

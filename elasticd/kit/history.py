@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from elasticd.kit.surge import MOVED
 from elasticd.model.history import Change, Past, Point, Run
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Series
-from elasticd.surge import MOVED
 
 HORIZON = 3900.0
 """Seconds that are remembered: the longest window Kubernetes allows (an hour) and a slow poll more."""

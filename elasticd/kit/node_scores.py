@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from elasticd.base.memo import Derived
-from elasticd.columns import estimated, weighed
-from elasticd.load_score import LEAST_USE, average, beside, load_score, swiftness
+from elasticd.kit.load_score import LEAST_USE, average, beside, load_score, swiftness
+from elasticd.kit.node_table import estimated, weighed
 from elasticd.model.placement import Column, Mask, Nodes, Whole
 from elasticd.model.policy import Strategy
 from elasticd.model.workload import Node, Pod
