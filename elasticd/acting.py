@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
-from elasticd.decide import condition_after
+from elasticd.decision.decide import condition_after
 from elasticd.kit.history import NO_RESIZE
 from elasticd.model.actions import Announce, Answer, Create, Mark
 from elasticd.model.policy import JobSet

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from elasticd.decide import Case, held
+from elasticd.decision.decide import Case, held
+from elasticd.decision.observe import observe, on_nodes
 from elasticd.journal import Journal, Key
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Readings, Ref
-from elasticd.observe import observe, on_nodes
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.roll import Roll
 from elasticd.seen import Seen

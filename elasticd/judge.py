@@ -17,18 +17,18 @@ from typing import Generic, Protocol, TypeVar
 from msgspec.structs import replace
 
 from elasticd.base.text import raised
-from elasticd.decide import Case, decide, held
-from elasticd.deciding import asking
-from elasticd.deciding.bands import Bands, bands_of
+from elasticd.decision.decide import Case, decide, held
+from elasticd.decision.pool import asking as pool_asking
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.moves import plan_moves
+from elasticd.decision.pool.plan import plan, stuck
+from elasticd.decision.workload import asking
+from elasticd.decision.workload.bands import Bands, bands_of
 from elasticd.model.moves import MovesPlan
 from elasticd.model.placement import PodDecision
 from elasticd.model.records import Decision
 from elasticd.model.workload import NEVER, Failure
-from elasticd.placing import ask as pool_asking
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.line import LineCase, Queue, gives_way
-from elasticd.placing.moving import plan_moves
-from elasticd.placing.plan import plan, stuck
 from elasticd.plugins import Hooks
 
 logger = logging.getLogger(__name__)

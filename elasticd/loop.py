@@ -14,7 +14,8 @@ from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
 from elasticd.base.text import raised
 from elasticd.cases import Scene, case_of, held_as_it_is
-from elasticd.decide import Case, announcements
+from elasticd.decision.decide import Case, announcements
+from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
 from elasticd.judge import Judge, at_once
 from elasticd.kit.history import HORIZON
@@ -22,7 +23,6 @@ from elasticd.model.listener import Listener
 from elasticd.model.policy import JobSet, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Failure, Ref, Series, Workload
-from elasticd.observe import observe
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject

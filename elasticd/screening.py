@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from elasticd.cases import Scene
-from elasticd.deciding.asking import Case
-from elasticd.deciding.bands import Bands, bands_of
+from elasticd.decision.screen import Watched, stand, stirred
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.bands import Bands, bands_of
 from elasticd.journal import Journal, Key
 from elasticd.model.workload import Observation
-from elasticd.screen import Watched, stand, stirred
 from elasticd.shelf import Shelf
 
 AT_ONCE = 200

@@ -7,9 +7,9 @@ from math import inf
 
 from msgspec import Struct
 
+from elasticd.decision.observe import fingerprint
 from elasticd.model.policy import Policy
 from elasticd.model.workload import Observation
-from elasticd.observe import fingerprint
 from elasticd.shelf import SLACK
 
 

@@ -14,8 +14,9 @@ from elasticd.base.clock import Clock, VirtualClock, WallClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
 from elasticd.config.tables import PLACING
-from elasticd.decide import Case, decide
-from elasticd.deciding.zero import ZERO
+from elasticd.decision.decide import Case, decide
+from elasticd.decision.quality import failed, grade
+from elasticd.decision.workload.zero import ZERO
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
 from elasticd.loop import Loop
@@ -31,7 +32,6 @@ from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source, Subject
-from elasticd.quality import failed, grade
 from elasticd.shelf import opened
 from elasticd.trials import faults
 

@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from elasticd.deciding.asking import Answers
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.plan import plan
+from elasticd.decision.workload.asking import Answers
 from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Candidate, DisruptionBudget, Line, Mask, PoolObservation, Victims
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Container, Node, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
 
 GIB = 2.0**30

@@ -6,10 +6,10 @@ Knows the model; knows nothing of what is tested.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from elasticd.decision.quality import grade
 from elasticd.model.jobs import JOB_KIND, Job
 from elasticd.model.policy import JobSet
 from elasticd.model.workload import Observation, Pod, Ref, Sample, Series, Workload
-from elasticd.quality import grade
 from elasticd.testing import NOW
 
 TRANSCODE = Ref("media", JOB_KIND[1], "transcode", JOB_KIND[0])

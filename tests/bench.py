@@ -17,7 +17,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.daemon import calm_collector
-from elasticd.decide import Case, decide
+from elasticd.decision.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.judge import ThreadJudge
 from elasticd.kit.history import begin

@@ -16,7 +16,7 @@ from elasticd.base.decode import convert
 from elasticd.cluster.kubernetes.convert import to_workload
 from elasticd.cluster.kubernetes.wire import Codec
 from elasticd.cluster.kubernetes.wire_workload import WireWorkload
-from elasticd.decide import Case, decide
+from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.kit.windows import Rate
 from elasticd.limits import Cooldown, RateLimit, Stabilization

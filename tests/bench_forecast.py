@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.api import Quality, Series
-from elasticd.decide import Case, decide
+from elasticd.decision.decide import Case, decide
 from elasticd.forecasting.arrays import Floats
 from elasticd.forecasting.request import Method, Question, Wish
 from elasticd.kit.history import begin

@@ -9,12 +9,12 @@ from math import inf
 from time import process_time
 
 from elasticd.base.decode import convert
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.plan import plan
 from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.placement import PodDecision, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks, Installed, discover
 from tests.measuring import alone, machine
 from tests.pools import GIB, MIB, NOW, node, pod

@@ -26,14 +26,14 @@ from elasticd.cluster.kubernetes.credentials import Credentials
 from elasticd.cluster.kubernetes.session import Request, Session
 from elasticd.cluster.kubernetes.wire import Codec, WirePod
 from elasticd.daemon import calm_collector
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import Look, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Answers, Hooks, discover
 from elasticd.pods.placer import Placer
 from elasticd.shelf import opened

@@ -14,15 +14,15 @@ from elasticd import testing
 from elasticd.base.errors import ConfigError
 from elasticd.base.units import format_amount
 from elasticd.config.pools import load_pool
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
+from elasticd.decision.pool.plan import plan
 from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import MoveDecision, PoolPast
 from elasticd.model.placement import DisruptionBudget, Mend, PodDecision, PoolObservation, Refusal
 from elasticd.model.pod_spec import Needs
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Container, Node, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.moving import plan_moves
-from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
 
 NOW = 1_000_000.0

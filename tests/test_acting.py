@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elasticd.acting import carry_out, carry_out_all
 from elasticd.base.clock import VirtualClock
-from elasticd.decide import held
+from elasticd.decision.decide import held
 from elasticd.model.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome, Sizing

@@ -2,12 +2,12 @@
 
 import pytest
 
-from elasticd.decide import Case, decide
+from elasticd.decision.decide import Case, decide
+from elasticd.decision.observe import fingerprint, observe
 from elasticd.kit.history import begin
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.policy import Bounds, Policy, Trust
 from elasticd.model.workload import Quality, Readings, Ref, Sample
-from elasticd.observe import fingerprint, observe
 from elasticd.plugins import Hooks
 from tests.test_observe import NOW, PODS, POLICY, REF, WORKLOAD, View
 

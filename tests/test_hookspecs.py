@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticd import hookspecs
-from elasticd.deciding.asking import Case
+from elasticd.decision.workload.asking import Case
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds, Policy
 from elasticd.plugins import HOOKS, Answers, Hooks

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
-from elasticd.decide import Case
+from elasticd.decision.decide import Case
 from elasticd.judge import ThreadJudge, at_once
 from elasticd.kit.history import begin
 from elasticd.model.records import Decision

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Container, Observation, Pod, Quality
+from elasticd.decision.quality import failed, grade
 from elasticd.model.policy import Bounds, Trust
 from elasticd.model.workload import Sample
-from elasticd.quality import failed, grade
 from elasticd.testing import NOW, judge, observation
 from elasticd_plugins.cadence import Cadence
 from tests.faults import (

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from elasticd.decide import held
+from elasticd.decision.decide import held
 from elasticd.journal import Journal
 from elasticd.metrics import Metrics
 from elasticd.model.records import Sizing

@@ -6,10 +6,10 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.decision.observe import fingerprint, observe, on_nodes
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import Bounds, Policy, Trust
 from elasticd.model.workload import Node, Pod, Quality, Readings, Ref, Room, Sample, Workload
-from elasticd.observe import fingerprint, observe, on_nodes
 
 NOW = 1000.0
 REF = Ref("shop", "Deployment", "web")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elasticd.decision.quality import FUTURE, apart, cover, failed, grade
 from elasticd.model.workload import Quality, Sample, Series
-from elasticd.quality import FUTURE, apart, cover, failed, grade
 
 NOW, MAX_AGE = 10_000.0, 120.0
 OLDEST, LATEST = NOW - MAX_AGE, NOW + FUTURE

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Pod, Recommendation, Ref, Strategy, hookimpl
-from elasticd.decide import held
+from elasticd.decision.decide import held
 from elasticd.model.policy import Select, Target
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, Sample, Strategy, band_around, hookimpl
 from elasticd.base.decode import convert
-from elasticd.deciding.asking import Case
-from elasticd.deciding.bands import bands_of
+from elasticd.decision.observe import series_of
+from elasticd.decision.quality import failed
+from elasticd.decision.screen import Watched, stand, stirred
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.bands import bands_of
 from elasticd.judge import ThreadBander
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Readings
-from elasticd.observe import series_of
 from elasticd.plugins import Hooks, discover
-from elasticd.quality import failed
-from elasticd.screen import Watched, stand, stirred
 from elasticd.testing import NOW, observation
 
 REGISTRY = discover()

@@ -12,8 +12,8 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.kit.history import remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
+from elasticd.limits.timed import Blackout, ScheduledBounds, register_strategies
 from elasticd.testing import check_strategy
-from elasticd.timed_limits import Blackout, ScheduledBounds, register_strategies
 from tests.clocks import moment
 from tests.plugins.builders import EMPTY, Wants, before, conditions, decode, ends, judge, seen
 

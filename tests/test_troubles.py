@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.decide import held
+from elasticd.decision.decide import held
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.resources import Resources

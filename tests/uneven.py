@@ -13,14 +13,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
+from elasticd.decision.pool.plan import plan
 from elasticd.kit.node_table import Columns, Ledger, estimated
 from elasticd.model.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.moving import plan_moves
-from elasticd.placing.plan import plan
 from elasticd.plugins import Hooks
 from tests.pools import GIB, NOW, node, pod
 

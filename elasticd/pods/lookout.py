@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.errors import near
+from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.placement import PodDecision
 from elasticd.model.pod_status import Whereabouts, about, found, strayed
 from elasticd.model.workload import Pod
-from elasticd.placing.ask import PoolCase
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer, Planner
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray

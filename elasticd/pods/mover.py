@@ -13,6 +13,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock, pause
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.finished_moves import dropped, over
+from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN
 from elasticd.model.actions import Answer, Evict
@@ -20,9 +23,6 @@ from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, Pool
 from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.model.pool_listener import MovingListener
 from elasticd.model.workload import Failure, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.moving import plan_moves
-from elasticd.placing.over import dropped, over
 from elasticd.pods.acting import carry_out
 from elasticd.pods.memory import Latest, Memory
 from elasticd.pods.placer import Placer

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from elasticd.acting import STOPPED, announce
 from elasticd.base.clock import Clock, pause
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.plan import plan, stuck
 from elasticd.journal import Journal
 from elasticd.kit.node_table import Columns
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
@@ -22,8 +24,6 @@ from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.pool_listener import PlacingListener
 from elasticd.model.workload import Pod, Readings
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import plan, stuck
 from elasticd.pods.acting import PodAction, carry_out
 from elasticd.pods.permitted import Refused, permitted
 from elasticd.pods.pool import Pool, asked

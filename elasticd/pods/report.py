@@ -11,14 +11,14 @@ from itertools import chain
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.moves import restraint
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
 from elasticd.model.placement import Line, Turn
 from elasticd.model.reports import Moving, NodeView, PoolReport
 from elasticd.model.workload import Failure, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.line import LineCase, Queue, gives_way
-from elasticd.placing.moving import restraint
 from elasticd.pods.mover import Mover, moves
 from elasticd.pods.next_moves import Seen, moving
 from elasticd.pods.node_report import Heaps, Standing, Why, asked_labels, report

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
 from elasticd.base.text import raised
-from elasticd.deciding.vetoes import FREEZE
+from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import BEGUN, DEPLOYMENT, Note, Step, begin, next_step, noted, stays, surged
 from elasticd.model.actions import Answer, Evict, Mark

@@ -11,15 +11,15 @@ from math import isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.decision.pool.order import in_order
+from elasticd.decision.quality import FUTURE
 from elasticd.kit.node_table import ESTIMATE, estimated
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.moves import whose
 from elasticd.model.placement import DisruptionBudget, PodDecision, PodOutcome
 from elasticd.model.policy import Order, PoolPolicy
 from elasticd.model.workload import Pod, Readings, Ref, Sample
-from elasticd.placing.order import in_order
 from elasticd.ports.cluster import Stray
-from elasticd.quality import FUTURE
 
 NEW = 60.0
 """Seconds after it was bound for which what a node is measured to use is not thought to hold a pod's share yet."""

@@ -13,7 +13,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.cluster import SimulatedCluster
-from elasticd.deciding.jobs import grow
+from elasticd.decision.workload.jobs import grow
 from elasticd.model.actions import Answer, Remove, Scale
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Bounds, Policy

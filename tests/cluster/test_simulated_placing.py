@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from elasticd.decision.pool.order import RESUMED
 from elasticd.model.actions import Answer, Bind, Create, Evict, Nominate, Scale
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.pod_spec import Disk, Expression, Port, Term, Toleration
 from elasticd.model.workload import Pod, Ref
-from elasticd.placing.order import RESUMED
 from elasticd.ports.cluster import Cluster, Snapshot
 from tests.cluster.test_simulated_kit import START, Play, scale_to, web
 

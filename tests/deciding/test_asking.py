@@ -5,7 +5,7 @@ from functools import cached_property
 import pytest
 
 from elasticd.api import LeftOut, Limit, Measure, Rank, Recommendation, Strategy, hookimpl
-from elasticd.deciding.asking import _MOST, LARGEST, Case, _read_before
+from elasticd.decision.workload.asking import _MOST, LARGEST, Case, _read_before
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy
 from elasticd.plugins import Hooks

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.deciding.combine import Combined, combine, contradiction, restrained, within
+from elasticd.decision.workload.combine import Combined, combine, contradiction, restrained, within
 from elasticd.model.policy import Bounds
 from elasticd.model.workload import ConditionType, Limit
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Limit, Measure, Observation, Past, Recommendation, Strategy, hookimpl
-from elasticd.decide import Case, announcements, decide, held
-from elasticd.deciding.zero import ZERO
+from elasticd.decision.decide import Case, announcements, decide, held
+from elasticd.decision.workload.zero import ZERO
 from elasticd.kit.history import begin, remember
 from elasticd.model.actions import Scale
 from elasticd.model.policy import MOST, Bounds, Policy, Target, Trust

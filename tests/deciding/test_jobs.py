@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from elasticd.acting import STOPPED, carry_out
 from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.decide import Case, decide
-from elasticd.deciding.jobs import AT_ONCE, grow, tidy
+from elasticd.decision.decide import Case, decide
+from elasticd.decision.workload.jobs import AT_ONCE, grow, tidy
 from elasticd.journal import Journal
 from elasticd.kit.history import begin, carry
+from elasticd.limits.timed import Blackout
 from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Create, Remove, Scale
 from elasticd.model.history import Past
@@ -25,7 +26,6 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.testing import NOW
-from elasticd.timed_limits import Blackout
 from tests.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload
 from tests.clusters import Scripted, Shown
 from tests.test_loop import Told

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Limit, Observation, Past, Recommendation, Resources, Strategy, hookimpl
-from elasticd.decide import decide
-from elasticd.deciding.asking import Case
-from elasticd.deciding.resizing import AGAIN, largest
-from elasticd.deciding.vetoes import FREEZE
+from elasticd.decision.decide import decide
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.resizing import AGAIN, largest
+from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.kit.history import begin
 from elasticd.model.actions import Resize
 from elasticd.model.policy import Bounds, Policy, Target

@@ -9,8 +9,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
-from elasticd.decide import Case, announcements, decide
-from elasticd.deciding.vetoes import FREEZE, strikes, vetoes
+from elasticd.decision.decide import Case, announcements, decide
+from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
 from elasticd.kit.history import begin, remember
 from elasticd.kit.surge import SURGE
 from elasticd.model.policy import Bounds, Foreign, Policy

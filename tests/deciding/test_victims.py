@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Mark, Observation, Recommendation, Strategy, hookimpl
-from elasticd.decide import decide
-from elasticd.deciding.asking import Case
-from elasticd.deciding.victims import VICTIM, Ranks, choice, chosen, leftover
+from elasticd.decision.decide import decide
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.victims import VICTIM, Ranks, choice, chosen, leftover
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import COST, Pod, Rank, Ref, Workload

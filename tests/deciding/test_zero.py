@@ -12,9 +12,9 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
-from elasticd.decide import decide
-from elasticd.deciding.asking import Case
-from elasticd.deciding.zero import ZERO, markings, paused
+from elasticd.decision.decide import decide
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.zero import ZERO, markings, paused
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
 from elasticd.loop import Loop

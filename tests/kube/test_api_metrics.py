@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
+from elasticd.decision.quality import grade
 from elasticd.model.workload import Quality, Readings, Ref, Sample
 from elasticd.ports.source import Reader, Source
-from elasticd.quality import grade
 from elasticd.sources.api_metrics import CustomMetrics, ExternalMetrics
 from elasticd.testing import site
 from tests.kube.client import JSON, wait_until

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from elasticd.deciding.zero import ZERO
+from elasticd.decision.workload.zero import ZERO
 from tests.kube.broker import OPEN, Broker
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube

@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
+from elasticd.decision.quality import grade
 from elasticd.model.workload import Quality, Readings, Ref, Sample
 from elasticd.ports.cluster import Snapshot
-from elasticd.quality import grade
 from elasticd.sources.kubelet import Kubelet as KubeletSource
 from elasticd.sources.node_rates import NodeRates
 from elasticd.testing import site

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from elasticd.cluster.kubernetes import KubernetesCluster
+from elasticd.decision.pool.preemption import Budgets
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.workload import Pod, Ref
-from elasticd.placing.room import Budgets
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import condition

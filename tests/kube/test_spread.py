@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elasticd.deciding.victims import VICTIM
+from elasticd.decision.workload.victims import VICTIM
 from elasticd.journal import read
 from elasticd.model.records import Decision
 from elasticd.model.workload import COST

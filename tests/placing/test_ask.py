@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from elasticd.base.text import LONGEST
+from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.moves import Move, NodeLevel
 from elasticd.model.placement import Line, Mend, PoolObservation, Refusal, Selection, Spared, Turn, Victims
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.placing.ask import PoolCase
 from tests.pools import columns, node, pod
 
 WEB = pod("web-1", 1, on="n")

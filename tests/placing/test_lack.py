@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Disk, Expression, Port, Repel, Term
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.filter_score import UNBOUND, Found
+from elasticd.decision.pool.remedies import lacking
 from elasticd.kit.bindings import BindingRule, LabelRule
 from elasticd.kit.node_table import Columns
 from elasticd.model.placement import Mend, PoolObservation, Refusal, Selection
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.lack import lacking
-from elasticd.placing.look import UNBOUND, Found
 from elasticd.plugins import Hooks
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, field, hookimpl
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.levels import merged
+from elasticd.decision.pool.moves import plan_moves, restraint
 from elasticd.model.moves import MovesPlan
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.levels import merged
-from elasticd.placing.moving import plan_moves, restraint
 from elasticd.plugins import Hooks
 from tests.pools import NOW, PROTECTED, columns, node, pod
 

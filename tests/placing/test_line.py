@@ -7,12 +7,12 @@ import pytest
 
 from elasticd import judge
 from elasticd.api import Line, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.preemption import forbidden
 from elasticd.judge import ThreadLine
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.line import LineCase, Queue, gives_way
-from elasticd.placing.room import forbidden
 from elasticd.plugins import Hooks
 from tests.pools import NOW, columns, node, pod
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.placing.look import Ranked
+from elasticd.decision.pool.filter_score import Ranked
 from tests.pools import columns, node, pod
 
 SCORES = st.sampled_from([0.0, 1.0, 2.0, np.nextafter(1.0, 2.0), -1.0, float("nan")])

@@ -19,13 +19,13 @@ from elasticd.api import (
     Strategy,
     hookimpl,
 )
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
 from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Hooks
 from tests.pools import NOW, columns, node, pod
 

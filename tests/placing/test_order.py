@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from elasticd.decision.pool.order import RESUMED, in_order
 from elasticd.model.policy import Order
 from elasticd.model.workload import Pod
-from elasticd.placing.order import RESUMED, in_order
 from tests.pools import NOW, pod
 
 

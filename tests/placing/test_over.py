@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from elasticd.decision.pool.finished_moves import dropped, over
 from elasticd.journal import Journal
 from elasticd.model.moves import MoveDecision
 from elasticd.model.workload import Failure, Pod, Ref
-from elasticd.placing.over import dropped, over
 from tests.pools import NOW, columns, node, pod
 
 SAID = MoveDecision(

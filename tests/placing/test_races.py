@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.plan import plan
 from elasticd.journal import Journal
 from elasticd.model.placement import PodDecision
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.plan import plan
 from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Snapshot
 from tests.cluster.test_simulated_kit import START

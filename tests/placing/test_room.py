@@ -19,9 +19,9 @@ from elasticd.api import (
     Victims,
     hookimpl,
 )
+from elasticd.decision.pool.preemption import OFFERS, Budgets
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
-from elasticd.placing.room import OFFERS, Budgets
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
@@ -331,7 +331,7 @@ def test_nobody_is_asked_again_for_a_pod_that_is_like_one_for_which_nobody_could
 
 
 def test_a_plan_asks_about_so_many_nodes_and_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elasticd.placing.plan.QUESTIONS", 3)
+    monkeypatch.setattr("elasticd.decision.pool.plan.QUESTIONS", 3)
     asked: list[str] = []
 
     def nobody(waiting: Pod, *_: object) -> None:
@@ -414,7 +414,7 @@ def test_what_of_the_pod_itself_would_let_others_give_way_is_told(waiting: dict[
 def test_of_a_pod_that_would_need_to_ask_too_many_nodes_nothing_is_told_and_of_others_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elasticd.placing.plan.SUPPOSED", 1)
+    monkeypatch.setattr("elasticd.decision.pool.plan.SUPPOSED", 1)
     there = [pod(f"old-{name}", 1, on=name, started=NOW - 1000) for name in "ab"]
     wide = pod("wide", 0.5, priority=9, preempts=False)
     narrow = pod("narrow", 0.5, priority=8, preempts=False, selector={"disk": "ssd"})

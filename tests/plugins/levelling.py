@@ -10,13 +10,13 @@ import numpy as np
 from msgspec import Struct
 
 from elasticd.api import DisruptionBudget, Look, Move, Moved, Nodes, Pod, PoolPast, Strategy
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
 from elasticd.kit.node_table import Columns
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.moving import plan_moves
 from elasticd.plugins import Hooks
 from elasticd_plugins.rebalance import Rebalance
 from tests.pools import GIB, NOW, columns, node, pod

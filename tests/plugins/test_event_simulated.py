@@ -9,7 +9,7 @@ from elasticd.api import Policy, Strategy
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, SeriesTable, WorkloadTable
-from elasticd.deciding.zero import ZERO
+from elasticd.decision.workload.zero import ZERO
 from elasticd.limits import RateLimit, Stabilization
 from elasticd.loop import QUANTUM
 from elasticd.model.policy import Bounds, Target, Trust

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import Change, Decision, Limit, Past, Run
-from elasticd.decide import Case, decide
-from elasticd.deciding.combine import combine, contradiction
+from elasticd.decision.decide import Case, decide
+from elasticd.decision.workload.combine import combine, contradiction
 from elasticd.model.policy import Bounds, Policy
 from elasticd.plugins import Hooks
 from elasticd_plugins.hpa import Hpa

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.api import Recommendation
-from elasticd.deciding.combine import within
+from elasticd.decision.quality import failed
+from elasticd.decision.workload.combine import within
 from elasticd.model.jobs import Job
 from elasticd.model.policy import Bounds
 from elasticd.model.workload import Quality, Series
-from elasticd.quality import failed
 from elasticd.testing import NOW, check_strategy, observation
 from elasticd_plugins.jobs import Jobs
 from tests.batches import OLD, ended, job, pod_of, queue, seen

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elasticd.api import DisruptionBudget, Pod
+from elasticd.decision.pool import moves as moving
 from elasticd.kit.evictability import rooted
-from elasticd.placing import moving
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebalance import Rebalance

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from elasticd.api import BINDING, Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term, whose
 from elasticd.config.pools import load_pool
+from elasticd.decision.pool.finished_moves import over
 from elasticd.model.moves import MoveDecision
 from elasticd.model.pod_spec import Expression
-from elasticd.placing.over import over
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import binding, filters, rebind
 from elasticd_plugins.binding import BindingRules

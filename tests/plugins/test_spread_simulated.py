@@ -10,7 +10,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
-from elasticd.deciding.victims import VICTIM
+from elasticd.decision.workload.victims import VICTIM
 from elasticd.journal import Journal
 from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Scale

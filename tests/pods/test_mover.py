@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.daemon import Daemon, Loops
+from elasticd.decision.pool.asking import PoolCase
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
 from elasticd.loop import Loop
@@ -22,7 +23,6 @@ from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod, Readings, Ref
-from elasticd.placing.ask import PoolCase
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Kind

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.actions import Action, Answer, Evict
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodOutcome
-from elasticd.placing.ask import PoolCase
 from tests.pods.test_mover import LEAVE, Broken, bench, running
 from tests.pools import NOW, node
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.broker import Broker, BrokerTable
+from elasticd.decision.pool.eviction_order import Queue
 from elasticd.journal import Journal
 from elasticd.judge import ThreadLine
 from elasticd.kit.calendars import Hours
@@ -23,7 +24,6 @@ from elasticd.model.pod_spec import Taint
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView, PoolReport
 from elasticd.model.workload import Failure, Node, Pod
-from elasticd.placing.line import Queue
 from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.pods.report import PoolReports

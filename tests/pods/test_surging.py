@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.deciding.vetoes import FREEZE
+from elasticd.decision.workload.vetoes import FREEZE
 from elasticd.journal import Journal
 from elasticd.kit.surge import SURGE
 from elasticd.model.actions import Action, Answer, Evict, Mark, Scale

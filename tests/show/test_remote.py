@@ -11,7 +11,7 @@ import pytest
 
 from elasticd.base.errors import UnavailableError
 from elasticd.config import Http
-from elasticd.decide import held
+from elasticd.decision.decide import held
 from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Ref

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console, Group, RenderableType
 
-from elasticd.deciding.jobs import grow, tidy
+from elasticd.decision.workload.jobs import grow, tidy
 from elasticd.model.actions import Resize
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.records import Decision, Outcome, Sizing

@@ -20,9 +20,9 @@ from elasticd.cluster.simulated.needs import OWN
 from elasticd.cluster.simulated.nodes import Claim, Need, Room
 from elasticd.cluster.simulated.options import NodeChange
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
+from elasticd.decision.pool.order import RESUMED
 from elasticd.model.actions import Create, Remove
 from elasticd.model.workload import Container, Node
-from elasticd.placing.order import RESUMED
 
 ORPHANED = 40.0
 """Seconds that pods of a node that is gone are left in the API, as its garbage collector does (PodGC's quarantine)."""

@@ -12,17 +12,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.base.text import raised
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.filter_score import Found, Ranked, look, rank
+from elasticd.decision.pool.levels import levels
+from elasticd.decision.pool.plan import Draft
+from elasticd.decision.pool.preemption import forbidden
 from elasticd.kit.evictability import rooted
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, How, Move, MoveDecision, MovesPlan
 from elasticd.model.placement import Column, Mask, Places
 from elasticd.model.policy import MovesTable
 from elasticd.model.workload import Failure, Pod, Ref
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.levels import levels
-from elasticd.placing.look import Found, Ranked, look, rank
-from elasticd.placing.plan import Draft
-from elasticd.placing.room import forbidden
 
 Why = tuple[str, str]
 """One word for counting, and a sentence."""

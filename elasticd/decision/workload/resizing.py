@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from elasticd.deciding.asking import Case
-from elasticd.deciding.vetoes import vetoes
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.vetoes import vetoes
 from elasticd.kit.history import NO_RESIZE
 from elasticd.kit.sizes import unfit
 from elasticd.model.actions import Resize

@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import last_heard
-from elasticd.deciding.asking import Case
-from elasticd.deciding.choose import choose, preference, unknown
-from elasticd.deciding.combine import bounds_limit, restrained, within
-from elasticd.deciding.jobs import grow, keep_running, tidy
-from elasticd.deciding.resizing import NO_SIZING, size
-from elasticd.deciding.vetoes import vetoes
-from elasticd.deciding.victims import choice, chosen, going, leftover
-from elasticd.deciding.zero import markings, paused
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.choose import choose, preference, unknown
+from elasticd.decision.workload.combine import bounds_limit, restrained, within
+from elasticd.decision.workload.jobs import grow, keep_running, tidy
+from elasticd.decision.workload.resizing import NO_SIZING, size
+from elasticd.decision.workload.vetoes import vetoes
+from elasticd.decision.workload.victims import choice, chosen, going, leftover
+from elasticd.decision.workload.zero import markings, paused
 from elasticd.model.actions import Announce, Answer, Create, Mark, Scale
 from elasticd.model.policy import Policy
 from elasticd.model.records import Decision, Verdict

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.preemption import Budgets, forbidden
 from elasticd.model.placement import Line, Turn
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.room import Budgets, forbidden
 
 
 class LineCase(Struct, frozen=True, eq=False):

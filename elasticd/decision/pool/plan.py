@@ -8,14 +8,14 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.filter_score import UNRANKED, Found, Ranked, look, rank
+from elasticd.decision.pool.order import in_order
+from elasticd.decision.pool.preemption import Budgets, Nobody, Room, make_room, suffices
+from elasticd.decision.pool.remedies import lacking
 from elasticd.model.actions import Bind, Nominate
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
 from elasticd.model.workload import Failure, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.lack import lacking
-from elasticd.placing.look import UNRANKED, Found, Ranked, look, rank
-from elasticd.placing.order import in_order
-from elasticd.placing.room import Budgets, Nobody, Room, make_room, suffices
 
 NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
 

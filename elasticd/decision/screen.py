@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from elasticd.deciding.bands import Bands
+from elasticd.decision.observe import series_of
+from elasticd.decision.workload.bands import Bands
 from elasticd.model.policy import Policy
 from elasticd.model.workload import Band, Observation, Pod, Readings, Ref, Series
-from elasticd.observe import series_of
 
 Key = tuple[str, Ref]
 """A workload under a policy."""

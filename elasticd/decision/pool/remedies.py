@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from elasticd.base.text import counted
 from elasticd.base.units import format_amount
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.filter_score import SHOWN, UNBOUND, Found, refusals_for
 from elasticd.kit.node_table import Columns, needed
 from elasticd.model.placement import Mask, Refusal, Selection, Whole
 from elasticd.model.workload import Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.look import SHOWN, UNBOUND, Found, refusals_for
 
 _TOLD = 3
 

@@ -5,9 +5,9 @@ Pure. Knows which word about a node is the most urgent; knows no rule of what is
 
 from collections.abc import Iterable, Sequence
 
+from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.moves import NodeLevel, Stand
 from elasticd.model.workload import Failure
-from elasticd.placing.ask import PoolCase
 
 URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
 """The most urgent first: a node takes pods only where nobody has anything against it."""

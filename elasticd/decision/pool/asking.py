@@ -1,6 +1,6 @@
 """Puts the questions about a pool to its plugins, and sorts what can be used from what cannot.
 
-Pure. Knows which answers make sense; knows nothing of what they mean. See elasticd.deciding.asking for workloads.
+Pure. Knows which answers make sense; knows nothing of what they mean. For workloads: decision/workload/asking.py.
 """
 
 import operator
@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import LONGEST, one_line
-from elasticd.deciding.asking import Answers, Asks
+from elasticd.decision.workload.asking import Answers, Asks
 from elasticd.kit.node_table import Columns
 from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (

@@ -5,7 +5,7 @@ Pure. Knows the hook that is asked and what stands for strategies that do not an
 
 from collections.abc import Mapping
 
-from elasticd.deciding.asking import Case
+from elasticd.decision.workload.asking import Case
 from elasticd.model.workload import NEVER, Band, Observation
 
 MOVED = 0.1

@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from elasticd.decision.pool.asking import PoolCase
 from elasticd.kit.node_table import Columns
 from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
 from elasticd.model.workload import Failure, Pod
-from elasticd.placing.ask import PoolCase
 
 SHOWN = 3
 """Of the nodes that were compared, how many a decision names."""

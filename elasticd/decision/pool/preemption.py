@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.base.text import counted
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.filter_score import Found, refusals_for
 from elasticd.kit.node_table import needed
 from elasticd.model.actions import GIVES_WAY, Evict, Nominate
 from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, Spared, Victims
 from elasticd.model.workload import Failure, Pod
-from elasticd.placing.ask import PoolCase
-from elasticd.placing.look import Found, refusals_for
 
 OFFERS = 100
 """Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth

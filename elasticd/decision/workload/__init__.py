@@ -1,0 +1,1 @@
+"""What a decision about one workload is made of, in the order of the questions. Pure."""
