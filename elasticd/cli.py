@@ -30,7 +30,6 @@ from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.plugins import discover
-from elasticd.record import prometheus_of, takes_record, write_recording
 from elasticd.show import decisions as show
 from elasticd.show import installed as show_installed
 from elasticd.show import nodes as show_nodes
@@ -44,6 +43,7 @@ from elasticd.show.recent import latest, latest_of_all
 from elasticd.show.standing import remembered, standing
 from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
+from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 

@@ -42,7 +42,7 @@ from elasticd.pods.pool import measured
 from elasticd.pods.report import PoolReports
 from elasticd.pods.surging import ROLLING
 from elasticd.ports.cluster import Cluster
-from elasticd.shelf import Shelf, opened
+from elasticd.sources.poller import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles
 from elasticd.web import Pages, serve

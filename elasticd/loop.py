@@ -30,8 +30,8 @@ from elasticd.roll import Roll
 from elasticd.schedule import Schedule, spread
 from elasticd.screening import Bander, Screening, bands_at_once
 from elasticd.seen import Seen
-from elasticd.shelf import PATIENCE, SLACK, Shelf
-from elasticd.stock import WAIT, Stock
+from elasticd.sources.poller import PATIENCE, SLACK, Shelf
+from elasticd.sources.router import WAIT, Stock
 
 QUANTUM = SLACK
 """Seconds: what falls due this soon after a tick is taken along, so that a thousand policies share its cost."""

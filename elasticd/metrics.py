@@ -25,7 +25,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.ports.source import Counts
-from elasticd.shelf import SourceReport
+from elasticd.sources.poller import SourceReport
 
 _WORKLOAD = ("policy", "namespace", "kind", "name")
 _AGES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0)

@@ -15,9 +15,9 @@ from msgspec import Meta, Struct
 
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.mqtt.broker import Broker
-from elasticd.mqtt.keeper import Keeper
-from elasticd.mqtt.link import Link
+from elasticd.sources.mqtt.broker import Broker
+from elasticd.sources.mqtt.keeper import Keeper
+from elasticd.sources.mqtt.link import Link
 
 PATIENCE = 1.0
 """Seconds at the end for what still waits to be told."""

@@ -13,7 +13,7 @@ from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.bands import Bands, bands_of
 from elasticd.journal import Journal, Key
 from elasticd.model.workload import Observation
-from elasticd.shelf import Shelf
+from elasticd.sources.poller import Shelf
 
 AT_ONCE = 200
 """Workloads that are screened before others have their turn."""

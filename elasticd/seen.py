@@ -10,7 +10,7 @@ from msgspec import Struct
 from elasticd.decision.observe import fingerprint
 from elasticd.model.policy import Policy
 from elasticd.model.workload import Observation
-from elasticd.shelf import SLACK
+from elasticd.sources.poller import SLACK
 
 
 class Seen(Struct, frozen=True):

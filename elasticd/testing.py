@@ -32,7 +32,7 @@ from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source, Subject
-from elasticd.shelf import opened
+from elasticd.sources.poller import opened
 from elasticd.trials import faults
 
 NOW = 1_700_000_000.0

@@ -26,7 +26,7 @@ from elasticd.metrics import Metrics
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
 from elasticd.plugins import Hooks, discover
-from elasticd.shelf import opened
+from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import observation, simulate
 from tests.measuring import alone, machine

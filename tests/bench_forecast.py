@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from elasticd.api import Quality, Series
 from elasticd.decision.decide import Case, decide
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.request import Method, Question, Wish
 from elasticd.kit.history import begin
 from elasticd.model.forecast import Forecast
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.plugins import Hooks
 from elasticd.sources.forecast.fitter import Apart, apart
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.request import Method, Question, Wish
 from elasticd.testing import NOW, observation
 from elasticd_plugins.forecast import Ahead
 from tests.forecasting.waves import DAY, noise, track, wave

@@ -20,7 +20,7 @@ from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
-from elasticd.shelf import opened
+from elasticd.sources.poller import opened
 from elasticd.troubles import Troubles
 from elasticd_plugins.hpa import Hpa
 

@@ -23,8 +23,8 @@ from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.pods.report import PoolReports
 from elasticd.ports.cluster import Cluster
-from elasticd.shelf import opened
 from elasticd.show import nodes as show_nodes
+from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance

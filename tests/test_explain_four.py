@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.forecasting import fit
-from elasticd.forecasting.request import Reply
 from elasticd.journal import Journal
 from elasticd.model.records import Decision, Outcome
+from elasticd.sources.forecasting import fit
+from elasticd.sources.forecasting.request import Reply
 from tests.daemons import called
 from tests.demos import START, at_48, play
 from tests.test_cli import terminal

@@ -38,7 +38,7 @@ from elasticd.model.workload import Condition, Readings
 from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import MetricsApi
 from elasticd.ports.source import Source
-from elasticd.shelf import Shelf
+from elasticd.sources.poller import Shelf
 from tests.clusters import Alone, Unasked
 
 WEB, DB = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "db")

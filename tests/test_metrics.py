@@ -16,8 +16,8 @@ from elasticd.metrics import Metrics
 from elasticd.model.records import Sizing
 from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
-from elasticd.shelf import SourceReport
 from elasticd.sources.mqtt.reader import Described
+from elasticd.sources.poller import SourceReport
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 

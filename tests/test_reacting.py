@@ -12,7 +12,7 @@ from elasticd.loop import NUDGE, REST
 from elasticd.model.actions import Scale
 from elasticd.model.policy import Target, Trust
 from elasticd.model.workload import Readings
-from elasticd.shelf import PATIENCE, Shelf
+from elasticd.sources.poller import PATIENCE, Shelf
 from tests.test_loop import DB, WEB, Meter, Meters, Play, Want, policy
 
 PHASE = 3.7

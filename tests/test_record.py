@@ -15,9 +15,9 @@ from aiohttp import web
 
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cli import main
-from elasticd.record import Recorded, moment, seconds, write_recording
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.history import Steps
+from elasticd.sources.recorded.export import Recorded, moment, seconds, write_recording
 from tests.sources.scripted import NOW, Handler, Say, Scripted, matrix
 
 RANGE = "/api/v1/query_range"
@@ -201,7 +201,7 @@ async def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("elasticd.record.os.fsync", full)
+    monkeypatch.setattr("elasticd.sources.recorded.export.os.fsync", full)
     server.on(RANGE, matrix((WEB, [(NOW, 1)])))
     out = tmp_path / "r.jsonl"
     out.write_text("mine")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from elasticd.recorded.rows import COLUMNS
+from elasticd.sources.recorded.rows import COLUMNS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "recordings.md"
 FILES = ("monday.csv", "elasticd.toml", "policies/checkout.toml", "replay.py")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.renewal import Renewal
+from elasticd.sources.pace import Renewal
 
 
 def watch(renewal: Renewal, pace: float, phase: float, start: float, end: float, every: float) -> list[float]:

@@ -15,9 +15,9 @@ from elasticd.model.pod_status import Whereabouts
 from elasticd.model.records import Decision
 from elasticd.model.reports import NodeView, PoolReport, StatusReport
 from elasticd.model.workload import Quality, Sample, Series
-from elasticd.shelf import SourceReport
 from elasticd.show.pod_story import Held
 from elasticd.show.remote import Found, InFlight
+from elasticd.sources.poller import SourceReport
 from elasticd.testing import NOW
 from tests.daemons import Daemon, called, daemon, policy
 from tests.test_journal import decision

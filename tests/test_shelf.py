@@ -9,7 +9,7 @@ import pytest
 from elasticd.base.clock import VirtualClock, WallClock
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Source
-from elasticd.shelf import Shelf
+from elasticd.sources.poller import Shelf
 
 
 class Meter:

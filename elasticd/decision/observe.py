@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from elasticd.base.memo import Derived
 from elasticd.decision.quality import NO_SAMPLE, SETTLING, apart, cover, expected, failed, grade
+from elasticd.model.bulk_lookup import samples_of
 from elasticd.model.policy import Policy
 from elasticd.model.workload import Observation, Pod, Quality, Readings, Ref, Sample, Series, Workload
 from elasticd.ports.cluster import Snapshot
-from elasticd.together import samples_of
 
 
 def observe(

@@ -30,8 +30,8 @@ from elasticd.pods.pool import Pool, asked
 from elasticd.pods.said import Said
 from elasticd.pods.views import Known, Views, Wants
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
-from elasticd.shelf import Shelf
-from elasticd.stock import WAIT, Stock
+from elasticd.sources.poller import Shelf
+from elasticd.sources.router import WAIT, Stock
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""

@@ -12,8 +12,8 @@ from elasticd.config.reading import read_policies
 from elasticd.model.kinds import kind_of
 from elasticd.model.policy import Policy
 from elasticd.plugins import discover
-from elasticd.shelf import SourceReport
 from elasticd.show.telling import is_name
+from elasticd.sources.poller import SourceReport
 
 FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 

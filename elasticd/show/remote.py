@@ -21,7 +21,7 @@ from elasticd.model.moves import Underway
 from elasticd.model.pod_status import Whereabouts
 from elasticd.model.reports import NodeView, PoolReport, StatusReport
 from elasticd.model.workload import Series
-from elasticd.shelf import SourceReport
+from elasticd.sources.poller import SourceReport
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.text import one_line, raised, shown
+from elasticd.model.bulk_lookup import Together
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings, Sample
-from elasticd.together import Together
 
 MOST_SAMPLES = 1_000_000
 """Samples of one read, if elasticd.toml says nothing else: cpu and memory of 150,000 pods of three containers."""

@@ -18,8 +18,8 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.text import shown
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Memory, Points, Reader, Site, Source, Span
-from elasticd.recorded import FORMATS, MOST, Track, load
-from elasticd.recorded import Recording as Recorded
+from elasticd.sources.recorded import FORMATS, MOST, Track, load
+from elasticd.sources.recorded import Recording as Recorded
 
 Samples = tuple[Sample, ...]
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.forecasting.dsp import FILTERS, LEAST, MARGINS, Filter, estimated, highest, strongest
-from elasticd.forecasting.errors import amplified, lopsided, mean_absolute
+from elasticd.sources.forecasting.dsp import FILTERS, LEAST, MARGINS, Filter, estimated, highest, strongest
+from elasticd.sources.forecasting.errors import amplified, lopsided, mean_absolute
 from tests.forecasting.waves import DAY, noise, wave
 
 HOUR = 60

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import optimize
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.fit import answer
-from elasticd.forecasting.request import Question, Track, Wish
-from elasticd.forecasting.select import choose, periods_of
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.fit import answer
+from elasticd.sources.forecasting.request import Question, Track, Wish
+from elasticd.sources.forecasting.select import choose, periods_of
 from tests.forecasting.waves import DAY, START, WEEK, ask, forecast, noise, track, wave
 
 MINUTES = 14 * DAY

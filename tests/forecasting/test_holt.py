@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.forecasting.holt import damped
+from elasticd.sources.forecasting.holt import damped
 
 
 def test_check_holt_1_a_straight_line_goes_on_when_nothing_is_damped() -> None:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.per_pod import learnt, line_of, pearson
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.per_pod import learnt, line_of, pearson
 from tests.forecasting.waves import DAY, noise, wave
 
 DAYS = 3

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.periods import acf_period, autocorrelation, crane_period, fisher_p, peaks_of, trend_of
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.periods import acf_period, autocorrelation, crane_period, fisher_p, peaks_of, trend_of
 from tests.forecasting.test_robust_stl import SEASON, TREND, noisy
 from tests.forecasting.waves import DAY, WEEK, noise, wave
 

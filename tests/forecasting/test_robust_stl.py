@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import optimize
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.robust_stl import PAPER, PRODUCT, continued, denoised, season_of, taken_apart
-from elasticd.forecasting.trend import MOST_POINTS, relative_trend, relative_trend_of_many
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.robust_stl import PAPER, PRODUCT, continued, denoised, season_of, taken_apart
+from elasticd.sources.forecasting.trend import MOST_POINTS, relative_trend, relative_trend_of_many
 
 T, N = 24, 480
 TIMES = np.arange(N)

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.fit import answer
-from elasticd.forecasting.request import Question, Reply, Track, Wish
 from elasticd.model.forecast import Forecast
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.fit import answer
+from elasticd.sources.forecasting.request import Question, Reply, Track, Wish
 
 START = 1_699_920_000.0
 """A midnight, UTC."""

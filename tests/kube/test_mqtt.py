@@ -18,10 +18,10 @@ import pytest_asyncio
 
 from elasticd.base.clock import WallClock
 from elasticd.model.workload import Readings, Sample
-from elasticd.mqtt.broker import Tls
-from elasticd.mqtt.link import Link
 from elasticd.sources.mqtt import Mqtt
 from elasticd.sources.mqtt import reader as readers
+from elasticd.sources.mqtt.broker import Tls
+from elasticd.sources.mqtt.link import Link
 from elasticd.sources.mqtt.reader import Listening
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import site

@@ -119,6 +119,7 @@ async def sized(kube: Kube, namespace: str, folder: Path, refusal: str = "") -> 
         kube.loads.set_load(namespace, "web", cpu=1.0)
         policies = {"web": POLICY.format(namespace=namespace) + AT_ONCE}
         async with running(folder, rights.kubeconfig, namespace, policies, SOURCES) as daemon:
+            await wait_until(lambda: daemon.explained(f"{namespace}/Deployment/web")["decision"], what="it decides")
             yield found, daemon
         await nodes.remove(node.name)
 

@@ -6,9 +6,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from elasticd.base.errors import ConfigError
-from elasticd.mqtt.broker import Broker
-from elasticd.mqtt.keeper import Keeper
-from elasticd.mqtt.link import Link
+from elasticd.sources.mqtt.broker import Broker
+from elasticd.sources.mqtt.keeper import Keeper
+from elasticd.sources.mqtt.link import Link
 
 
 async def nothing(link: Link) -> None:

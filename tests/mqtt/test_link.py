@@ -8,7 +8,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from elasticd.mqtt.link import Link
+from elasticd.sources.mqtt.link import Link
 
 
 @pytest.mark.parametrize(

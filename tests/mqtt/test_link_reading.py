@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import aiomqtt
 import pytest
 
-from elasticd.mqtt.link import Link
-from elasticd.mqtt.packets import Message
+from elasticd.sources.mqtt.link import Link
+from elasticd.sources.mqtt.packets import Message
 from tests.cluster.kubernetes.fake import until
 from tests.mqtt.test_packets import packet, publish
 

@@ -10,7 +10,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from elasticd.mqtt.packets import Message, acknowledgement, packets
+from elasticd.sources.mqtt.packets import Message, acknowledgement, packets
 
 NOW = 1_700_000_000.0
 

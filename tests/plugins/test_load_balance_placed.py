@@ -14,7 +14,7 @@ from elasticd.journal import Journal
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Readings, Sample
 from elasticd.pods.placer import Placer
-from elasticd.shelf import opened
+from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import site
 from elasticd_plugins.load_balance import LoadBalance

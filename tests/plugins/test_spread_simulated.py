@@ -16,7 +16,7 @@ from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Scale
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import COST, Pod
-from elasticd.shelf import opened
+from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.victims import Victims
 from tests.faults import Told

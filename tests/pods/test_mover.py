@@ -27,7 +27,7 @@ from elasticd.pods.mover import Mover
 from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Kind
 from elasticd.ports.source import Source
-from elasticd.shelf import Shelf
+from elasticd.sources.poller import Shelf
 from tests.board import Board
 from tests.pools import NOW, node, pod
 

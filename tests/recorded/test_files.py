@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from elasticd.base.errors import ConfigError
-from elasticd.recorded import FORMATS, load
-from elasticd.recorded.rows import Row
+from elasticd.sources.recorded import FORMATS, load
+from elasticd.sources.recorded.rows import Row
 
 HEADER = "time,series,subject,key,value,window,container\n"
 CSV = HEADER + (

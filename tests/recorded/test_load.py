@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base.errors import ConfigError
-from elasticd.recorded import Track, load
+from elasticd.sources.recorded import Track, load
 
 HEADER = "time,series,subject,key,value,window,container\n"
 ROWS = """\

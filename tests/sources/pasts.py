@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 
 from elasticd.base.errors import UnavailableError
-from elasticd.forecasting.arrays import Floats
 from elasticd.model.workload import Ref
 from elasticd.ports.source import Points, Span
 from elasticd.sources.forecast import ForecastSource
+from elasticd.sources.forecasting.arrays import Floats
 from tests.forecasting.waves import START, wave
 
 WEB, CART = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "cart")

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elasticd.model.bulk_lookup import Together
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings, Sample
 from elasticd.sources.bounds import LARGEST_DETAILS, LONGEST_NAME, MOST_FAULTS, checked, plain, within
-from elasticd.together import Together
 
 NOW = 1000.0
 ONE = Sample(1.0, NOW, NOW)

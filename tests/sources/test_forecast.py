@@ -17,7 +17,6 @@ from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.config import load_settings
-from elasticd.forecasting.request import Question, Reply
 from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Strategy, Target
 from elasticd.model.records import Decision, Outcome
@@ -27,6 +26,7 @@ from elasticd.ports.source import Describes, Reader, Site
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
 from elasticd.sources.forecast.keeper import FIRST_PAUSE, Keeper
+from elasticd.sources.forecasting.request import Question, Reply
 from elasticd.sources.recording import Recording
 from elasticd.testing import simulate, site
 from elasticd_plugins.forecast import Ahead

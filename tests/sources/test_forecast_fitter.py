@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from elasticd.forecasting.__main__ import humble, serve
-from elasticd.forecasting.request import HEAD_BYTES, LARGEST, Question, Reply, Track, Wish, frame, length, reply
 from elasticd.sources.forecast.fitter import Apart, Here, Lost, apart, here, lacking
+from elasticd.sources.forecasting.__main__ import humble, serve
+from elasticd.sources.forecasting.request import HEAD_BYTES, LARGEST, Question, Reply, Track, Wish, frame, length, reply
 from tests.forecasting.waves import track, wave
 
 QUESTION = Question(Wish(step=300.0), track(wave(7, each=288), 300.0))
@@ -33,7 +33,7 @@ async def begun(fitter: Apart) -> asyncio.subprocess.Process:
 
 ANSWERS = script("""
 import sys
-from elasticd.forecasting.request import HEAD_BYTES, Reply, frame, length
+from elasticd.sources.forecasting.request import HEAD_BYTES, Reply, frame, length
 while head := sys.stdin.buffer.read(HEAD_BYTES):
     sys.stdin.buffer.read(length(head))
     sys.stdout.buffer.write(frame(Reply(problem="said")))

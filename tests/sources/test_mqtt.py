@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
-from elasticd.mqtt.broker import Broker, Tls
 from elasticd.plugins import discover
 from elasticd.sources.mqtt import Mqtt
+from elasticd.sources.mqtt.broker import Broker, Tls
 from elasticd.sources.mqtt.reader import Listening
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import NOW, site
@@ -159,7 +159,7 @@ async def test_a_host_that_has_no_address_is_told() -> None:
 
 
 async def test_it_ends_while_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elasticd.mqtt.link.CONNECT", 0.5)
+    monkeypatch.setattr("elasticd.sources.mqtt.link.CONNECT", 0.5)
     come = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

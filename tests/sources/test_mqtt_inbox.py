@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.mqtt.packets import Message
 from elasticd.sources.mqtt import inbox as inboxes
 from elasticd.sources.mqtt.inbox import Inbox
+from elasticd.sources.mqtt.packets import Message
 from elasticd.testing import NOW
 
 

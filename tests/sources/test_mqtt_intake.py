@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.mqtt.packets import Message
 from elasticd.sources.mqtt import intake as intakes
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
+from elasticd.sources.mqtt.packets import Message
 from elasticd.sources.mqtt.table import Table
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import NOW

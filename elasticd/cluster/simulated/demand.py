@@ -15,10 +15,10 @@ from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-unty
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import shown
-from elasticd.recorded import FORMATS, load
-from elasticd.recorded.files import csv_lines
-from elasticd.recorded.rows import check_needed, to_time, to_value, wrong
-from elasticd.recorded.total import total, tracks_of
+from elasticd.sources.recorded import FORMATS, load
+from elasticd.sources.recorded.files import csv_lines
+from elasticd.sources.recorded.rows import check_needed, to_time, to_value, wrong
+from elasticd.sources.recorded.total import total, tracks_of
 
 Curve = Callable[[float], float]
 """A value for every number of seconds since the start. NaN: it cannot be told, which is not zero."""

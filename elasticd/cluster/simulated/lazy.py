@@ -6,7 +6,7 @@ Knows which workload a key belongs to; knows nothing of what its samples are.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar, overload
 
-from elasticd.together import Samples, Together, one_by_one
+from elasticd.model.bulk_lookup import Samples, Together, one_by_one
 
 _T = TypeVar("_T")
 

@@ -13,8 +13,8 @@ from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.lazy import Block, LazySamples
 from elasticd.cluster.simulated.options import Metrics
 from elasticd.cluster.simulated.pods import Parts, Serving, SimulatedWorkload
+from elasticd.model.bulk_lookup import Samples
 from elasticd.model.workload import Readings, Sample
-from elasticd.together import Samples
 
 _WHOLE: Parts = (("", 1.0),)
 

@@ -1,7 +1,7 @@
 """What a load is expected to be, made of another source's past: the source forecast.
 
 Knows its options and when rounds begin; the modules of this package know the process that fits and the journal as a
-past, elasticd.forecasting the arithmetic. Knows nothing of who reads a forecast.
+past, elasticd.sources.forecasting the arithmetic. Knows nothing of who reads a forecast.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from msgspec import Meta, field
 from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
-from elasticd.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 from elasticd.model.workload import Readings
 from elasticd.ports.source import JOURNAL, Memory, Reader, Site, Source
 from elasticd.sources.forecast.fitter import apart, here, lacking
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.forecast.keeper import Keeper, Plan
 from elasticd.sources.forecast.options import Learn
+from elasticd.sources.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 
 __all__ = ["ForecastSource", "register_sources"]
 

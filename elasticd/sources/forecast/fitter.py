@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Protocol, cast
 
 from elasticd.base.text import one_line
-from elasticd.forecasting.request import HEAD_BYTES, Question, Reply, frame, length, reply
+from elasticd.sources.forecasting.request import HEAD_BYTES, Question, Reply, frame, length, reply
 
-COMMAND = (sys.executable, "-P", "-m", "elasticd.forecasting")
+COMMAND = (sys.executable, "-P", "-m", "elasticd.sources.forecasting")
 """-P: what lies in the daemon's working directory is not imported."""
 
 _REAPED = 0.5
@@ -46,7 +46,7 @@ class Here:
 
     async def fit(self, question: Question) -> Reply:
         """The reply."""
-        found = importlib.import_module("elasticd.forecasting.fit")  # with numpy, which the daemon does without
+        found = importlib.import_module("elasticd.sources.forecasting.fit")  # with numpy, which the daemon does without
         return cast(Reply, found.answer(question))
 
 

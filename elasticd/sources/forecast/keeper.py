@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from elasticd.base.errors import ElasticdError
 from elasticd.base.text import raised
-from elasticd.forecasting.request import Question, Reply, Track, Wish
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Memory, Points, Site, Span
 from elasticd.sources.forecast.fitter import Fitter, Lost
 from elasticd.sources.forecast.options import Learn
+from elasticd.sources.forecasting.request import Question, Reply, Track, Wish
 
 FIRST_PAUSE = 15.0
 """Seconds after the first round that failed; they double up to `refit`."""

@@ -11,9 +11,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from elasticd.api import hookimpl
-from elasticd.mqtt import broker as options
-from elasticd.mqtt.broker import Subscribed, Tls
 from elasticd.ports.source import Reader, Site, Source
+from elasticd.sources.mqtt import broker as options
+from elasticd.sources.mqtt.broker import Subscribed, Tls
 from elasticd.sources.mqtt.reader import Bounds, Listening
 from elasticd.sources.mqtt.topics import Topic
 

@@ -9,7 +9,7 @@ longer than it takes to decode all that may wait, however often it is told anew.
 
 from collections import deque
 
-from elasticd.mqtt.packets import Message
+from elasticd.sources.mqtt.packets import Message
 
 MOST_BYTES = 64 << 20
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from elasticd.mqtt.link import SLICE
-from elasticd.mqtt.packets import Message
 from elasticd.ports.source import Subject
 from elasticd.sources.mqtt import payload as forms
 from elasticd.sources.mqtt.inbox import Inbox
+from elasticd.sources.mqtt.link import SLICE
+from elasticd.sources.mqtt.packets import Message
 from elasticd.sources.mqtt.payload import RefusedError
 from elasticd.sources.mqtt.table import Reading, Sender, Slot, Table
 from elasticd.sources.mqtt.topics import Topic

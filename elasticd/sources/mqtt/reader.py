@@ -12,12 +12,12 @@ from msgspec import Struct
 from elasticd.base.server_time import Times
 from elasticd.base.text import one_line
 from elasticd.model.workload import Readings
-from elasticd.mqtt.broker import Subscribed
-from elasticd.mqtt.keeper import Keeper
-from elasticd.mqtt.link import Link
 from elasticd.ports.source import Site
+from elasticd.sources.mqtt.broker import Subscribed
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
+from elasticd.sources.mqtt.keeper import Keeper
+from elasticd.sources.mqtt.link import Link
 from elasticd.sources.mqtt.table import Table
 from elasticd.sources.mqtt.topics import Topic
 

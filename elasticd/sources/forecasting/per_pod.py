@@ -10,8 +10,8 @@ import math
 import numpy as np
 from scipy import optimize, special
 
-from elasticd.forecasting.arrays import Bools, Floats
 from elasticd.model.forecast import PerPod
+from elasticd.sources.forecasting.arrays import Bools, Floats
 
 CORRELATION, CHANCE, MOST_UNDER, MOST_SQUARED = 0.9, 0.01, 10.0, 10.0
 """The gate, on what one pod uses, scaled to 0 to 100."""

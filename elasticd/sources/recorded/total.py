@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from operator import itemgetter
 
-from elasticd.recorded import Recording, Track
+from elasticd.sources.recorded import Recording, Track
 
 Delta = tuple[float, int, int, float]
 """A time, and how many tracks then begin to count (or, negative, cease to), how many of them with no usable value, and

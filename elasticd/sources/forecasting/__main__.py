@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from elasticd.base.text import raised
-from elasticd.forecasting.fit import answer
-from elasticd.forecasting.request import HEAD_BYTES, Reply, frame, length, question
+from elasticd.sources.forecasting.fit import answer
+from elasticd.sources.forecasting.request import HEAD_BYTES, Reply, frame, length, question
 
 NICE = 10
 MEMORY = 4 << 30

@@ -17,8 +17,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import one_line, raised
-from elasticd.mqtt.broker import Broker
-from elasticd.mqtt.link import Link
+from elasticd.sources.mqtt.broker import Broker
+from elasticd.sources.mqtt.link import Link
 
 log = logging.getLogger("elasticd.mqtt")
 

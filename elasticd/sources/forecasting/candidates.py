@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from elasticd.forecasting import dsp, robust_stl
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.holt import damped
+from elasticd.sources.forecasting import dsp, robust_stl
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.holt import damped
 
 Way = Callable[[Floats, int, int, int], Floats]
 """Of values, their period, the samples of an hour and the number of steps: what comes next, in the unit of the load.

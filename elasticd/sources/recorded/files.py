@@ -13,7 +13,7 @@ import msgspec
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import one_line
-from elasticd.recorded.rows import NEEDED, Row, check_columns, to_time, to_value, to_window, wrong
+from elasticd.sources.recorded.rows import NEEDED, Row, check_columns, to_time, to_value, to_window, wrong
 
 
 def unreadable(path: Path, kind: str, problem: Exception) -> ConfigError:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats
+from elasticd.sources.forecasting.arrays import Floats
 
 SMALLEST = 0.001
 """An actual value below it makes relative errors meaningless."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from elasticd.base.errors import ConfigError
-from elasticd.recorded.files import unreadable
-from elasticd.recorded.rows import COLUMNS, Row, Where, check_columns, to_time, to_value, to_window, wrong
+from elasticd.sources.recorded.files import unreadable
+from elasticd.sources.recorded.rows import COLUMNS, Row, Where, check_columns, to_time, to_value, to_window, wrong
 
 _PARTS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _TEXT = ("string", "large_string", "string_view", "dictionary<values=string", "dictionary<values=large_string")

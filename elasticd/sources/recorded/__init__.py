@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from elasticd.base.errors import ConfigError
-from elasticd.recorded.files import read_csv, read_json_lines
-from elasticd.recorded.parquet import read_parquet
-from elasticd.recorded.rows import PARQUET, Row, check_place, wrong
+from elasticd.sources.recorded.files import read_csv, read_json_lines
+from elasticd.sources.recorded.parquet import read_parquet
+from elasticd.sources.recorded.rows import PARQUET, Row, check_place, wrong
 
 FORMATS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": read_csv,

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.workload import Readings
-from elasticd.shelf import PATIENCE, Shelf, SourceReport
+from elasticd.sources.poller import PATIENCE, Shelf, SourceReport
 
 K = TypeVar("K")
 

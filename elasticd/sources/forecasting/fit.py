@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.candidates import WAYS
-from elasticd.forecasting.fill import Regular, filled, on_grid, without_outliers
-from elasticd.forecasting.per_pod import learnt
-from elasticd.forecasting.request import DAY, Question, Reply, Track, Wish
-from elasticd.forecasting.select import Chosen, choose
 from elasticd.model.forecast import SAME_TIME, Forecast, PerPod
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.candidates import WAYS
+from elasticd.sources.forecasting.fill import Regular, filled, on_grid, without_outliers
+from elasticd.sources.forecasting.per_pod import learnt
+from elasticd.sources.forecasting.request import DAY, Question, Reply, Track, Wish
+from elasticd.sources.forecasting.select import Chosen, choose
 
 
 class _Learnt(NamedTuple):

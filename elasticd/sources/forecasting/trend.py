@@ -6,7 +6,7 @@ Knows one linear program; knows nothing of seasons but their length.
 import numpy as np
 from scipy import optimize, sparse
 
-from elasticd.forecasting.arrays import Floats
+from elasticd.sources.forecasting.arrays import Floats
 
 MOST_POINTS = 2_520
 """The program is solved for about so many points at most; more are averaged in groups, as the author does in groups of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from elasticd.forecasting.arrays import TINY, Floats, standardised
+from elasticd.sources.forecasting.arrays import TINY, Floats, standardised
 
 Places = NDArray[np.intp]
 """Which samples, by number."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats, standardised, windows
-from elasticd.forecasting.holt import damped
-from elasticd.forecasting.trend import relative_trend, relative_trend_of_many
+from elasticd.sources.forecasting.arrays import Floats, standardised, windows
+from elasticd.sources.forecasting.holt import damped
+from elasticd.sources.forecasting.trend import relative_trend, relative_trend_of_many
 
 
 class Settings(NamedTuple):

@@ -19,9 +19,9 @@ from elasticd.base.clock import Clock
 from elasticd.base.text import one_line, raised, shown
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Describes, Reader, Site, Source
-from elasticd.renewal import Renewal
 from elasticd.sources.bounds import MOST_SAMPLES, within
 from elasticd.sources.opening import readers
+from elasticd.sources.pace import Renewal
 from elasticd.sources.threads import ThreadReader
 
 logger = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats
-from elasticd.forecasting.candidates import AUTOMATIC, CAUTIOUS, PERIODS, WAYS, repeated
-from elasticd.forecasting.errors import lopsided, mean_absolute
-from elasticd.forecasting.periods import acf_period, crane_period
-from elasticd.forecasting.request import DAY, WEEK, Wish
+from elasticd.sources.forecasting.arrays import Floats
+from elasticd.sources.forecasting.candidates import AUTOMATIC, CAUTIOUS, PERIODS, WAYS, repeated
+from elasticd.sources.forecasting.errors import lopsided, mean_absolute
+from elasticd.sources.forecasting.periods import acf_period, crane_period
+from elasticd.sources.forecasting.request import DAY, WEEK, Wish
 
 EXACT = 0.01
 """A forecast this near, as a part of the mean load, needs no skill: there is nothing left to be better by."""

@@ -7,7 +7,7 @@ those of AHPA's forecaster (alibaba/SREWorks, generalSTL.py).
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats
+from elasticd.sources.forecasting.arrays import Floats
 
 LEVEL, SLOPE = 0.5, 0.3
 _DAMPINGS = (0.8, 0.85, 0.9, 0.95, 0.98)

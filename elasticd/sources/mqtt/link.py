@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import aiomqtt
 import paho.mqtt.client as paho
 
-from elasticd.mqtt.packets import PUBACK, Message, acknowledgement, packets
+from elasticd.sources.mqtt.packets import PUBACK, Message, acknowledgement, packets
 
 SLICE = 0.005
 """Seconds of reading after which it is another's turn, and of decoding."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elasticd.forecasting.arrays import Floats
+from elasticd.sources.forecasting.arrays import Floats
 
 HOUR = 3600.0
 
