@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elasticd import bell, daemon, logs
+from elasticd import daemon, logs
 from elasticd.base import shapes
 from elasticd.base.errors import (
     EXIT_CONFIG,
@@ -30,6 +30,7 @@ from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.plugins import discover
+from elasticd.runtime import control_file as bell
 from elasticd.show import decisions as show
 from elasticd.show import installed as show_installed
 from elasticd.show import nodes as show_nodes

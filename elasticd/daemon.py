@@ -15,33 +15,33 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from elasticd import bell
 from elasticd.base.clock import Clock, WallClock
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import last_heard
-from elasticd.broker import Broker
 from elasticd.cluster.dry_run import DryRun
 from elasticd.config import Settings, load_settings, policy_files, template_files
 from elasticd.config.advice import examine
 from elasticd.config.reading import read_policies
 from elasticd.journal import Journal
-from elasticd.judge import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
-from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.outlet import Teller
-from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry, discover
-from elasticd.pods.lookout import Lookout, Looks
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import DISTURB, Placer
-from elasticd.pods.pool import measured
-from elasticd.pods.report import PoolReports
-from elasticd.pods.surging import ROLLING
 from elasticd.ports.cluster import Cluster
+from elasticd.runtime import control_file as bell
+from elasticd.runtime.disruption import Broker
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.plugin_listener import PluginListener
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import DISTURB, Placer
+from elasticd.runtime.pools.pod_lookup import Lookout, Looks
+from elasticd.runtime.pools.pool import measured
+from elasticd.runtime.pools.report import PoolReports
+from elasticd.runtime.pools.surges import ROLLING
+from elasticd.runtime.workers import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.sources.poller import Shelf, opened
 from elasticd.systemd_notify import Notifier
 from elasticd.troubles import Troubles

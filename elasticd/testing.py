@@ -19,7 +19,6 @@ from elasticd.decision.quality import failed, grade
 from elasticd.decision.workload.zero import ZERO
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
-from elasticd.loop import Loop
 from elasticd.model.history import Past
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Bounds, Policy, PoolPolicy, Strategy, Target
@@ -27,11 +26,12 @@ from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.records import Decision
 from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Workload
 from elasticd.plugins import Hooks, Registry, implemented
-from elasticd.pods.mover import Mover, moves
-from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source, Subject
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.pools.mover import Mover, moves
+from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
 from elasticd.trials import faults
 

@@ -19,13 +19,13 @@ from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.daemon import calm_collector
 from elasticd.decision.decide import Case, decide
 from elasticd.journal import Journal
-from elasticd.judge import ThreadJudge
 from elasticd.kit.history import begin
-from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
 from elasticd.plugins import Hooks, discover
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.workers import ThreadJudge
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import observation, simulate

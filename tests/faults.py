@@ -14,12 +14,12 @@ from elasticd.api import Bounds, Policy, Sample, Strategy
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal
-from elasticd.loop import Loop
 from elasticd.model.actions import Announce
 from elasticd.model.policy import Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
+from elasticd.runtime.loop import Loop
 from elasticd.sources.poller import opened
 from elasticd.troubles import Troubles
 from elasticd_plugins.hpa import Hpa

@@ -14,15 +14,15 @@ from rich.console import Console
 
 from elasticd.cluster.dry_run import DryRun
 from elasticd.journal import Journal
-from elasticd.loop import Loop
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.reports import PoolReport
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer
-from elasticd.pods.report import PoolReports
 from elasticd.ports.cluster import Cluster
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.report import PoolReports
 from elasticd.show import nodes as show_nodes
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.acting import carry_out, carry_out_all
 from elasticd.base.clock import VirtualClock
 from elasticd.decision.decide import held
 from elasticd.model.actions import Action, Answer, Mark, Resize, Scale
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
+from elasticd.runtime.execute import carry_out, carry_out_all
 from tests.clusters import Scripted
 
 REF = Ref("shop", "Deployment", "web")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base.errors import EXIT_UNAVAILABLE, UnavailableError
-from elasticd.bell import ANSWER, REQUEST, heed, ring
+from elasticd.runtime.control_file import ANSWER, REQUEST, heed, ring
 
 
 def left(folder: Path) -> list[str]:

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.broker import Broker, BrokerTable
 from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.workload import Node, Ref, Workload
+from elasticd.runtime.disruption import Broker, BrokerTable
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, node, pod
 

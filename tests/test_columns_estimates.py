@@ -10,7 +10,7 @@ from elasticd.model.actions import Bind
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Readings, Sample
-from elasticd.pods.views import NEW, Views, Wants
+from elasticd.runtime.pools.usage_view import NEW, Views, Wants
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 
 

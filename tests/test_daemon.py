@@ -25,8 +25,8 @@ from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.model.history import Past
 from elasticd.model.workload import Ref
-from elasticd.plugin_listener import PluginListener
 from elasticd.plugins import Registry
+from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.testing import NOW
 from tests import daemons
 from tests.daemons import Daemon, called, daemon, policy, run, until, write

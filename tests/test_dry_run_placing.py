@@ -9,7 +9,7 @@ from elasticd.cluster.pretended import Pretence, PretendedPods
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.workload import Pod, Ref
-from elasticd.pods.placer import Placer
+from elasticd.runtime.pools.placer import Placer
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import SMALL, Placed, bare, ours
 from tests.clusters import Shown

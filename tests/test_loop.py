@@ -29,7 +29,6 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.journal import Journal, Key, read
 from elasticd.kit.history import HORIZON
 from elasticd.limits import Stabilization
-from elasticd.loop import NUDGE, QUANTUM, REST, Loop
 from elasticd.model.actions import Action, Announce, Answer, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.policy import Select, Target, Trust
@@ -38,6 +37,7 @@ from elasticd.model.workload import Condition, Readings
 from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import MetricsApi
 from elasticd.ports.source import Source
+from elasticd.runtime.loop import NUDGE, QUANTUM, REST, Loop
 from elasticd.sources.poller import Shelf
 from tests.clusters import Alone, Unasked
 

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.loop import NUDGE, REST
 from elasticd.model.actions import Scale
 from elasticd.model.policy import Target, Trust
 from elasticd.model.workload import Readings
+from elasticd.runtime.loop import NUDGE, REST
 from elasticd.sources.poller import PATIENCE, Shelf
 from tests.test_loop import DB, WEB, Meter, Meters, Play, Want, policy
 

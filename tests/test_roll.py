@@ -12,7 +12,7 @@ from elasticd.decision.decide import held
 from elasticd.model.policy import Select, Target
 from elasticd.model.records import Decision
 from elasticd.model.workload import Failure
-from elasticd.roll import STRIKES, Roll
+from elasticd.runtime.governed import STRIKES, Roll
 from tests.test_loop import DB, WEB, Cluster, Snapshot, Want, policy
 
 

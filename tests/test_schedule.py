@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.schedule import Schedule, spread
+from elasticd.runtime.schedule import Schedule, spread
 
 KEYS = st.integers(0, 5)
 TIMES = st.floats(0, 100, allow_nan=False)

@@ -16,11 +16,11 @@ from elasticd.decision.quality import failed
 from elasticd.decision.screen import Watched, stand, stirred
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.bands import bands_of
-from elasticd.judge import ThreadBander
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Readings
 from elasticd.plugins import Hooks, discover
+from elasticd.runtime.workers import ThreadBander
 from elasticd.testing import NOW, observation
 
 REGISTRY = discover()

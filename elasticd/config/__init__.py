@@ -15,7 +15,6 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.secrets import CREDENTIAL
 from elasticd.base.text import one_line, raised
-from elasticd.broker import BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
@@ -29,6 +28,7 @@ from elasticd.model.policy import Bounds, Combine, Foreign, Freeze, JobSet, Poli
 from elasticd.outlet import Outlet
 from elasticd.plugins import Registry
 from elasticd.ports.source import Source
+from elasticd.runtime.disruption import BrokerTable
 from elasticd.sources.bounds import MOST_SAMPLES
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}

@@ -14,7 +14,7 @@ from rich.text import Text
 from elasticd.base.text import one_line
 from elasticd.model.moves import NodeLevel
 from elasticd.model.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
-from elasticd.pods.next_moves import held, words
+from elasticd.runtime.pools.next_moves import held, words
 from elasticd.show.decisions import add_row, amount, make_table, seconds
 
 MOST = 20

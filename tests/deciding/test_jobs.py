@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.acting import STOPPED, carry_out
 from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.decision.decide import Case, decide
@@ -17,7 +16,6 @@ from elasticd.decision.workload.jobs import AT_ONCE, grow, tidy
 from elasticd.journal import Journal
 from elasticd.kit.history import begin, carry
 from elasticd.limits.timed import Blackout
-from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Create, Remove, Scale
 from elasticd.model.history import Past
 from elasticd.model.jobs import Job
@@ -25,6 +23,8 @@ from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.runtime.execute import STOPPED, carry_out
+from elasticd.runtime.loop import Loop
 from elasticd.testing import NOW
 from tests.batches import HASH, MANIFEST, SET, TRANSCODE, ended, job, seen, workload
 from tests.clusters import Scripted, Shown

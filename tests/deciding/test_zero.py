@@ -17,13 +17,13 @@ from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.zero import ZERO, markings, paused
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
-from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Mark, Scale
 from elasticd.model.policy import Bounds, Policy, Target, Trust
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref, Workload
 from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Cluster
+from elasticd.runtime.loop import Loop
 from elasticd.testing import observation
 from tests import faults
 

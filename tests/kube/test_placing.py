@@ -18,7 +18,7 @@ from elasticd.journal import Journal
 from elasticd.model.actions import Answer, Bind, Evict, Nominate
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Pod, Ref
-from elasticd.pods.placer import Placer
+from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested
 from tests.kube.client import JSON, ApiError, wait_until

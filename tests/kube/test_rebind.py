@@ -10,15 +10,15 @@ from typing import Any, cast
 import pytest
 
 from elasticd.base.clock import WallClock
-from elasticd.broker import Broker, BrokerTable
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
 from elasticd.journal import Journal
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, wait_until

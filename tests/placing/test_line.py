@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from elasticd import judge
 from elasticd.api import Line, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.preemption import forbidden
-from elasticd.judge import ThreadLine
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.plugins import Hooks
+from elasticd.runtime import workers as judge
+from elasticd.runtime.workers import ThreadLine
 from tests.pools import NOW, columns, node, pod
 
 

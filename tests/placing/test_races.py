@@ -9,8 +9,8 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.journal import Journal
 from elasticd.model.placement import PodDecision
-from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Snapshot
+from elasticd.runtime.pools.placer import Placer
 from tests.cluster.test_simulated_kit import START
 from tests.cluster.test_simulated_placing import Placed, bare, ours
 from tests.placers import Heard, pool

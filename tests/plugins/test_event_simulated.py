@@ -11,9 +11,9 @@ from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, SeriesTable, WorkloadTable
 from elasticd.decision.workload.zero import ZERO
 from elasticd.limits import RateLimit, Stabilization
-from elasticd.loop import QUANTUM
 from elasticd.model.policy import Bounds, Target, Trust
 from elasticd.model.records import Outcome
+from elasticd.runtime.loop import QUANTUM
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.cadence import Cadence

@@ -13,7 +13,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Readings, Sample
-from elasticd.pods.placer import Placer
+from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import site

@@ -12,10 +12,10 @@ from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.decision.workload.victims import VICTIM
 from elasticd.journal import Journal
-from elasticd.loop import Loop
 from elasticd.model.actions import Action, Answer, Scale
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import COST, Pod
+from elasticd.runtime.loop import Loop
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.victims import Victims

@@ -14,10 +14,10 @@ from elasticd.journal import Journal
 from elasticd.model.actions import Bind, Evict
 from elasticd.model.pod_status import Whereabouts
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.pods.lookout import KEPT, Lookout, Looks
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer, at_once
 from elasticd.ports.cluster import Snapshot
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer, at_once
+from elasticd.runtime.pools.pod_lookup import KEPT, Lookout, Looks
 from elasticd.show import remote
 from elasticd.web import serve
 from tests.board import Board

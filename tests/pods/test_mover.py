@@ -16,17 +16,17 @@ from elasticd.daemon import Daemon, Loops
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
-from elasticd.loop import Loop
 from elasticd.metrics import Metrics
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod, Readings, Ref
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer
 from elasticd.ports.cluster import Kind
 from elasticd.ports.source import Source
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import Shelf
 from tests.board import Board
 from tests.pools import NOW, node, pod

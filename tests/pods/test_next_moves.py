@@ -10,7 +10,7 @@ from elasticd.model.moves import MoveDecision, MovesPlan, NodeLevel, Stand, Unde
 from elasticd.model.placement import PodOutcome
 from elasticd.model.reports import Moving
 from elasticd.model.workload import Failure, Ref
-from elasticd.pods.next_moves import Seen, held, moving, words
+from elasticd.runtime.pools.next_moves import Seen, held, moving, words
 from tests.pools import NOW
 
 

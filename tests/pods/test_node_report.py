@@ -11,7 +11,7 @@ from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Turn
 from elasticd.model.pod_spec import Expression, Repel, Taint, Term
 from elasticd.model.workload import Pod
-from elasticd.pods.node_report import Heaps, Standing, asked_labels, report
+from elasticd.runtime.pools.node_report import Heaps, Standing, asked_labels, report
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 
 

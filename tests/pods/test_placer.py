@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from elasticd.api import Nodes, Refusal, Strategy, Victims, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
-from elasticd.judge import ThreadPlanner
 from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod
-from elasticd.pods.placer import FIRST_REST, Placer
+from elasticd.runtime.pools.placer import FIRST_REST, Placer
+from elasticd.runtime.workers import ThreadPlanner
 from tests.board import Board
 from tests.pools import NOW, node, pod
 

@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.clock import VirtualClock
-from elasticd.broker import Broker, BrokerTable
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.pods import placer as module
-from elasticd.pods.placer import Placer
+from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.pools import placer as module
+from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board

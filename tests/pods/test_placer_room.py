@@ -17,9 +17,9 @@ from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
-from elasticd.pods.placer import LONGEST_REST, Placer
-from elasticd.pods.views import SPARED
 from elasticd.ports.cluster import Snapshot
+from elasticd.runtime.pools.placer import LONGEST_REST, Placer
+from elasticd.runtime.pools.usage_view import SPARED
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from elasticd.api import Nodes, Scores, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.broker import Broker, BrokerTable
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.pods.placer import Placer
+from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.pools.placer import Placer
 from tests.board import Board
 from tests.placers import Fits, Lesser
 from tests.pods.test_placer import Bench, Heard, bench

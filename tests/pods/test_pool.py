@@ -7,7 +7,7 @@ from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Failure, Ref
-from elasticd.pods.pool import OURSELVES, STRIKES, Asker, Pool, asked
+from elasticd.runtime.pools.pool import OURSELVES, STRIKES, Asker, Pool, asked
 
 HOOKS = ("filter_nodes",)
 Plans = list[tuple[Asker, list[str]]]

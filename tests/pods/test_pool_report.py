@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from elasticd.api import Move, NodeLevel, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
-from elasticd.broker import Broker, BrokerTable
 from elasticd.decision.pool.eviction_order import Queue
 from elasticd.journal import Journal
-from elasticd.judge import ThreadLine
 from elasticd.kit.calendars import Hours
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import MovesPlan, Underway
@@ -24,10 +22,12 @@ from elasticd.model.pod_spec import Taint
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView, PoolReport
 from elasticd.model.workload import Failure, Node, Pod
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer
-from elasticd.pods.report import PoolReports
 from elasticd.ports.cluster import Snapshot
+from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.report import PoolReports
+from elasticd.runtime.workers import ThreadLine
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board
 from tests.placers import Fits

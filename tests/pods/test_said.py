@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Ref
-from elasticd.pods.said import AGAIN, OBSERVED, REPEAT, UNASKED, Said
+from elasticd.runtime.pools.deduplicated import AGAIN, OBSERVED, REPEAT, UNASKED, Said
 
 REF = Ref("shop", "Pod", "p", "v1")
 BIND, NOTE = Bind(REF, "p", "a"), Nominate(REF, "p", "a")

@@ -15,8 +15,8 @@ from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.workload import Pod, Ref
-from elasticd.pods.surging import Surging
 from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.runtime.pools.surges import Surging
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, pod
 from tests.surges import OLD, REF, World

@@ -14,8 +14,8 @@ from elasticd.model.moves import Underway
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested

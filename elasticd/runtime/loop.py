@@ -9,15 +9,12 @@ from math import inf
 
 from msgspec.structs import replace
 
-from elasticd.acting import announce, carry_out_all
 from elasticd.base.clock import Clock, pause
 from elasticd.base.errors import is_interrupt
 from elasticd.base.text import raised
-from elasticd.cases import Scene, case_of, held_as_it_is
 from elasticd.decision.decide import Case, announcements
 from elasticd.decision.observe import observe
 from elasticd.journal import Journal, Key
-from elasticd.judge import Judge, at_once
 from elasticd.kit.history import HORIZON
 from elasticd.model.listener import Listener
 from elasticd.model.policy import JobSet, Policy
@@ -26,10 +23,13 @@ from elasticd.model.workload import Failure, Ref, Series, Workload
 from elasticd.ports.cluster import Cluster, Kind, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
-from elasticd.roll import Roll
-from elasticd.schedule import Schedule, spread
-from elasticd.screening import Bander, Screening, bands_at_once
-from elasticd.seen import Seen
+from elasticd.runtime.cases import Scene, case_of, held_as_it_is
+from elasticd.runtime.execute import announce, carry_out_all
+from elasticd.runtime.governed import Roll
+from elasticd.runtime.schedule import Schedule, spread
+from elasticd.runtime.screening import Bander, Screening, bands_at_once
+from elasticd.runtime.unchanged import Seen
+from elasticd.runtime.workers import Judge, at_once
 from elasticd.sources.poller import PATIENCE, SLACK, Shelf
 from elasticd.sources.router import WAIT, Stock
 

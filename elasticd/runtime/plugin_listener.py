@@ -12,7 +12,7 @@ from typing import Any
 from elasticd.base.text import raised
 from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import Registry
-from elasticd.roll import STRIKES
+from elasticd.runtime.governed import STRIKES
 
 log = logging.getLogger("elasticd")
 

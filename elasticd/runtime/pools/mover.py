@@ -23,13 +23,13 @@ from elasticd.model.moves import NOT_WANTED, Look, MoveDecision, MovesPlan, Pool
 from elasticd.model.policy import MovesTable, PoolPolicy
 from elasticd.model.pool_listener import MovingListener
 from elasticd.model.workload import Failure, Pod
-from elasticd.pods.acting import carry_out
-from elasticd.pods.memory import Latest, Memory
-from elasticd.pods.placer import Placer
-from elasticd.pods.pool import OURSELVES, Pool, asked_to_move
-from elasticd.pods.surging import Surging
-from elasticd.pods.views import By
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
+from elasticd.runtime.pools.execute import carry_out
+from elasticd.runtime.pools.history import Latest, Memory
+from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.pool import OURSELVES, Pool, asked_to_move
+from elasticd.runtime.pools.surges import Surging
+from elasticd.runtime.pools.usage_view import By
 
 SETTLE = 1.0
 """Seconds after something happened to a node before its pool is looked at: it seldom comes alone."""

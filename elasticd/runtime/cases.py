@@ -15,8 +15,8 @@ from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Readings, Ref
 from elasticd.ports.cluster import Kind, Snapshot
-from elasticd.roll import Roll
-from elasticd.seen import Seen
+from elasticd.runtime.governed import Roll
+from elasticd.runtime.unchanged import Seen
 
 
 class Scene(NamedTuple):

@@ -7,12 +7,12 @@ is in screen.py.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from elasticd.cases import Scene
 from elasticd.decision.screen import Watched, stand, stirred
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.bands import Bands, bands_of
 from elasticd.journal import Journal, Key
 from elasticd.model.workload import Observation
+from elasticd.runtime.cases import Scene
 from elasticd.sources.poller import Shelf
 
 AT_ONCE = 200

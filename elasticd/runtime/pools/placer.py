@@ -13,7 +13,6 @@ from math import inf
 
 from msgspec import Struct
 
-from elasticd.acting import STOPPED, announce
 from elasticd.base.clock import Clock, pause
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan, stuck
@@ -24,12 +23,13 @@ from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.pool_listener import PlacingListener
 from elasticd.model.workload import Pod, Readings
-from elasticd.pods.acting import PodAction, carry_out
-from elasticd.pods.permitted import Refused, permitted
-from elasticd.pods.pool import Pool, asked
-from elasticd.pods.said import Said
-from elasticd.pods.views import Known, Views, Wants
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
+from elasticd.runtime.execute import STOPPED, announce
+from elasticd.runtime.pools.deduplicated import Said
+from elasticd.runtime.pools.execute import PodAction, carry_out
+from elasticd.runtime.pools.permitted import Refused, permitted
+from elasticd.runtime.pools.pool import Pool, asked
+from elasticd.runtime.pools.usage_view import Known, Views, Wants
 from elasticd.sources.poller import Shelf
 from elasticd.sources.router import WAIT, Stock
 

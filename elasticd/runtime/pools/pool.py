@@ -18,8 +18,8 @@ from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
 from elasticd.plugins import Hooks
-from elasticd.pods.views import Known, Wants
 from elasticd.ports.cluster import Snapshot
+from elasticd.runtime.pools.usage_view import Known, Wants
 
 log = logging.getLogger(__name__)
 

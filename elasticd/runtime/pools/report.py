@@ -19,12 +19,12 @@ from elasticd.model.moves import LEAVING, Underway
 from elasticd.model.placement import Line, Turn
 from elasticd.model.reports import Moving, NodeView, PoolReport
 from elasticd.model.workload import Failure, Pod
-from elasticd.pods.mover import Mover, moves
-from elasticd.pods.next_moves import Seen, moving
-from elasticd.pods.node_report import Heaps, Standing, Why, asked_labels, report
-from elasticd.pods.placer import Placer
-from elasticd.pods.pool import OURSELVES, Pool
 from elasticd.ports.cluster import Cluster, Snapshot
+from elasticd.runtime.pools.mover import Mover, moves
+from elasticd.runtime.pools.next_moves import Seen, moving
+from elasticd.runtime.pools.node_report import Heaps, Standing, Why, asked_labels, report
+from elasticd.runtime.pools.placer import Placer
+from elasticd.runtime.pools.pool import OURSELVES, Pool
 
 LineUp = Callable[[Sequence[LineCase]], Awaitable[Sequence[Queue | str]]]
 """Who gives way on nodes; a string instead says where one got stuck."""

@@ -16,9 +16,9 @@ from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.placement import PodDecision
 from elasticd.model.pod_status import Whereabouts, about, found, strayed
 from elasticd.model.workload import Pod
-from elasticd.pods.mover import Mover
-from elasticd.pods.placer import Placer, Planner
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer, Planner
 
 KEPT = 600.0
 """Seconds for which it is remembered when a pod was looked at: one that waits is, far more often."""
