@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elasticd import daemon, logs
+from elasticd import daemon
 from elasticd.base import shapes
 from elasticd.base.errors import (
     EXIT_CONFIG,
@@ -45,6 +45,7 @@ from elasticd.show.standing import remembered, standing
 from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
+from elasticd.telemetry import log as logs
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 

@@ -23,12 +23,10 @@ from elasticd.config import Settings, load_settings, policy_files, template_file
 from elasticd.config.advice import examine
 from elasticd.config.reading import read_policies
 from elasticd.journal import Journal
-from elasticd.metrics import Metrics
 from elasticd.model.listener import Listener
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.outlet import Teller
 from elasticd.plugins import Registry, discover
 from elasticd.ports.cluster import Cluster
 from elasticd.runtime import control_file as bell
@@ -43,9 +41,11 @@ from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
 from elasticd.runtime.workers import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
 from elasticd.sources.poller import Shelf, opened
-from elasticd.systemd_notify import Notifier
-from elasticd.troubles import Troubles
-from elasticd.web import Pages, serve
+from elasticd.telemetry.failure_log import Troubles
+from elasticd.telemetry.metrics import Metrics
+from elasticd.telemetry.mqtt_publisher import Teller
+from elasticd.telemetry.systemd import Notifier
+from elasticd.telemetry.web import Pages, serve
 
 log = logging.getLogger("elasticd")
 

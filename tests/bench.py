@@ -20,7 +20,6 @@ from elasticd.daemon import calm_collector
 from elasticd.decision.decide import Case, decide
 from elasticd.journal import Journal
 from elasticd.kit.history import begin
-from elasticd.metrics import Metrics
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
 from elasticd.plugins import Hooks, discover
@@ -28,6 +27,7 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.workers import ThreadJudge
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd.telemetry.metrics import Metrics
 from elasticd.testing import observation, simulate
 from tests.measuring import alone, machine
 

@@ -21,7 +21,7 @@ from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.runtime.loop import Loop
 from elasticd.sources.poller import opened
-from elasticd.troubles import Troubles
+from elasticd.telemetry.failure_log import Troubles
 from elasticd_plugins.hpa import Hpa
 
 NAN, INF = math.nan, math.inf

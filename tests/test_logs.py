@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.logs import Format, Formatter, is_journal
+from elasticd.telemetry.log import Format, Formatter, is_journal
 from tests.daemons import command, policy, run, until, write
 
 AT = 1_790_000_000.1234

@@ -12,12 +12,12 @@ from prometheus_client.samples import Sample
 
 from elasticd.decision.decide import held
 from elasticd.journal import Journal
-from elasticd.metrics import Metrics
 from elasticd.model.records import Sizing
 from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
 from elasticd.sources.mqtt.reader import Described
 from elasticd.sources.poller import SourceReport
+from elasticd.telemetry.metrics import Metrics
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 

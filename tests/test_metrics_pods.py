@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
-from elasticd.metrics_pods import PodMetrics
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.workload import Ref
+from elasticd.telemetry.pool_metrics import PodMetrics
 
 POD = Ref("shop", "Pod", "web", "v1")
 

@@ -13,10 +13,10 @@ from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.outlet import Outlet, Teller
 from elasticd.plugins import discover
 from elasticd.sources.mqtt.broker import Tls
 from elasticd.sources.mqtt.link import Link
+from elasticd.telemetry.mqtt_publisher import Outlet, Teller
 from elasticd.testing import judge, observation
 from tests.kube.processes import free_port
 

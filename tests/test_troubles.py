@@ -8,7 +8,7 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Recommendation, Ref
-from elasticd.troubles import Troubles, asked
+from elasticd.telemetry.failure_log import Troubles, asked
 
 REF = Ref("shop", "Deployment", "web")
 RULE = Policy(name="p", replicas=Bounds(max=3), strategies=(), workload=Target("shop", "web"))

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from elasticd.base.errors import UnavailableError
-from elasticd.web import Pages, serve
+from elasticd.telemetry.web import Pages, serve
 
 HOST = "127.0.0.1"
 

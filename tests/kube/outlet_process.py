@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from elasticd.outlet import Outlet
+from elasticd.telemetry.mqtt_publisher import Outlet
 
 
 async def main(host: str, port: int) -> None:

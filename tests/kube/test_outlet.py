@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.outlet import Outlet
+from elasticd.telemetry.mqtt_publisher import Outlet
 from elasticd.testing import judge, observation
 from tests.cluster.kubernetes.fake import until
 from tests.kube.broker import OPEN, Broker

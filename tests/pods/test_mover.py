@@ -16,7 +16,6 @@ from elasticd.daemon import Daemon, Loops
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.journal import Journal, read
 from elasticd.kit.surge import BEGUN
-from elasticd.metrics import Metrics
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import MoveDecision, MovesPlan, Underway
 from elasticd.model.placement import PodOutcome
@@ -28,6 +27,7 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import Shelf
+from elasticd.telemetry.metrics import Metrics
 from tests.board import Board
 from tests.pools import NOW, node, pod
 

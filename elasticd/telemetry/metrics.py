@@ -20,12 +20,12 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
-from elasticd.metrics_pods import PodMetrics
 from elasticd.model.moves import Underway
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
 from elasticd.ports.source import Counts
 from elasticd.sources.poller import SourceReport
+from elasticd.telemetry.pool_metrics import PodMetrics
 
 _WORKLOAD = ("policy", "namespace", "kind", "name")
 _AGES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0)

@@ -1,0 +1,1 @@
+"""How the daemon tells of itself: metrics, pages, systemd, MQTT, and the log."""
