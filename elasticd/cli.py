@@ -31,21 +31,21 @@ from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.plugins import discover
 from elasticd.runtime import control_file as bell
-from elasticd.show import decisions as show
-from elasticd.show import installed as show_installed
-from elasticd.show import nodes as show_nodes
-from elasticd.show import pods as show_pods
-from elasticd.show import remote, telling
-from elasticd.show import sources as show_sources
-from elasticd.show import story as show_story
-from elasticd.show.named import no_samples, why_nothing, workload_of
-from elasticd.show.printer import Printer
-from elasticd.show.recent import latest, latest_of_all
-from elasticd.show.standing import remembered, standing
-from elasticd.show.terminal import Terminal
 from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
 from elasticd.telemetry import log as logs
+from elasticd.ui import decisions as show
+from elasticd.ui import installed as show_installed
+from elasticd.ui import nodes as show_nodes
+from elasticd.ui import pods as show_pods
+from elasticd.ui import remote, telling
+from elasticd.ui import sources as show_sources
+from elasticd.ui import story as show_story
+from elasticd.ui.named import no_samples, why_nothing, workload_of
+from elasticd.ui.printer import Printer
+from elasticd.ui.recent import latest, latest_of_all
+from elasticd.ui.standing import remembered, standing
+from elasticd.ui.terminal import Terminal
 
 DEFAULT_CONFIG = Path("/etc/elasticd/elasticd.toml")
 

@@ -11,8 +11,8 @@ from elasticd.config.pools import load_pools
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision, Outcome
 from elasticd.plugins import discover
-from elasticd.show import decisions as show
 from elasticd.testing import simulate
+from elasticd.ui import decisions as show
 from tests.placers import Heard
 
 DEMO = Path(__file__).parent.parent / "config" / "demo" / "elasticd.toml"

@@ -23,9 +23,9 @@ from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.report import PoolReports
-from elasticd.show import nodes as show_nodes
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
+from elasticd.ui import nodes as show_nodes
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebalance import Rebalance

@@ -15,7 +15,7 @@ from elasticd.journal import Journal, Record, read, read_back
 from elasticd.model.actions import Mark
 from elasticd.model.records import Decision
 from elasticd.model.workload import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series
-from elasticd.show.recent import latest, latest_of_all
+from elasticd.ui.recent import latest, latest_of_all
 from tests.test_journal import WEB, Full, decision, outcome
 
 API = Ref("shop", "Deployment", "api")

@@ -19,12 +19,12 @@ from elasticd.journal import lines as journal_lines
 from elasticd.journal.lines import Damaged, decode, encode, holds
 from elasticd.model.records import Decision
 from elasticd.ports.source import Span
-from elasticd.show import decisions as show
-from elasticd.show.pod_story import held, story
-from elasticd.show.recent import latest, latest_of_all, pods
-from elasticd.show.standing import remembered
-from elasticd.show.terminal import Terminal
 from elasticd.sources.forecast.journal import REPLICAS, JournalMemory
+from elasticd.ui import decisions as show
+from elasticd.ui.pod_story import held, story
+from elasticd.ui.recent import latest, latest_of_all, pods
+from elasticd.ui.standing import remembered
+from elasticd.ui.terminal import Terminal
 from tests.demos import START, play
 from tests.show.test_pod_story import move, over
 from tests.test_journal import KEY, decision, outcome

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from elasticd.options import Option, options, summary
 from elasticd.plugins import discover
+from elasticd.ui.options import Option, options, summary
 
 
 class Inner(Struct, frozen=True):

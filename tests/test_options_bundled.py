@@ -15,8 +15,8 @@ from elasticd.cli import main
 from elasticd.config import load_policy
 from elasticd.config.pools import load_pool
 from elasticd.config.tables import PLACING
-from elasticd.options import Option, options
 from elasticd.plugins import discover, implemented
+from elasticd.ui.options import Option, options
 
 REGISTRY = discover()
 HOURS = {"start": "0 8 * * *", "duration": 60}

@@ -15,10 +15,10 @@ from elasticd.model.pod_status import Whereabouts
 from elasticd.model.records import Decision
 from elasticd.model.reports import NodeView, PoolReport, StatusReport
 from elasticd.model.workload import Quality, Sample, Series
-from elasticd.show.pod_story import Held
-from elasticd.show.remote import Found, InFlight
 from elasticd.sources.poller import SourceReport
 from elasticd.testing import NOW
+from elasticd.ui.pod_story import Held
+from elasticd.ui.remote import Found, InFlight
 from tests.daemons import Daemon, called, daemon, policy
 from tests.test_journal import decision
 

@@ -23,8 +23,8 @@ from elasticd.cluster.simulated.options import (
     WorkloadTable,
 )
 from elasticd.config import load_settings
-from elasticd.options import options
 from elasticd.plugins import discover
+from elasticd.ui.options import options
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "simulation.md").read_text()
 POD = {one for one in PodTable.__struct_fields__ if one not in ("name", "count")}

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from elasticd.api import Node, Observation, Pod, Room
-from elasticd.show.decisions import explain
 from elasticd.testing import check_strategy
+from elasticd.ui.decisions import explain
 from elasticd_plugins import spread
 from elasticd_plugins.spread import Spread
 from elasticd_plugins.victims import Victims

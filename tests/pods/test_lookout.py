@@ -18,8 +18,8 @@ from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer, at_once
 from elasticd.runtime.pools.pod_lookup import KEPT, Lookout, Looks
-from elasticd.show import remote
 from elasticd.telemetry.web import serve
+from elasticd.ui import remote
 from tests.board import Board
 from tests.pods.test_placer import Fits
 from tests.pools import NOW, node, pod

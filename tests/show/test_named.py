@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.show.named import no_samples
+from elasticd.ui.named import no_samples
 from tests.show.test_show_sources import report
 
 DOWN: dict[str, Any] = {"name": "prometheus", "health": "no answer", "series": ()}

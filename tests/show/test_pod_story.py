@@ -11,7 +11,7 @@ from elasticd.model.actions import Evict
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.workload import Ref
-from elasticd.show.pod_story import Story, held, story
+from elasticd.ui.pod_story import Story, held, story
 from tests.pools import NOW
 
 WEB, URGENT, OTHER = (

@@ -15,8 +15,8 @@ from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.workload import Ref
-from elasticd.show.printer import Printer
-from elasticd.show.terminal import Terminal
+from elasticd.ui.printer import Printer
+from elasticd.ui.terminal import Terminal
 from tests.pools import NOW
 from tests.test_journal import WEB, decision, outcome
 
@@ -293,7 +293,7 @@ def test_names_cannot_write_to_the_terminal() -> None:
 
 
 def test_those_of_which_no_answer_comes_are_printed_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elasticd.show.pod_lines.MOST", 1)
+    monkeypatch.setattr("elasticd.ui.pod_lines.MOST", 1)
     other = replace(BINDS, id="pool:other@2", pod=LOW)
     assert lines([BINDS, other]) == ["shop/Pod/web bind to a: Placed; no answer is recorded"]
 

@@ -15,7 +15,7 @@ from elasticd.decision.decide import held
 from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Ref
-from elasticd.show import remote
+from elasticd.ui import remote
 from tests.daemons import called, write
 
 

@@ -13,7 +13,7 @@ from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.model.resources import Resizing, Resources
 from elasticd.model.workload import Condition, LeftOut, Limit, Measure, Quality, Recommendation, Ref, Series
-from elasticd.show import decisions as show
+from elasticd.ui import decisions as show
 from tests.batches import SET, ended, workload
 from tests.test_journal import decision, outcome
 

@@ -4,7 +4,7 @@ import pytest
 
 from elasticd.base.errors import UnavailableError
 from elasticd.plugins import discover
-from elasticd.show.installed import called, described, everything, listed, shown
+from elasticd.ui.installed import called, described, everything, listed, shown
 from tests.show.test_show_decisions import text
 
 REGISTRY = discover()

@@ -10,7 +10,7 @@ from rich.console import Console
 from elasticd.model.moves import NodeLevel
 from elasticd.model.reports import HeapPod, Moving, NextMove, NodeReport, NodeView, PoolReport
 from elasticd.model.workload import Failure
-from elasticd.show import nodes as show_nodes
+from elasticd.ui import nodes as show_nodes
 from tests.pods.test_next_moves import came, decided, going
 from tests.pools import GIB, MIB, NOW
 

@@ -7,8 +7,8 @@ from rich.text import Text
 from elasticd.model.moves import Underway
 from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
 from elasticd.model.workload import Ref
-from elasticd.show import pod_words
-from elasticd.show import pods as show_pods
+from elasticd.ui import pod_words
+from elasticd.ui import pods as show_pods
 from tests.pools import NOW
 
 POD = Ref("shop", "Pod", "web", "v1")

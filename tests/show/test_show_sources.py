@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from elasticd.show.sources import sources
 from elasticd.sources.poller import SourceReport
+from elasticd.ui.sources import sources
 from tests.show.test_show_decisions import text
 
 WELL: dict[str, Any] = {

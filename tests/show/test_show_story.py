@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts
-from elasticd.show import story as show_story
-from elasticd.show.pod_story import Held, Story
+from elasticd.ui import story as show_story
+from elasticd.ui.pod_story import Held, Story
 from tests.pools import NOW
 from tests.show.test_pod_story import FIRST, GAVE_WAY, PLACED, came, move, over, placed, stays
 

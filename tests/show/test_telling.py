@@ -11,8 +11,8 @@ from elasticd.config import Http
 from elasticd.model.moves import Underway
 from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts
 from elasticd.model.workload import Ref
-from elasticd.show import remote
-from elasticd.show.telling import pod_of
+from elasticd.ui import remote
+from elasticd.ui.telling import pod_of
 from tests.daemons import called
 from tests.pools import NOW
 from tests.show.test_pod_story import FIRST, PLACED, WEB, came, journal, stays

@@ -12,8 +12,8 @@ from rich.text import Text
 from elasticd.base.text import one_line
 from elasticd.model.moves import MoveDecision, Underway
 from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
-from elasticd.show.decisions import add_row, make_table, seconds
-from elasticd.show.pod_words import did
+from elasticd.ui.decisions import add_row, make_table, seconds
+from elasticd.ui.pod_words import did
 
 
 def placing(

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from elasticd.base.text import one_line
-from elasticd.show.decisions import add_row, make_table, seconds
 from elasticd.sources.poller import SourceReport
+from elasticd.ui.decisions import add_row, make_table, seconds
 
 _MANY = 8
 _WORD = 10

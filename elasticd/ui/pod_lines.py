@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from elasticd.model.moves import LEAVING, MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.show import pod_words
+from elasticd.ui import pod_words
 
 MOST = 10_000
 """Decisions, and pods, that are remembered."""

@@ -12,8 +12,8 @@ from elasticd.config.reading import read_policies
 from elasticd.model.kinds import kind_of
 from elasticd.model.policy import Policy
 from elasticd.plugins import discover
-from elasticd.show.telling import is_name
 from elasticd.sources.poller import SourceReport
+from elasticd.ui.telling import is_name
 
 FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 

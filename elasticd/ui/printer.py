@@ -14,9 +14,9 @@ from elasticd.base.text import one_line
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
-from elasticd.show import decisions as show
-from elasticd.show.pod_lines import PodLines
-from elasticd.show.pod_words import mark
+from elasticd.ui import decisions as show
+from elasticd.ui.pod_lines import PodLines
+from elasticd.ui.pod_words import mark
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.plugins import Registry
-from elasticd.show import remote
-from elasticd.show.recent import latest_of_all
+from elasticd.ui import remote
+from elasticd.ui.recent import latest_of_all
 
 
 def standing(settings: Settings, registry: Registry) -> StatusReport:

@@ -15,10 +15,10 @@ from elasticd.base.text import counted, one_line
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.pod_status import Whereabouts, now, unclaimed
-from elasticd.show import pod_words
-from elasticd.show import pods as show_pods
-from elasticd.show.decisions import add_row, make_table, seconds
-from elasticd.show.pod_story import Held, Story
+from elasticd.ui import pod_words
+from elasticd.ui import pods as show_pods
+from elasticd.ui.decisions import add_row, make_table, seconds
+from elasticd.ui.pod_story import Held, Story
 
 _GOOD, _DOUBT = "bold green", "yellow"
 

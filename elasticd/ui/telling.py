@@ -13,9 +13,9 @@ from elasticd.config import Settings, load_settings
 from elasticd.model.moves import Underway
 from elasticd.model.pod_status import Whereabouts, undecided
 from elasticd.plugins import discover
-from elasticd.show import remote
-from elasticd.show.pod_story import Held, Story, held, story
-from elasticd.show.recent import pods
+from elasticd.ui import remote
+from elasticd.ui.pod_story import Held, Story, held, story
+from elasticd.ui.recent import pods
 
 _KINDS = ("pod", "pods", "po")
 

@@ -14,9 +14,9 @@ from rich.text import Text
 from elasticd.base.errors import UnavailableError, nearest
 from elasticd.base.text import one_line, plain
 from elasticd.config.tables import PLACING
-from elasticd.options import Option, options, summary
 from elasticd.plugins import Installed, Registry, implemented
-from elasticd.show.decisions import add_row, make_table
+from elasticd.ui.decisions import add_row, make_table
+from elasticd.ui.options import Option, options, summary
 
 _DOES = {
     "recommend_replicas": "says how many replicas",
