@@ -29,7 +29,7 @@ from elasticd.base.text import one_line, plain
 from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.runtime import control_file as bell
 from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording

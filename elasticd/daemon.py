@@ -27,8 +27,8 @@ from elasticd.model.listener import Listener
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.plugins import Registry, discover
 from elasticd.ports.cluster import Cluster
+from elasticd.registry import Registry, discover
 from elasticd.runtime import control_file as bell
 from elasticd.runtime.disruption import Broker
 from elasticd.runtime.loop import Loop

@@ -22,7 +22,7 @@ from elasticd.journal import Journal
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
-from elasticd.plugins import Hooks, discover
+from elasticd.registry import Hooks, discover
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.workers import ThreadJudge
 from elasticd.sources.poller import opened

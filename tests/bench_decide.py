@@ -26,7 +26,7 @@ from elasticd.limits.rollout import Rollout
 from elasticd.limits.staged import Stage, Staged
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.workload import Observation
-from elasticd.plugins import Hooks, discover
+from elasticd.registry import Hooks, discover
 from elasticd.testing import NOW, observation
 from tests.measuring import alone, machine
 

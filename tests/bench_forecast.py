@@ -19,7 +19,7 @@ from elasticd.decision.decide import Case, decide
 from elasticd.kit.history import begin
 from elasticd.model.forecast import Forecast
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.sources.forecast.fitter import Apart, apart
 from elasticd.sources.forecasting.arrays import Floats
 from elasticd.sources.forecasting.request import Method, Question, Wish

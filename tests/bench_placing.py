@@ -15,7 +15,7 @@ from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.placement import PodDecision, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
-from elasticd.plugins import Hooks, Installed, discover
+from elasticd.registry import Hooks, Installed, discover
 from tests.measuring import alone, machine
 from tests.pools import GIB, MIB, NOW, node, pod
 

@@ -34,7 +34,7 @@ from elasticd.model.moves import Look, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
-from elasticd.plugins import Answers, Hooks, discover
+from elasticd.registry import Answers, Hooks, discover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics

@@ -10,7 +10,7 @@ from elasticd.config import load_policies, load_settings
 from elasticd.config.pools import load_pools
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision, Outcome
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.testing import simulate
 from elasticd.ui import decisions as show
 from tests.placers import Heard

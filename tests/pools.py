@@ -23,7 +23,7 @@ from elasticd.model.placement import DisruptionBudget, Mend, PodDecision, PoolOb
 from elasticd.model.pod_spec import Needs
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Container, Node, Pod
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 
 NOW = 1_000_000.0
 GIB = 2.0**30

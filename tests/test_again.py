@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.again import ROW, Again, Restorer, Shortener
 from elasticd.journal import Journal, Record, read, read_back
+from elasticd.journal.shortened import ROW, Again, Restorer, Shortener
 from elasticd.model.actions import Mark
 from elasticd.model.records import Decision
 from elasticd.model.workload import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series

@@ -25,7 +25,7 @@ from elasticd.hookspecs import hookimpl
 from elasticd.journal import Journal
 from elasticd.model.history import Past
 from elasticd.model.workload import Ref
-from elasticd.plugins import Registry
+from elasticd.registry import Registry
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.testing import NOW
 from tests import daemons

@@ -11,7 +11,7 @@ import pytest
 
 from elasticd.config import load_policies, load_settings
 from elasticd.model.records import Decision, Outcome
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from tests.demos import DAY, DEMO, START, play
 from tests.placers import Heard
 

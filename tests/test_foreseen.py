@@ -8,7 +8,7 @@ from elasticd.kit.history import begin
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.policy import Bounds, Policy, Trust
 from elasticd.model.workload import Quality, Readings, Ref, Sample
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from tests.test_observe import NOW, PODS, POLICY, REF, WORKLOAD, View
 
 WAVE = Forecast(

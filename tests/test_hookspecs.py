@@ -11,7 +11,7 @@ from elasticd import hookspecs
 from elasticd.decision.workload.asking import Case
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds, Policy
-from elasticd.plugins import HOOKS, Answers, Hooks
+from elasticd.registry import HOOKS, Answers, Hooks
 from elasticd.testing import observation
 
 TESTS = Path(__file__).parent

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.again import Again
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal import lines as journal_lines
 from elasticd.journal.lines import Damaged, decode, encode, holds
+from elasticd.journal.shortened import Again
 from elasticd.model.records import Decision
 from elasticd.ports.source import Span
 from elasticd.sources.forecast.journal import REPLICAS, JournalMemory

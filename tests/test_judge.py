@@ -16,7 +16,7 @@ from elasticd.api import Observation, Recommendation, Strategy, hookimpl
 from elasticd.decision.decide import Case
 from elasticd.kit.history import begin
 from elasticd.model.records import Decision
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.runtime.workers import ThreadJudge, at_once
 from elasticd.testing import observation
 from tests.test_loop import WEB, Play, Want, policy

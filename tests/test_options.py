@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.ui.options import Option, options, summary
 
 

@@ -15,7 +15,7 @@ from elasticd.cli import main
 from elasticd.config import load_policy
 from elasticd.config.pools import load_pool
 from elasticd.config.tables import PLACING
-from elasticd.plugins import discover, implemented
+from elasticd.registry import discover, implemented
 from elasticd.ui.options import Option, options
 
 REGISTRY = discover()

@@ -13,7 +13,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.sources.mqtt.broker import Tls
 from elasticd.sources.mqtt.link import Link
 from elasticd.telemetry.mqtt_publisher import Outlet, Teller

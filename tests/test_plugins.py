@@ -17,8 +17,8 @@ from elasticd.api import Limit, Policy, Recommendation, Strategy, field, hookimp
 from elasticd.model.history import Past
 from elasticd.model.policy import Bounds
 from elasticd.model.workload import Failure
-from elasticd.plugins import HOOKS, Hooks, Registry, discover, implemented
 from elasticd.ports.source import Source
+from elasticd.registry import HOOKS, Hooks, Registry, discover, implemented
 from elasticd.testing import observation
 
 SEEN = observation([0.5])

@@ -10,7 +10,7 @@ from elasticd.kit.node_table import Columns
 from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Pod
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from tests.pools import GIB, MIB, NOW, columns, node, planned, pod
 
 EXAMPLES = Path(__file__).parent.parent / "config" / "policies"

@@ -13,7 +13,7 @@ import pytest
 from elasticd.config import load_policy
 from elasticd.journal import read_back
 from elasticd.model.records import Decision, Outcome
-from elasticd.plugins import discover
+from elasticd.registry import discover
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "plugins.md")

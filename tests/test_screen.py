@@ -19,7 +19,7 @@ from elasticd.decision.workload.bands import bands_of
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Readings
-from elasticd.plugins import Hooks, discover
+from elasticd.registry import Hooks, discover
 from elasticd.runtime.workers import ThreadBander
 from elasticd.testing import NOW, observation
 

@@ -23,7 +23,7 @@ from elasticd.cluster.simulated.options import (
     WorkloadTable,
 )
 from elasticd.config import load_settings
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.ui.options import options
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "simulation.md").read_text()

@@ -17,7 +17,7 @@ import pytest
 from elasticd.base.errors import EXIT_CONFIG
 from elasticd.cli import DEFAULT_CONFIG
 from elasticd.config import load_settings
-from elasticd.plugins import discover
+from elasticd.registry import discover
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = ROOT / "systemd" / "elasticd.service"

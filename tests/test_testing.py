@@ -15,7 +15,7 @@ from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import NOW, check_strategy, judge, observation, registry, simulate
 

@@ -21,7 +21,7 @@ from elasticd.model.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from tests.pools import GIB, NOW, node, pod
 
 EVERY = 30.0

@@ -25,8 +25,8 @@ from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
-from elasticd.plugins import Registry
 from elasticd.ports.source import Source
+from elasticd.registry import Registry
 from elasticd.runtime.disruption import BrokerTable
 from elasticd.sources.bounds import MOST_SAMPLES
 from elasticd.telemetry.mqtt_publisher import Outlet

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from elasticd.base.errors import nearest
 from elasticd.model.policy import MovesTable, PoolPolicy
-from elasticd.plugins import implemented
 from elasticd.ports.source import Source
+from elasticd.registry import implemented
 
 OTHERS = "default-scheduler"
 """The name of kube-scheduler itself."""

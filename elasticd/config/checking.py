@@ -17,7 +17,7 @@ from elasticd.config.advice import advise, examine
 from elasticd.config.advice_pools import advise_alone, advise_pools
 from elasticd.config.reading import Read, read_policies, read_policy
 from elasticd.model.policy import Policy, PoolPolicy
-from elasticd.plugins import Registry, discover
+from elasticd.registry import Registry, discover
 
 SETTINGS = "elasticd.toml"
 

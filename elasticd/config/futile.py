@@ -13,7 +13,7 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.kinds import wrong_kind
 from elasticd.model.pod_spec import possible, possible_key, possible_name, possible_namespace
 from elasticd.model.policy import Bounds, Policy, PoolPolicy, Select, Strategy, Target, Trust
-from elasticd.plugins import implemented
+from elasticd.registry import implemented
 
 _COUNTING = {"recommend_replicas", "recommend_resources"}
 

@@ -12,8 +12,8 @@ from elasticd.model import rights
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.rights import Feature
-from elasticd.plugins import implemented
 from elasticd.ports.cluster import Kind
+from elasticd.registry import implemented
 from elasticd.sources.resource_metrics import ResourceMetrics
 
 Resources = Mapping[Kind, tuple[str, str]]

@@ -15,7 +15,7 @@ from elasticd.config import POLICY_KEYS, policy_files, read_toml, tables_of
 from elasticd.config.futile import futile
 from elasticd.config.tables import records
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust, Strategy
-from elasticd.plugins import Registry
+from elasticd.registry import Registry
 
 
 class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):

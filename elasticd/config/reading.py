@@ -12,7 +12,7 @@ from elasticd.config import Settings, load_policies, load_policy, read_toml
 from elasticd.config.pools import load_pool, load_pools
 from elasticd.config.sourced import check_sources
 from elasticd.model.policy import Policy, PoolPolicy
-from elasticd.plugins import Registry
+from elasticd.registry import Registry
 
 Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 

@@ -15,8 +15,8 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.config import Settings
 from elasticd.config.tables import no_such
 from elasticd.model.policy import Policy, PoolPolicy, Strategy
-from elasticd.plugins import Registry
 from elasticd.ports.source import Source
+from elasticd.registry import Registry
 
 _MANY = 12
 """Series that are named before it is only said how many there are."""

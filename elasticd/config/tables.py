@@ -10,7 +10,7 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError, Mistakes, nearest
 from elasticd.base.text import is_name, raised, shown
 from elasticd.model.policy import Strategy
-from elasticd.plugins import Installed, Registry, implemented
+from elasticd.registry import Installed, Registry, implemented
 
 PLACING = frozenset(
     {

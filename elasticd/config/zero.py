@@ -6,7 +6,7 @@ Knows what strategies say of themselves; knows nothing of files but their names.
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import raised
 from elasticd.model.policy import Policy, Strategy
-from elasticd.plugins import implemented
+from elasticd.registry import implemented
 
 
 def check_wakes(policy: Policy, file: str) -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from elasticd.again import Shortener
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.files import lines_after, newest, number_of, read, read_back, segment, segments
 from elasticd.journal.lines import AHEAD, DECISIONS, Record, encode
+from elasticd.journal.shortened import Shortener
 from elasticd.kit import history as pasts
 from elasticd.model.history import Past
 from elasticd.model.moves import MoveDecision

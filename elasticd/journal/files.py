@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from elasticd.again import Again, Restorer
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.lines import Damaged, Record, decode, holds
+from elasticd.journal.shortened import Again, Restorer
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
 

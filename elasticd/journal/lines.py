@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from elasticd.again import Again
 from elasticd.base.text import one_line, shown
+from elasticd.journal.shortened import Again
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome

@@ -11,9 +11,9 @@ from elasticd.journal import Key
 from elasticd.model.policy import Policy, Strategy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Pod, Ref
-from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Kind, Snapshot
 from elasticd.ports.source import Subject
+from elasticd.registry import Hooks
 
 STRIKES = 5
 """Failures in a row after which an implementation is switched off until reload."""

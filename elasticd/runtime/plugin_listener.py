@@ -11,7 +11,7 @@ from typing import Any
 
 from elasticd.base.text import raised
 from elasticd.model.records import Decision, Outcome
-from elasticd.plugins import Registry
+from elasticd.registry import Registry
 from elasticd.runtime.governed import STRIKES
 
 log = logging.getLogger("elasticd")

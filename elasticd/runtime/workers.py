@@ -29,7 +29,7 @@ from elasticd.model.moves import MovesPlan
 from elasticd.model.placement import PodDecision
 from elasticd.model.records import Decision
 from elasticd.model.workload import NEVER, Failure
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 
 logger = logging.getLogger(__name__)
 

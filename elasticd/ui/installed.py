@@ -14,7 +14,7 @@ from rich.text import Text
 from elasticd.base.errors import UnavailableError, nearest
 from elasticd.base.text import one_line, plain
 from elasticd.config.tables import PLACING
-from elasticd.plugins import Installed, Registry, implemented
+from elasticd.registry import Installed, Registry, implemented
 from elasticd.ui.decisions import add_row, make_table
 from elasticd.ui.options import Option, options, summary
 

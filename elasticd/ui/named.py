@@ -11,7 +11,7 @@ from elasticd.config import Settings
 from elasticd.config.reading import read_policies
 from elasticd.model.kinds import kind_of
 from elasticd.model.policy import Policy
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.sources.poller import SourceReport
 from elasticd.ui.telling import is_name
 

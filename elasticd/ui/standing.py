@@ -15,7 +15,7 @@ from elasticd.journal import is_written
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.records import Decision
 from elasticd.model.reports import PolicyInForce, StatusReport
-from elasticd.plugins import Registry
+from elasticd.registry import Registry
 from elasticd.ui import remote
 from elasticd.ui.recent import latest_of_all
 

@@ -12,7 +12,7 @@ from elasticd.base.text import one_line
 from elasticd.config import Settings, load_settings
 from elasticd.model.moves import Underway
 from elasticd.model.pod_status import Whereabouts, undecided
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.ui import remote
 from elasticd.ui.pod_story import Held, Story, held, story
 from elasticd.ui.recent import pods

@@ -7,7 +7,7 @@ import pytest
 from elasticd.base.errors import ConfigError
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import load_settings
-from elasticd.plugins import discover
+from elasticd.registry import discover
 
 REGISTRY = discover()
 NODE = 'nodes = [{ name = "n", cpu = "4", memory = "8Gi" }]'

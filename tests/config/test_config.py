@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.simulated import Simulated
 from elasticd.config import _anchored, load_policies, load_policy, load_settings, policy_files, read_toml
 from elasticd.model.policy import Bounds, Policy, Select, Target
-from elasticd.plugins import Registry, discover
+from elasticd.registry import Registry, discover
 from elasticd.testing import registry as registry_of
 
 REGISTRY = discover()

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from elasticd.config import Settings, load_policies, load_policy, load_settings
 from elasticd.config.pools import load_pool, load_pools
-from elasticd.plugins import Registry, discover
+from elasticd.registry import Registry, discover
 from elasticd.sources.mqtt.broker import Tls
 from elasticd.telemetry.mqtt_publisher import Outlet
 from elasticd.ui.options import options

@@ -12,7 +12,7 @@ from elasticd.cluster.kubernetes.template import SET, TemplateError, check, hash
 from elasticd.config import load_policies, load_policy, template_files
 from elasticd.daemon import _state_of
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.plugins import Registry
+from elasticd.registry import Registry
 from elasticd.testing import registry
 from elasticd_plugins import jobs
 from tests.batches import template

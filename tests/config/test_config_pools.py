@@ -10,7 +10,7 @@ import pytest
 from elasticd.api import Nodes, Refusal, Scores, Strategy, hookimpl
 from elasticd.base.errors import ConfigError
 from elasticd.config.pools import load_pool, load_pools
-from elasticd.plugins import Registry, discover
+from elasticd.registry import Registry, discover
 from elasticd.testing import registry as registry_of
 
 REGISTRY = discover()

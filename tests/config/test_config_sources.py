@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from elasticd.config import load_settings
-from elasticd.plugins import discover
+from elasticd.registry import discover
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "config" / "sources").glob("*.toml"))
 REGISTRY = discover()

@@ -7,7 +7,7 @@ import pytest
 from elasticd.api import Recommendation, Strategy, hookimpl
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.testing import registry as registry_of
 
 REGISTRY = discover()

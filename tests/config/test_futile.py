@@ -7,7 +7,7 @@ import pytest
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_policy
 from elasticd.config.pools import load_pool
-from elasticd.plugins import discover
+from elasticd.registry import discover
 
 REGISTRY = discover()
 WEB = '[workload]\nnamespace = "shop"\nname = "web"\n'

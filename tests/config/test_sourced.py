@@ -8,8 +8,8 @@ import pytest
 from elasticd.api import hookimpl
 from elasticd.config import load_settings
 from elasticd.config.reading import read_policies
-from elasticd.plugins import discover
 from elasticd.ports.source import Source
+from elasticd.registry import discover
 
 
 class Anything(Source, tag="anything", frozen=True):

@@ -8,7 +8,7 @@ from elasticd.api import LeftOut, Limit, Measure, Rank, Recommendation, Strategy
 from elasticd.decision.workload.asking import _MOST, LARGEST, Case, _read_before
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.testing import NOW, observation
 
 KEPT = Limit("Kept", lowest=2, highest=5)

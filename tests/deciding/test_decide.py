@@ -17,7 +17,7 @@ from elasticd.model.actions import Scale
 from elasticd.model.policy import MOST, Bounds, Policy, Target, Trust
 from elasticd.model.records import Decision, Sizing
 from elasticd.model.workload import Condition, ConditionType, Failure
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.testing import observation
 
 

@@ -21,8 +21,8 @@ from elasticd.model.history import Past
 from elasticd.model.jobs import Job
 from elasticd.model.policy import Bounds, Policy
 from elasticd.model.records import Decision, Outcome
-from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.registry import Hooks
 from elasticd.runtime.execute import STOPPED, carry_out
 from elasticd.runtime.loop import Loop
 from elasticd.testing import NOW

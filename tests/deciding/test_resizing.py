@@ -17,7 +17,7 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Sizing
 from elasticd.model.resources import Resizing
 from elasticd.model.workload import Container, Pod, Ref
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.testing import NOW, observation
 
 REF = Ref("default", "Deployment", "web")

@@ -16,7 +16,7 @@ from elasticd.kit.surge import SURGE
 from elasticd.model.policy import Bounds, Foreign, Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from tests.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
 
 Ways = Literal["none", "up", "down", "both"]

@@ -15,7 +15,7 @@ from elasticd.decision.workload.victims import VICTIM, Ranks, choice, chosen, le
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import COST, Pod, Rank, Ref, Workload
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.testing import observation
 
 REF = Ref("default", "Deployment", "web")

@@ -21,8 +21,8 @@ from elasticd.model.actions import Action, Answer, Mark, Scale
 from elasticd.model.policy import Bounds, Policy, Target, Trust
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref, Workload
-from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Cluster
+from elasticd.registry import Hooks
 from elasticd.runtime.loop import Loop
 from elasticd.testing import observation
 from tests import faults

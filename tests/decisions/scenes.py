@@ -22,8 +22,8 @@ from elasticd.config import load_policies, load_settings
 from elasticd.config.pools import load_pools
 from elasticd.model.policy import Policy, PoolPolicy
 from elasticd.model.workload import Readings
-from elasticd.plugins import Registry, discover
 from elasticd.ports.source import Reader, Site, Source
+from elasticd.registry import Registry, discover
 from elasticd.testing import simulate
 from tests import faults
 from tests.demos import DEMO

@@ -16,7 +16,7 @@ from elasticd.kit.node_table import Columns
 from elasticd.model.placement import Mend, PoolObservation, Refusal, Selection
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from tests.pools import GIB, NOW, columns, node, planned, pod

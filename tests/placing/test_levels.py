@@ -12,7 +12,7 @@ from elasticd.decision.pool.levels import merged
 from elasticd.decision.pool.moves import plan_moves, restraint
 from elasticd.model.moves import MovesPlan
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from tests.pools import NOW, PROTECTED, columns, node, pod
 
 

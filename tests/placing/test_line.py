@@ -11,7 +11,7 @@ from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.preemption import forbidden
 from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd.runtime import workers as judge
 from elasticd.runtime.workers import ThreadLine
 from tests.pools import NOW, columns, node, pod

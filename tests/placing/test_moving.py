@@ -26,7 +26,7 @@ from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from tests.pools import NOW, columns, node, pod
 
 OWNED = ("ReplicaSet", "web", "rs-1")

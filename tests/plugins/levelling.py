@@ -17,7 +17,7 @@ from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.workload import Node
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd_plugins.rebalance import Rebalance
 from tests.pools import GIB, NOW, columns, node, pod
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl, needed
 from elasticd.config.pools import load_pool
 from elasticd.kit.node_table import Columns
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
 from elasticd_plugins.bald_eagle.batches import _chance
 from elasticd_plugins.bald_eagle.options import Weights

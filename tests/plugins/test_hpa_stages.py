@@ -14,7 +14,7 @@ from elasticd.api import Change, Decision, Limit, Past, Run
 from elasticd.decision.decide import Case, decide
 from elasticd.decision.workload.combine import combine, contradiction
 from elasticd.model.policy import Bounds, Policy
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 from elasticd_plugins.hpa import Hpa
 from tests.plugins.builders import NOW, OLD, WISHING, conditions, decode, queueing
 from tests.plugins.controller import Controller, Normalized

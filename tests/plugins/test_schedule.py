@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.testing import check_strategy
 from elasticd_plugins.schedule import Schedule, _plan, register_strategies
 from tests.clocks import moment

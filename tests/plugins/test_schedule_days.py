@@ -9,7 +9,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
 from elasticd.model.policy import Bounds, Policy, Target
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from tests.clocks import moment

@@ -3,7 +3,7 @@
 import pytest
 
 from elasticd.base.errors import UnavailableError
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.ui.installed import called, described, everything, listed, shown
 from tests.show.test_show_decisions import text
 

@@ -21,8 +21,8 @@ from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Strategy, Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Quality, Ref, Sample, Series
-from elasticd.plugins import discover
 from elasticd.ports.source import Describes, Reader, Site
+from elasticd.registry import discover
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
 from elasticd.sources.forecast.keeper import FIRST_PAUSE, Keeper

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
-from elasticd.plugins import discover
+from elasticd.registry import discover
 from elasticd.sources.mqtt import Mqtt
 from elasticd.sources.mqtt.broker import Broker, Tls
 from elasticd.sources.mqtt.reader import Listening

@@ -15,8 +15,8 @@ from elasticd.config import load_settings
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Sample
-from elasticd.plugins import discover
 from elasticd.ports.source import Reader
+from elasticd.registry import discover
 from elasticd.sources.recording import Recording, Tape, register_sources
 from elasticd.testing import simulate, site
 from elasticd_plugins.hpa import Hpa

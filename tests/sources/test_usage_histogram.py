@@ -19,8 +19,8 @@ from elasticd.config import load_settings
 from elasticd.kit.histograms import DAY
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Container, Pod, Readings, Ref, Sample
-from elasticd.plugins import discover
 from elasticd.ports.source import Reader, Site, Source
+from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.usage_histogram import UsageHistogram
 from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options

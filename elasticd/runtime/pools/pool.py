@@ -17,8 +17,8 @@ from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
-from elasticd.plugins import Hooks
 from elasticd.ports.cluster import Snapshot
+from elasticd.registry import Hooks
 from elasticd.runtime.pools.usage_view import Known, Wants
 
 log = logging.getLogger(__name__)

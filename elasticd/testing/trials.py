@@ -20,7 +20,7 @@ from elasticd.model.placement import Candidate, DisruptionBudget, Line, Mask, Po
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Container, Node, Pod
-from elasticd.plugins import Hooks
+from elasticd.registry import Hooks
 
 GIB = 2.0**30
 NOW = 1_700_000_000.0

@@ -25,15 +25,15 @@ from elasticd.model.policy import Bounds, Policy, PoolPolicy, Strategy, Target
 from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.records import Decision
 from elasticd.model.workload import Container, Observation, Pod, Quality, Ref, Sample, Workload
-from elasticd.plugins import Hooks, Registry, implemented
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source, Subject
+from elasticd.registry import Hooks, Registry, implemented
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover, moves
 from elasticd.runtime.pools.placer import Placer
 from elasticd.sources.poller import opened
-from elasticd.trials import faults
+from elasticd.testing.trials import faults
 
 NOW = 1_700_000_000.0
 """A time to test at, in seconds since the epoch."""
