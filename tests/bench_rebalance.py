@@ -21,10 +21,10 @@ import numpy as np
 from elasticd.base.clock import WallClock
 from elasticd.base.decode import convert
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster
-from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.credentials import Credentials
 from elasticd.cluster.kubernetes.session import Request, Session
-from elasticd.cluster.kubernetes.wire import Codec, WirePod
+from elasticd.cluster.kubernetes.wire.convert import to_pod
+from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.daemon import calm_collector
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves

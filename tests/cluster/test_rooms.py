@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.store import PodStore
+from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.cluster.rooms import Loads, room
 from elasticd.model.workload import Container, Node, Pod
 

@@ -17,9 +17,9 @@ from itertools import zip_longest
 import numpy as np
 import pytest
 
-from elasticd.cluster.kubernetes.convert import to_node, to_pod
-from elasticd.cluster.kubernetes.places import Places
-from elasticd.cluster.kubernetes.wire import Codec, WireNode, WirePod
+from elasticd.cluster.kubernetes.watch.places import Places
+from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod
+from elasticd.cluster.kubernetes.wire.objects import Codec, WireNode, WirePod
 from elasticd.kit.node_table import Columns, Ledger
 from elasticd.model.workload import Node, Pod
 from elasticd_plugins.filters import Filters

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from elasticd.cluster.kubernetes.convert import to_pod
-from elasticd.cluster.kubernetes.wire import Codec, WirePod
+from elasticd.cluster.kubernetes.wire.convert import to_pod
+from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from tests.kube.client import JSON, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec

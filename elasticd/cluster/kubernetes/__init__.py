@@ -20,14 +20,14 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.access import Access
-from elasticd.cluster.kubernetes.budget import Budget
 from elasticd.cluster.kubernetes.cluster import KubernetesCluster, Parts
 from elasticd.cluster.kubernetes.description import Description
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.follow import Means
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
-from elasticd.cluster.kubernetes.wire_discovery import Version
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.watch.informer import Means
+from elasticd.cluster.kubernetes.wire.discovery import Version
+from elasticd.cluster.kubernetes.write.budget import Budget
 
 __all__ = ["Kubernetes", "KubernetesCluster", "LeaseSettings", "Description", "Calls"]
 

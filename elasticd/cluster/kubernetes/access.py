@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
 from elasticd.model.rights import Right
 from elasticd.ports.cluster import Kind
 

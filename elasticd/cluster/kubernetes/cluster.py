@@ -11,18 +11,19 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.autoscalers import AutoscalerStore
-from elasticd.cluster.kubernetes.bind import Binder
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.course import Workshop
 from elasticd.cluster.kubernetes.custom import CustomMetrics
 from elasticd.cluster.kubernetes.description import Description
-from elasticd.cluster.kubernetes.discovery import heeds_costs
-from elasticd.cluster.kubernetes.disruption import BudgetStore
-from elasticd.cluster.kubernetes.events import Events
-from elasticd.cluster.kubernetes.evict import Evictor
-from elasticd.cluster.kubernetes.follow import (
+from elasticd.cluster.kubernetes.kubelet import Kubelets
+from elasticd.cluster.kubernetes.lease import Elector
+from elasticd.cluster.kubernetes.metrics import Metrics
+from elasticd.cluster.kubernetes.restore.records import Records
+from elasticd.cluster.kubernetes.restore.restorer import Restorer
+from elasticd.cluster.kubernetes.restore.steps import Workshop
+from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore
+from elasticd.cluster.kubernetes.watch.discovery import heeds_costs
+from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore
+from elasticd.cluster.kubernetes.watch.informer import (
     Follower,
     Means,
     follow_autoscalers,
@@ -33,23 +34,22 @@ from elasticd.cluster.kubernetes.follow import (
     follow_pods,
     follow_pulls,
 )
-from elasticd.cluster.kubernetes.job_store import JobStore
-from elasticd.cluster.kubernetes.jobs import Jobs
-from elasticd.cluster.kubernetes.kubelet import Kubelets
-from elasticd.cluster.kubernetes.lease import Elector
-from elasticd.cluster.kubernetes.marks import Marker
-from elasticd.cluster.kubernetes.metrics import Metrics
-from elasticd.cluster.kubernetes.once import Once
-from elasticd.cluster.kubernetes.pod_actions import PodActions
-from elasticd.cluster.kubernetes.pulls import PullSink
-from elasticd.cluster.kubernetes.resize import Resizer
-from elasticd.cluster.kubernetes.restorations import Records
-from elasticd.cluster.kubernetes.restore import Restorer
-from elasticd.cluster.kubernetes.scale import Scaler
-from elasticd.cluster.kubernetes.selector import SelectorError
-from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore, selector_fault
-from elasticd.cluster.kubernetes.wire import WireScale
+from elasticd.cluster.kubernetes.watch.job_store import JobStore
+from elasticd.cluster.kubernetes.watch.pulls import PullSink
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.wire.objects import WireScale
+from elasticd.cluster.kubernetes.wire.selector import SelectorError
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.bind import Binder
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.events import Events
+from elasticd.cluster.kubernetes.write.evict import Evictor
+from elasticd.cluster.kubernetes.write.idempotent import Once
+from elasticd.cluster.kubernetes.write.jobs import Jobs
+from elasticd.cluster.kubernetes.write.marks import Marker
+from elasticd.cluster.kubernetes.write.pod_actions import PodActions
+from elasticd.cluster.kubernetes.write.resize import Resizer
+from elasticd.cluster.kubernetes.write.scale import Scaler
 from elasticd.model.actions import Action, Announce, Answer, Bind, Create, Evict, Mark, Nominate, Remove, Resize, Scale
 from elasticd.model.jobs import JOB_KIND
 from elasticd.model.moves import Underway

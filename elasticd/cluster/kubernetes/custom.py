@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from elasticd.base.server_time import Times
 from elasticd.base.text import one_line
-from elasticd.cluster.kubernetes.discovery import Discovery, UnknownKindError
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.values import amount
-from elasticd.cluster.kubernetes.wire import Envelope, MetricValue
+from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
+from elasticd.cluster.kubernetes.wire.objects import Envelope, MetricValue
+from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import MetricQuery
 

@@ -14,9 +14,9 @@ from msgspec import Raw
 
 from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.values import amount
-from elasticd.cluster.kubernetes.wire import ObjectReference
-from elasticd.cluster.kubernetes.wire_template import Wire
+from elasticd.cluster.kubernetes.wire.objects import ObjectReference
+from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.cluster.kubernetes.wire.values import amount
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import Part
 

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.discovery import LEASES
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
-from elasticd.cluster.kubernetes.wire import LeaseSpec, WireLease
+from elasticd.cluster.kubernetes.watch.discovery import LEASES
+from elasticd.cluster.kubernetes.wire.objects import LeaseSpec, WireLease
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from elasticd.base.server_time import Times
-from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
-from elasticd.cluster.kubernetes.values import amount, go_seconds
-from elasticd.cluster.kubernetes.wire import Envelope, Usage
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.wire.objects import Envelope, Usage
+from elasticd.cluster.kubernetes.wire.values import amount, go_seconds
 from elasticd.model.workload import Readings, Sample
 
 logger = logging.getLogger(__name__)

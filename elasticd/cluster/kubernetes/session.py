@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from elasticd.cluster.kubernetes.wire import Status
+from elasticd.cluster.kubernetes.wire.objects import Status
 
 if TYPE_CHECKING:
     from elasticd.cluster.kubernetes.credentials import Credentials

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.cluster.kubernetes.answers import conflict, failed, reason_of
+from elasticd.cluster.kubernetes.write.answers import conflict, failed, reason_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.autoscalers import Autoscaler, AutoscalerStore, to_autoscaler
-from elasticd.cluster.kubernetes.wire_workload import WireAutoscaler
+from elasticd.cluster.kubernetes.watch.autoscalers import Autoscaler, AutoscalerStore, to_autoscaler
+from elasticd.cluster.kubernetes.wire.workloads import WireAutoscaler
 from elasticd.model.workload import Ref
 
 WEB = Ref("shop", "Deployment", "web")

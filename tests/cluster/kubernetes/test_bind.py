@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.bind import Binder
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.once import Once
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.bind import Binder
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.idempotent import Once
 from elasticd.model.actions import Answer, Bind, Nominate
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.kubernetes.budget import Bucket, Budget
+from elasticd.cluster.kubernetes.write.budget import Bucket, Budget
 
 
 def test_burst_is_free_and_then_each_write_waits_its_turn() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
-from elasticd.cluster.kubernetes.discovery import heeds_costs
+from elasticd.cluster.kubernetes.watch.discovery import heeds_costs
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Cluster, Kind

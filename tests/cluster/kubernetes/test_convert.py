@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes.convert import scaled_workload, to_node, to_pod, to_workload
-from elasticd.cluster.kubernetes.wire import Codec, Metadata, WireNode, WirePod, WireScale
-from elasticd.cluster.kubernetes.wire_workload import WireWorkload
+from elasticd.cluster.kubernetes.wire.convert import scaled_workload, to_node, to_pod, to_workload
+from elasticd.cluster.kubernetes.wire.objects import Codec, Metadata, WireNode, WirePod, WireScale
+from elasticd.cluster.kubernetes.wire.workloads import WireWorkload
 from elasticd.model.pod_spec import Needs, Taint
 from elasticd.model.workload import Container, Node, Pod, Ref, Workload
 

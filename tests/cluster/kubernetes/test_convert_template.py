@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.cluster.kubernetes import convert_template
-from elasticd.cluster.kubernetes.convert import to_pod
-from elasticd.cluster.kubernetes.wire import Codec, WirePod
+from elasticd.cluster.kubernetes.wire import convert_template
+from elasticd.cluster.kubernetes.wire.convert import to_pod
+from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.cluster.rooms import room
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Term, Toleration
 from elasticd.model.workload import Node, Pod

@@ -10,8 +10,8 @@ from aiohttp import web
 from elasticd.base.server_time import Times
 from elasticd.cluster.kubernetes import custom
 from elasticd.cluster.kubernetes.custom import CustomMetrics
-from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import MetricQuery
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, Say, drop, status

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.disruption import BudgetStore, Empty, WireBudget, to_budget
-from elasticd.cluster.kubernetes.store import PodStore
+from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
+from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.model.placement import DisruptionBudget
 from tests.pools import pod
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.events import Events
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.events import Events
 from elasticd.model.actions import Announce, Answer, Scale
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, Say, status, until

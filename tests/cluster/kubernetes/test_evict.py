@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.evict import TERMINATING, TRIES, Evictor
-from elasticd.cluster.kubernetes.once import Once
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.evict import TERMINATING, TRIES, Evictor
+from elasticd.cluster.kubernetes.write.idempotent import Once
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status

@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.server_time import Times
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.follow import Follower, Means, follow_kind, follow_nodes, follow_pods
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.store import NodeStore, PodStore, WorkloadStore
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.watch.informer import Follower, Means, follow_kind, follow_nodes, follow_pods
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore
 from elasticd.model.workload import Ref, Workload
 from elasticd.ports.cluster import Kind
 from tests.cluster.kubernetes.fake import (

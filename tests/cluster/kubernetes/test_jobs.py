@@ -8,12 +8,12 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from elasticd.base.server_time import Times
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.job_store import JobStore
-from elasticd.cluster.kubernetes.jobs import Jobs
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.template import DECISION, SET, TEMPLATE
+from elasticd.cluster.kubernetes.watch.job_store import JobStore
+from elasticd.cluster.kubernetes.wire.job_template import DECISION, SET, TEMPLATE
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.model.actions import Answer, Create, Remove
 from tests.batches import HASH, MANIFEST, TRANSCODE
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status

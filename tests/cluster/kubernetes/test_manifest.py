@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.kubernetes.manifest import alike, remade, tried
+from elasticd.cluster.kubernetes.wire.manifest import alike, remade, tried
 
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 

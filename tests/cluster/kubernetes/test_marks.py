@@ -2,11 +2,11 @@
 
 import pytest
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.marks import Marker
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.marks import Marker
 from elasticd.model.actions import Answer, Mark
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status

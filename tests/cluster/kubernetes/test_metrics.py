@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from elasticd.base.server_time import Times
-from elasticd.cluster.kubernetes.discovery import Discovery
 from elasticd.cluster.kubernetes.metrics import Metrics
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.model.workload import Readings, Sample
 from tests.cluster.kubernetes.fake import Anchored, FakeApi, HurriedClock, Say, drop, status
 

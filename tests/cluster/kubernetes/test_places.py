@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.places import Places, stirs
-from elasticd.cluster.kubernetes.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.watch.places import Places, stirs
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Node, Pod
 from tests.pools import pod

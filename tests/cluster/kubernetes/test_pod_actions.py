@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.bind import Binder
-from elasticd.cluster.kubernetes.evict import TERMINATING
-from elasticd.cluster.kubernetes.once import Allowed
-from elasticd.cluster.kubernetes.pod_actions import NOT_READY, PodActions
-from elasticd.cluster.kubernetes.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.bind import Binder
+from elasticd.cluster.kubernetes.write.evict import TERMINATING
+from elasticd.cluster.kubernetes.write.idempotent import Allowed
+from elasticd.cluster.kubernetes.write.pod_actions import NOT_READY, PodActions
 from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.pod_spec import Taint, Toleration
 from elasticd.model.workload import Node, Pod

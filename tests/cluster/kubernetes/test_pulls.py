@@ -8,8 +8,8 @@ import pytest
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
-from elasticd.cluster.kubernetes.pulls import to_told
-from elasticd.cluster.kubernetes.wire import WireEvent
+from elasticd.cluster.kubernetes.watch.pulls import to_told
+from elasticd.cluster.kubernetes.wire.objects import WireEvent
 from elasticd.ports.metrics_api import Pull
 from tests.cluster.kubernetes.fake import FakeApi, page, status, until, write_kubeconfig
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.resize import RECOMMENDED_ONLY, Resizer, quantities
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.resize import RECOMMENDED_ONLY, Resizer, quantities
 from elasticd.model.actions import Answer, Resize
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, drop, status

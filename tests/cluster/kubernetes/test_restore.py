@@ -11,15 +11,15 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.course import Workshop
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.evict import Evictor
-from elasticd.cluster.kubernetes.once import Once
-from elasticd.cluster.kubernetes.restorations import Records
-from elasticd.cluster.kubernetes.restore import Restorer
+from elasticd.cluster.kubernetes.restore.records import Records
+from elasticd.cluster.kubernetes.restore.restorer import Restorer
+from elasticd.cluster.kubernetes.restore.steps import Workshop
 from elasticd.cluster.kubernetes.session import Session
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.evict import Evictor
+from elasticd.cluster.kubernetes.write.idempotent import Once
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, drop, status, until

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticd.cluster.kubernetes.answers import NOT_LEADING
-from elasticd.cluster.kubernetes.budget import Budget
-from elasticd.cluster.kubernetes.discovery import Discovery
-from elasticd.cluster.kubernetes.scale import AT_ONCE, Scaler
 from elasticd.cluster.kubernetes.session import Session
-from elasticd.cluster.kubernetes.wire import WireScale
+from elasticd.cluster.kubernetes.watch.discovery import Discovery
+from elasticd.cluster.kubernetes.wire.objects import WireScale
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.scale import AT_ONCE, Scaler
 from elasticd.model.actions import Answer, Scale
 from elasticd.model.workload import Ref
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Say, connect, drop, scale, status

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.cluster.kubernetes.selector import SelectorError, parse_selector
-from elasticd.cluster.kubernetes.store import KindSink, NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, WorkloadStore, selector_fault
+from elasticd.cluster.kubernetes.wire.selector import SelectorError, parse_selector
 from elasticd.model.workload import Node, Pod, Ref, Workload
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.cluster.kubernetes.values import go_seconds
+from elasticd.cluster.kubernetes.wire.values import go_seconds
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from elasticd.cluster.kubernetes.convert import to_pod
 from elasticd.cluster.kubernetes.session import ApiError, Session
-from elasticd.cluster.kubernetes.store import PodStore
-from elasticd.cluster.kubernetes.watch import Backoff, Lines, Reading, Reflector
-from elasticd.cluster.kubernetes.wire import Codec, WirePod
+from elasticd.cluster.kubernetes.watch.store import PodStore
+from elasticd.cluster.kubernetes.watch.watch import Backoff, Lines, Reading, Reflector
+from elasticd.cluster.kubernetes.wire.convert import to_pod
+from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.model.workload import Pod
 from tests.cluster.kubernetes.fake import (
     PODS,

@@ -1,0 +1,120 @@
+"""Whether a pod has run: by its status, and by what the server remembers of one that is gone.
+
+Knows what a kubelet writes of containers and who ends a pod before its containers start; knows nothing of why that
+counts.
+"""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.watch.discovery import PODS
+from elasticd.cluster.kubernetes.wire.manifest import RESTORED
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta, WatchEvent
+from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.model.workload import Ref
+
+_TAKEN_AWAY = "DisruptionTarget"
+"""The condition of a pod that is ended from outside, since Kubernetes 1.26."""
+
+
+class _Ended(Wire, frozen=True):
+    started_at: str | None = None
+
+
+class _Waiting(Wire, frozen=True):
+    reason: str = ""
+
+
+class _State(Wire, frozen=True):
+    running: dict[str, str | None] | None = None
+    terminated: _Ended | None = None
+    waiting: _Waiting | None = None
+
+    @property
+    def started(self) -> bool:
+        # A kubelet that looks for a container in vain calls it terminated, without a time at which it started.
+        return self.running is not None or (self.terminated is not None and bool(self.terminated.started_at))
+
+
+class _Container(Wire, frozen=True):
+    state: _State = _State()
+    last_state: _State = _State()
+
+    @property
+    def started(self) -> bool:
+        return self.state.started or self.last_state.started
+
+
+class _Condition(Wire, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(Wire, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
+
+
+class _Pod(ObjectMeta, frozen=True):
+    status: _Status = _Status()
+
+
+_POD = msgspec.json.Decoder(_Pod)
+_EVENT = msgspec.json.Decoder(WatchEvent)
+
+
+class Life(Struct, frozen=True):
+    """How far a pod has come. `waits` is what its containers wait for, in a kubelet's word; empty: it tells none."""
+
+    ran: bool
+    waits: str = ""
+
+
+def life_of(body: bytes | Raw) -> Life:
+    """By the pod's own text: it has run when all its containers have started, or when it failed by itself."""
+    status = _POD.decode(body).status
+    containers = status.container_statuses or []
+    waits = next((one.state.waiting.reason for one in containers if one.state.waiting), "")
+    return Life(
+        status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)), waits
+    )
+
+
+def _failed_itself(status: _Status) -> bool:
+    """Not one that was ended before its containers had started: by a kubelet that does not take it or has too little
+    memory, or since its node is gone."""
+    containers = status.container_statuses or []
+    if containers and all(one.started for one in containers):
+        return True
+    taken = status.reason or any(one.type == _TAKEN_AWAY and one.status == "True" for one in status.conditions or ())
+    return not taken and any(one.started for one in [*containers, *(status.init_container_statuses or ())])
+
+
+async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
+    """Whether a copy of the pod of this UID has run since that version of it, as far as the server remembers, which is
+    some minutes. It is asked for a second. Raises ApiError."""
+    if not since:
+        return False
+    only = {"fieldSelector": f"metadata.name={pod.name}", "resourceVersion": since}
+    params = {"watch": "1", "timeoutSeconds": "1", **only}
+    request = Request(verb="watch", path=PODS.path(pod.namespace), resource="pods", params=params, timeout=10.0)
+    try:
+        found = await session.send(request)
+        return any(_copy_ran(_EVENT.decode(line), uid) for line in found.splitlines() if line)
+    except ApiError as error:
+        if error.code in (403, 405, 410):
+            return False
+        raise
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ApiError(500, "Unreadable", f"what became of {pod} cannot be read: {error}") from error
+
+
+def _copy_ran(event: WatchEvent, uid: str) -> bool:
+    if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+        return False  # ERROR: it was too long ago
+    noted = _POD.decode(event.object).metadata.annotations or {}
+    return noted.get(RESTORED) == uid and life_of(event.object).ran

@@ -1,0 +1,140 @@
+"""What must be made anew, written into the cluster before anything is taken away: one ConfigMap for each pod.
+
+Its name follows from the pod's UID, so that only one daemon can be the one that wrote it: the record is also the claim
+to the pod. Knows how such a record is written, found and removed; knows nothing of when.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.watch.discovery import CONFIG_MAPS
+from elasticd.cluster.kubernetes.wire.objects import ObjectMeta
+from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.model.workload import Ref
+
+LABEL = "elasticd.io/restore"
+
+
+class Restoration(Struct, frozen=True):
+    """A pod that has been evicted, or is about to be, and from what it is made anew. `by` is which daemon wrote it,
+    `made` the UID of the newest pod that took its place, empty before there is one, `why` the reason of its eviction,
+    `since` the version of the pod, or of that newest one, when that was written; empty: it is not known."""
+
+    pod: Ref
+    uid: str
+    manifest: str
+    by: str = ""
+    made: str = ""
+    record: str = ""
+    """The UID of its ConfigMap; empty: it is not known."""
+    why: str = ""
+    since: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its ConfigMap."""
+        return f"elasticd-restore-{self.uid}"
+
+
+class _WireRecord(ObjectMeta, frozen=True):
+    data: dict[str, str] | None = None
+
+
+class _WireRecords(Wire, frozen=True):
+    items: list[_WireRecord] | None = None
+
+
+class _Manifest(ObjectMeta, frozen=True):
+    """Of the pod: only its name."""
+
+
+class Records:
+    """The ConfigMaps in the daemon's own namespace, `home`."""
+
+    def __init__(self, session: Session, home: str) -> None:
+        self._session, self.home = session, home
+
+    async def claim(self, one: Restoration) -> Restoration | None:
+        """Let there be a record of ours, and give it; None: another daemon was first. Raises ApiError, and then there
+        may be one."""
+        await self.write(one)
+        found = await self.read(one)
+        return found if found is not None and found.by == one.by else None
+
+    async def write(self, one: Restoration) -> None:
+        """Let there be a record; one that is there stays. Raises ApiError."""
+        meta = {"name": one.name, "namespace": self.home, "labels": {LABEL: "pod"}}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by, "why": one.why, "since": one.since}
+        path = CONFIG_MAPS.path(self.home)
+        try:
+            await self._session.send(Request(verb="create", path=path, resource="configmaps", body=encode(body)))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+    async def read(self, one: Restoration) -> Restoration | None:
+        """The record as it is now; None: there is none any more. Raises ApiError."""
+        try:
+            body = await self._session.send(Request(verb="get", path=self._path(one), resource="configmaps"))
+            found = _restoration(msgspec.json.decode(body, type=_WireRecord))
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+        except (msgspec.DecodeError, ValueError):
+            found = None
+        if found is None:
+            raise ApiError(500, "Unreadable", f"ConfigMap {self.home}/{one.name} is no record of a pod any more")
+        return found
+
+    async def note(self, one: Restoration, made: str, since: str) -> None:
+        """Note which pod took its place, and its version. Raises ApiError."""
+        await self._session.send(
+            Request(
+                verb="patch",
+                path=self._path(one),
+                resource="configmaps",
+                body=encode({"data": {"made": made, "since": since}}),
+                content_type=MERGE_PATCH,
+            )
+        )
+
+    async def remove(self, one: Restoration) -> None:
+        """Let this record be gone; one of the same pod that was written since stays. Raises ApiError."""
+        body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": one.record}})
+        try:
+            await self._session.send(Request(verb="delete", path=self._path(one), resource="configmaps", body=body))
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def all(self) -> tuple[list[Restoration], list[str]]:
+        """All that there are, and the names of those that cannot be read, which are left alone. Raises ApiError."""
+        path, only = CONFIG_MAPS.path(self.home), {"labelSelector": LABEL}
+        body = await self._session.send(Request(verb="list", path=path, resource="configmaps", params=only))
+        try:
+            found = msgspec.json.decode(body, type=_WireRecords).items or []
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ApiError(500, "Unreadable", f"the server's answer is no list of ConfigMaps: {error}") from error
+        read = [(one.metadata.name, _restoration(one)) for one in found]
+        return [one for _, one in read if one is not None], [name for name, one in read if one is None]
+
+    def _path(self, one: Restoration) -> str:
+        return CONFIG_MAPS.path(self.home, one.name)
+
+
+def _restoration(found: _WireRecord) -> Restoration | None:
+    data = found.data or {}
+    uid, manifest = data.get("uid", ""), data.get("pod", "")
+    try:
+        meta = msgspec.json.decode(manifest, type=_Manifest).metadata
+    except (msgspec.DecodeError, ValueError):
+        return None
+    pod = Ref(meta.namespace, "Pod", meta.name, "v1")
+    by, new, why, since = (data.get(key, "") for key in ("by", "made", "why", "since"))
+    made = Restoration(pod, uid, manifest, by, new, found.metadata.uid, why, since)
+    return made if made.name == found.metadata.name else None

@@ -1,0 +1,239 @@
+"""From the eviction of one pod to its running again, driven only by what is found.
+
+So any daemon goes on where another has stopped:
+
+    the pod is there               nothing was done to it: after a quiet time the record is removed
+    it is being deleted            wait
+    it is gone                     create it, if the record is still there: if not, another daemon has
+    its copy is there              note that in the record, and wait until it has run
+    its copy has run               remove the record
+    its copy ended before it ran   evict that, so that its name is free
+    its copy is gone               create it again, each time after a longer pause; but where the server remembers that
+                                   it ran, whoever took it away wanted that: remove the record
+    another has its name           wait until the name is free, unless it is the same but for who made it
+
+A copy that goes before it ran is made again whoever took it away: the server does not tell a person from what clears
+away the pods of a node that is gone. Two that do the same at once do it once: a name can be taken once, and the record
+goes last. Knows these steps; knows nothing of why a pod was evicted.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.base.clock import Clock
+from elasticd.cluster.kubernetes.restore.ran import life_of, ran_since
+from elasticd.cluster.kubernetes.restore.records import Records, Restoration
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session
+from elasticd.cluster.kubernetes.watch.discovery import PODS
+from elasticd.cluster.kubernetes.wire.manifest import RESTORED, alike
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.evict import Evictor
+from elasticd.cluster.kubernetes.write.pod_state import PodState, read_pod
+from elasticd.model.actions import Evict
+from elasticd.model.moves import Underway
+from elasticd.model.workload import Ref
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+
+FIRST_WAIT, LONGEST_WAIT = 10.0, 300.0
+"""Seconds before a pod is made again of which the second copy went before it ran, and the most there are; the first is
+followed by another at once."""
+
+LATE = 60.0
+"""Seconds for which a step may last before somebody is told that it does."""
+
+
+class Workshop(Struct, frozen=True):
+    """What pods are made anew with. `identity` tells this daemon from others; a pod that was seen untouched for `quiet`
+    seconds is not thought to be about to be evicted: longer than a request that is under way lasts."""
+
+    session: Session
+    budget: Budget
+    clock: Clock
+    records: Records
+    evictor: Evictor
+    leading: Callable[[], bool]
+    identity: str = ""
+    quiet: float = 30.0
+
+
+class Course:
+    """One pod's. `fault` is what keeps it from running again, in one line."""
+
+    def __init__(self, one: Restoration, shop: Workshop, *, evicted: bool) -> None:
+        """`evicted`: we did it ourselves just now."""
+        self.one, self.fault = one, ""
+        self._shop, self._records, self._clock = shop, shop.records, shop.clock
+        self._record_unsure, self._untouched_since = evicted, 0.0
+        self._at, self._since, self._pause = "", shop.clock.now(), FIRST_PAUSE
+        self._copy, self._copy_there = one.made, bool(one.made)
+        self._copy_may_have_run = not evicted
+        self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
+
+    @property
+    def underway(self) -> Underway:
+        """As a person looks at it."""
+        one, step = self.one, self._at or "begun"
+        return Underway(one.pod, one.uid, "anew", step, self._since, fault=self.fault, why=one.why)
+
+    async def run(self) -> None:
+        """Go on until nothing is left to do."""
+        while not await self._tried():
+            await self._clock.sleep_until(self._clock.now() + self._pause)
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    async def _tried(self) -> bool:
+        fault = ""
+        try:
+            if await self._step():
+                return True
+            fault = self._slow()
+        except ApiError as error:
+            self._shop.budget.pause(error.quiet)
+            fault = str(error)
+        except Exception:
+            logger.exception("%s: cannot be made anew", self.one.pod)
+            fault = "internal error, see the log"
+        where = f"ConfigMap {self._records.home}/{self.one.name}"
+        fault = f"{self.one.pod} has yet to be made anew, from {where}: {fault}" if fault else ""
+        if fault and not self.fault:
+            logger.warning("%s", fault)
+        self.fault = fault
+        return False
+
+    def _slow(self) -> str:
+        """What takes longer than it should, where nothing fails; empty: nothing."""
+        seconds = self._clock.now() - self._since
+        for_long = f"{self._at} for {seconds:.0f} s{self._waits_for}" if seconds > LATE else ""
+        if self._lost < 2:
+            return for_long
+        return f"{self._lost} copies of it went before they ran; now: {for_long or self._at}"
+
+    def _reached(self, step: str, waits_for: str = "") -> None:
+        self._waits_for = f" ({waits_for})" if waits_for else ""
+        if step != self._at:
+            self._at, self._since, self._pause = step, self._clock.now(), FIRST_PAUSE
+
+    async def _step(self) -> bool:
+        """Do what is next; whether all is done."""
+        found = await read_pod(self._shop.session, self.one.pod)
+        if self._record_unsure and (found is None or found.annotations.get(RESTORED) != self.one.uid):
+            await self._records.write(
+                self.one
+            )  # who took over before the eviction may have thought there would be none
+        self._record_unsure = False
+        if not self._shop.leading():  # who leads now goes on
+            return await self._records.read(self.one) is None
+        if found is None:
+            return await self._create()
+        if found.uid == self.one.uid:
+            return await self._still_there(found)
+        if found.annotations.get(RESTORED) == self.one.uid:
+            return await self._made(found)
+        return await self._taken(found)
+
+    async def _still_there(self, found: PodState) -> bool:
+        self._reached("leaving" if found.deleted else "untouched")
+        now = self._clock.now()
+        self._untouched_since = self._untouched_since or now
+        if found.deleted or now - self._untouched_since < self._shop.quiet:
+            return False
+        return await self._forget()
+
+    async def _create(self) -> bool:
+        self._reached("gone")
+        record = await self._records.read(self.one)
+        if record is None:
+            return True
+        if self._copy_may_have_run and await self._has_run(record):
+            logger.info("%s was made anew, has run, and is gone since", self.one.pod)
+            return await self._forget()
+        self._count_lost()
+        if self._clock.now() < self._wait_until:
+            return False
+        if not await self._shop.budget.take(LONGEST_PAUSE) or not self._shop.leading():
+            return False
+        self._copy_may_have_run = True
+        try:
+            await self._shop.session.send(creation(self.one.pod, self.one.manifest.encode()))
+            self._copy_there = True
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        found = await read_pod(self._shop.session, self.one.pod)  # made by whom, this shows
+        return found is not None and found.annotations.get(RESTORED) == self.one.uid and await self._made(found)
+
+    async def _has_run(self, record: Restoration) -> bool:
+        """Whether a copy that is gone has run, where nobody was there to see it; asked once of each."""
+        ran = await ran_since(self._shop.session, self.one.pod, self.one.uid, record.since)
+        self._copy_may_have_run = False
+        return ran
+
+    def _count_lost(self) -> None:
+        """A copy that was there is gone, and has not run."""
+        if not self._copy_there:
+            return
+        self._copy_there, self._lost = False, self._lost + 1
+        pause = min(FIRST_WAIT * 2.0 ** (self._lost - 2), LONGEST_WAIT) if self._lost > 1 else 0.0
+        self._wait_until = self._clock.now() + pause
+        logger.warning("%s was made anew, and is gone before it ran: it is made again in %g s", self.one.pod, pause)
+
+    async def _made(self, found: PodState) -> bool:
+        life = life_of(found.body)
+        self._copy, self._copy_there, self._copy_may_have_run = found.uid, True, True
+        self._reached(_step_of(found), life.waits)
+        record = await self._records.read(self.one)
+        if record is None:
+            return True
+        if record.made != found.uid:
+            await self._records.note(record, found.uid, found.version)
+        if life.ran:
+            return await self._forget()
+        if found.phase == "Failed" and not found.deleted:
+            await self._clear_away(found)
+        return False
+
+    async def _clear_away(self, found: PodState) -> None:
+        """Let a copy go that ended before it ran: it stands in the way of the next."""
+        evict = Evict(self.one.pod, found.uid, found.node, "it ended before it ran")
+        answer = await self._shop.evictor.evict(evict, lambda: None if self._shop.leading() else NOT_LEADING)
+        if answer.result == "failed":
+            raise ApiError(answer.code, answer.reason, f"it ended before it ran, and stays: {answer.message}")
+
+    async def _taken(self, found: PodState) -> bool:
+        if self._copy and found.annotations.get(RESTORED) == self._copy:
+            logger.info("%s was moved on before it ran, with a record of its own", self.one.pod)
+            return await self._forget()
+        if alike(msgspec.json.decode(self.one.manifest, type=dict[str, Any]), msgspec.json.decode(found.body)):
+            logger.info("%s was made anew by somebody else", self.one.pod)
+            return await self._forget()
+        self._reached("its name is taken")
+        raise ApiError(409, "AlreadyExists", "another pod has its name")
+
+    async def _forget(self) -> bool:
+        """Remove the record, unless another daemon has claimed the pod since."""
+        record = await self._records.read(self.one)
+        if record is not None and record.by == self.one.by:
+            await self._records.remove(record)
+        return True
+
+
+def _step_of(copy: PodState) -> str:
+    """How far a copy is that has not run."""
+    if copy.deleted:
+        return "taken away before it ran"
+    if copy.phase == "Failed":
+        return "ended before it ran"
+    return f"starting on {copy.node}" if copy.node else "made anew, on no node"
+
+
+def creation(pod: Ref, manifest: bytes, **params: str) -> Request:
+    """The request that creates a pod in its namespace."""
+    return Request(verb="create", path=PODS.path(pod.namespace), resource="pods", body=manifest, params=params)

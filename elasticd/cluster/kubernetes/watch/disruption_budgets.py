@@ -1,0 +1,146 @@
+"""PodDisruptionBudgets: how many of which pods may go now, as the API server says.
+
+Knows their wire format in both versions of policy, and which pods they are about; knows nothing of who shall go.
+"""
+
+import sys
+from collections.abc import Collection
+from typing import Literal
+
+from msgspec import Struct
+
+from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.watch.store import PodStore
+from elasticd.cluster.kubernetes.wire.objects import Metadata, ObjectMeta
+from elasticd.cluster.kubernetes.wire.pod_template import Wire
+from elasticd.cluster.kubernetes.wire.selector import SelectorError, to_text
+from elasticd.cluster.kubernetes.wire.workloads import LabelSelector
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Pod
+
+Empty = Literal["all", "none"]
+
+_UNASKED = ("Pending", "Succeeded", "Failed")
+"""The phases in which a pod may be evicted whatever budgets say."""
+
+
+class BudgetMetadata(Metadata, frozen=True):
+    """Of a PodDisruptionBudget."""
+
+    generation: int = 0
+
+
+class BudgetSpec(Wire, frozen=True):
+    """The pods that it is about, and which of those go that are not ready; empty: as with IfHealthyBudget."""
+
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class BudgetStatus(Wire, frozen=True):
+    """What its controller has counted; `disrupted_pods` are those whose eviction was allowed a moment ago."""
+
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    observed_generation: int = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class WireBudget(ObjectMeta, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: BudgetMetadata
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class Budgeted(Struct, frozen=True, gc=False):
+    """A budget as far as it is used. `selector` empty: all pods of its namespace; None: none."""
+
+    namespace: str
+    name: str
+    selector: str | None
+    allowed: int
+    disrupted: frozenset[str] = frozenset()
+    sick_go: bool = False
+    """Whether pods that are not ready may go, however few that are ready may."""
+
+
+def to_budget(found: WireBudget, empty: Empty) -> Budgeted:
+    """`empty` is what an empty selector selects. Until its controller has seen its newest form it allows nothing."""
+    meta, status, wanted = found.metadata, found.status, found.spec.selector
+    text = to_text(wanted)
+    selector = None if wanted is None or (not text and empty == "none") else text
+    allowed = status.disruptions_allowed if status.observed_generation >= meta.generation else 0
+    leaving = frozenset(status.disrupted_pods or ())
+    return Budgeted(sys.intern(meta.namespace), meta.name, selector, allowed, leaving, _sick_go(found))
+
+
+def _sick_go(found: WireBudget) -> bool:
+    """As the eviction API has it: by policy, or while as many are ready as must be."""
+    status = found.status
+    enough = status.current_healthy >= status.desired_healthy > 0
+    return enough or found.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+
+
+def _guards(item: Budgeted, pod: Pod) -> bool:
+    """Whether the eviction API asks a budget about a pod that it matches."""
+    if pod.deleted or pod.name in item.disrupted or pod.phase in _UNASKED:
+        return False
+    return pod.ready is True or not item.sick_go
+
+
+class BudgetStore:
+    """All PodDisruptionBudgets, and the pods of each."""
+
+    def __init__(self, pods: PodStore) -> None:
+        self._pods = pods
+        self._known: dict[Key, Budgeted] = {}
+        self._seen: dict[Key, tuple[Budgeted, tuple[Pod, ...], DisruptionBudget]] = {}
+
+    def all(self) -> tuple[DisruptionBudget, ...]:
+        """All of them, by namespace and name; a record is the same while nothing changed."""
+        return tuple(self._told(key) for key in sorted(self._known))
+
+    def _told(self, key: Key) -> DisruptionBudget:
+        item = self._known[key]
+        pods, allowed = self._select(item)
+        kept = self._seen.get(key)
+        if kept is not None and kept[0] is item and kept[1] == pods:
+            return kept[2]
+        uids = frozenset(pod.uid for pod in pods if _guards(item, pod))
+        found = DisruptionBudget(item.namespace, item.name, uids, allowed)
+        self._seen[key] = item, pods, found
+        return found
+
+    def _select(self, item: Budgeted) -> tuple[tuple[Pod, ...], int]:
+        """The pods, and how many of them may go. A selector that cannot be read may be about any, so that none may."""
+        if item.selector is None:
+            return (), item.allowed
+        if not item.selector:
+            return self._pods.all_of(item.namespace), item.allowed
+        try:
+            return self._pods.select(item.namespace, item.selector), item.allowed
+        except SelectorError:
+            return self._pods.all_of(item.namespace), 0
+
+    def put(self, item: Budgeted, *, listed: bool) -> Key:
+        """Take a budget."""
+        key = (item.namespace, item.name)
+        if self._known.get(key) != item:
+            self._known[key] = item
+        return key
+
+    def remove(self, item: Budgeted) -> None:
+        """The budget is gone."""
+        self._forget((item.namespace, item.name))
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all budgets of the namespace (all namespaces, if empty) but these."""
+        for key in [key for key in self._known if namespace in ("", key[0]) and key not in keep]:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._known.pop(key, None)
+        self._seen.pop(key, None)

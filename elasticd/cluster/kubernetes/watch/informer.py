@@ -1,0 +1,251 @@
+"""Follows everything of one kind, in all namespaces that were asked for, from its discovery on.
+
+Knows that a kind may be unknown, become known or vanish again, and that kinds other than those of apps/v1 are
+known only by their metadata and their scale; knows nothing of policies.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import Times
+from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
+from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore, to_autoscaler
+from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
+from elasticd.cluster.kubernetes.watch.job_store import JobStore
+from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_told
+from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
+from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
+from elasticd.cluster.kubernetes.watch.watch import Backoff, Reading, Reflector
+from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
+from elasticd.cluster.kubernetes.wire.job_template import SET
+from elasticd.cluster.kubernetes.wire.jobs import WireJob, to_job
+from elasticd.cluster.kubernetes.wire.objects import Codec, ObjectMeta, WireEvent, WireNode, WirePod
+from elasticd.cluster.kubernetes.wire.workloads import WireAutoscaler, WireWorkload
+from elasticd.ports.cluster import Kind
+
+logger = logging.getLogger(__name__)
+
+TYPED = frozenset(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet"))
+_PARTIAL = f"application/json;as=PartialObjectMetadata{{}};g=meta.k8s.io;v=v1,{JSON}"
+_LOOK_AGAIN = 30.0
+_AUTOSCALER = "HorizontalPodAutoscaler"
+_BUDGET = "PodDisruptionBudget"
+
+
+class Means(Struct, frozen=True):
+    """What following takes: a session, clocks, discovery, which namespaces, and how lists are read."""
+
+    session: Session
+    clock: Clock
+    times: Times
+    discovery: Discovery
+    namespaces: tuple[str, ...]
+    page: int
+    silence: float
+
+
+class Feed(Struct, frozen=True):
+    """How the objects of a resource are read and where they go."""
+
+    codec: Codec[Any, Any]
+    sink: Sink[Any]
+    accept: tuple[str, str] = (JSON, JSON)
+    scales: ScaleSink | None = None
+    params: dict[str, str] = {}
+
+
+class Follower:
+    """One kind. While the server does not show it, what was seen of it stays, and is proved no longer.
+
+    That it is not served is a problem unless the kind is one that a server need not have.
+    """
+
+    def __init__(
+        self,
+        means: Means,
+        find: Callable[[], Awaitable[Resource]],
+        feed: Callable[[Resource, Proved], Feed],
+        *,
+        optional: bool = False,
+    ) -> None:
+        self._means, self._find, self._feed, self._optional = means, find, feed, optional
+        self._found = asyncio.Event()
+        self._reflectors: list[Reflector[Any]] = []
+        self._scales: ScaleSink | None = None
+        self._fault = ""
+        self.awaited = False
+        """Whether somebody has once waited for it to settle."""
+
+    def confirmed(self, namespace: str = "") -> float:
+        """When the server last proved its list current, in a namespace or (empty) in all; 0: never."""
+        times = [one.confirmed for one in self._reflectors if not namespace or one.namespace in ("", namespace)]
+        return min(times, default=0.0)
+
+    def confirmed_for(self, namespace: str, name: str) -> float:
+        """When the server last proved current what is known of one object, its scale included."""
+        listed = self.confirmed(namespace)
+        read = self._scales.current_to(namespace, name) if self._scales else None
+        return listed if read is None else min(listed, read)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, in one line; empty when nothing is."""
+        faults = [self._fault, *[one.fault for one in self._reflectors], self._scales.fault if self._scales else ""]
+        return next(filter(None, faults), "")
+
+    @property
+    def skipped(self) -> int:
+        """How often an object could not be read."""
+        return sum(one.skipped for one in self._reflectors)
+
+    async def settled(self) -> None:
+        """Return once it was read, or it is known that it cannot be."""
+        await self._found.wait()
+        for reflector in self._reflectors:
+            await reflector.settled.wait()
+        if self._scales is not None:
+            await self._scales.idle.wait()
+
+    async def run(self) -> None:
+        """Follow it for ever, looking for the kind from time to time while it is not served."""
+        backoff = Backoff()
+        while True:
+            try:
+                resource = await self._find()
+            except UnknownKindError as error:
+                self._miss(str(error))
+                await self._sleep(_LOOK_AGAIN * random.uniform(0.8, 1.2))  # noqa: S311
+            except ApiError as error:
+                self._fault = str(error)
+                await self._sleep(backoff.pause(error.retry_after))
+            except (msgspec.DecodeError, ValueError) as error:
+                self._fault = f"the server's list of kinds cannot be read: {error}"
+                await self._sleep(backoff.pause())
+            else:
+                backoff.reset()
+                await self._mirror(resource)
+                await self._sleep(backoff.pause())
+
+    def _miss(self, fault: str) -> None:
+        if not self._optional:
+            if fault != self._fault:
+                logger.warning("%s", fault)
+            self._fault = fault
+        self._found.set()
+
+    async def _sleep(self, seconds: float) -> None:
+        await self._means.clock.sleep_until(self._means.clock.now() + seconds)
+
+    async def _mirror(self, resource: Resource) -> None:
+        """Mirror the resource until it is no longer served."""
+        means, feed = self._means, self._feed(resource, self.confirmed)
+        spaces = means.namespaces if resource.namespaced and means.namespaces else ("",)
+        self._reflectors = [
+            Reflector(means.session, means.clock, self._reading(resource, space, feed), feed.codec, feed.sink)
+            for space in spaces
+        ]
+        self._scales, self._fault = feed.scales, ""
+        self._found.set()
+        work = [one.run() for one in self._reflectors] + ([feed.scales.run()] if feed.scales else [])
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for end in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(end, Exception):
+                    logger.error("%s: cannot be followed", resource.plural, exc_info=end)
+
+    def _reading(self, resource: Resource, namespace: str, feed: Feed) -> Reading:
+        return Reading(
+            path=resource.path(namespace),
+            resource=resource.plural,
+            namespace=namespace,
+            page=self._means.page,
+            silence=self._means.silence,
+            accept=feed.accept[0],
+            watch_accept=feed.accept[1],
+            params=feed.params,
+        )
+
+
+async def _known(resource: Resource) -> Resource:
+    return resource
+
+
+def follow_pods(means: Means, store: PodStore) -> Follower:
+    """All pods."""
+    feed = Feed(Codec(WirePod, to_pod, means.times.offset), store)
+    return Follower(means, partial(_known, PODS), lambda *_: feed)
+
+
+def follow_nodes(means: Means, store: NodeStore) -> Follower:
+    """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
+    feed = Feed(Codec(WireNode, to_node), store)
+    return Follower(means, partial(_known, NODES), lambda *_: feed)
+
+
+def follow_pulls(means: Means, sink: PullSink) -> Follower:
+    """The Events of images that were pulled; the server leaves out all others."""
+    codec = Codec(WireEvent, to_told, means.times.offset)
+    feed = Feed(codec, sink, params={"fieldSelector": PULLED})
+    return Follower(means, partial(_known, EVENTS), lambda *_: feed)
+
+
+def follow_autoscalers(means: Means, store: AutoscalerStore) -> Follower:
+    """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
+
+    feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
+    return Follower(means, partial(_preferred, means, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
+
+
+def follow_budgets(means: Means, store: BudgetStore) -> Follower:
+    """All PodDisruptionBudgets, in the version that the server prefers. Of v1beta1 an empty selector selects none."""
+
+    def feed(resource: Resource, _: Proved) -> Feed:
+        empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
+        return Feed(Codec(WireBudget, lambda wire: to_budget(wire, empty)), store)
+
+    return Follower(means, partial(_preferred, means, "policy", _BUDGET), feed)
+
+
+async def _preferred(means: Means, group: str, kind: str) -> Resource:
+    """Where a kind is, in the version of its group that the server prefers."""
+    path = await means.discovery.preferred(group)
+    if path is None:
+        raise UnknownKindError(f"the server does not serve {group}")
+    return await means.discovery.resource((path.removeprefix("/apis/"), kind))
+
+
+def follow_jobs(means: Means, store: JobStore) -> Follower:
+    """The Jobs of all job sets; the server leaves out all others."""
+    feed = Feed(Codec(WireJob, to_job, means.times.offset), store, params={"labelSelector": SET})
+    return Follower(means, partial(_known, JOBS), lambda *_: feed)
+
+
+def follow_kind(means: Means, kind: Kind, store: WorkloadStore) -> Follower:
+    """All workloads of a kind."""
+
+    async def find() -> Resource:
+        means.discovery.forget(kind)  # it is asked only when the kind is new, or was no longer served
+        return await means.discovery.scalable(kind)
+
+    def feed(resource: Resource, proved: Proved) -> Feed:
+        if kind in TYPED:
+            return Feed(Codec(WireWorkload, partial(to_workload, *kind)), KindSink(store, kind))
+        scales = ScaleSink(means.session, means.clock, kind, resource, store, proved)
+        codec = Codec(ObjectMeta, attrgetter("metadata"))
+        return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")), scales)
+
+    return Follower(means, find, feed)

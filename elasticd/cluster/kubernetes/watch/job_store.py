@@ -1,0 +1,101 @@
+"""The Jobs of all job sets, in memory, and each set as a workload.
+
+Knows which Jobs are in flight, which pods are theirs, and which were there a while ago; knows nothing of how they came
+or of templates.
+"""
+
+from collections.abc import Callable, Collection
+
+from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.wire.job_template import SET
+from elasticd.cluster.kubernetes.wire.jobs import PlacedJob
+from elasticd.model.jobs import Gone, Job
+from elasticd.model.workload import Pod, Ref, Workload
+
+
+class JobStore:
+    """All Jobs that bear a set's label, by set, and for a while those that did."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._sets: dict[Ref, dict[str, Job]] = {}
+        self._gone: dict[Ref, Gone] = {}
+        self._places: dict[Key, Ref] = {}
+        self._seen: dict[Ref, Workload] = {}
+        self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
+
+    def put(self, item: PlacedJob, *, listed: bool) -> Key:
+        """Take a Job; what has ended does not begin again, so an event from before that is not believed."""
+        key = (item.set.namespace, item.job.name)
+        before = self._places.get(key)
+        if before is not None and before != item.set:
+            self._drop(key)
+            self._gone[before].back(item.job.uid)
+        jobs = self._sets.setdefault(item.set, {})
+        old = jobs.get(item.job.name)
+        stale = old is not None and not listed and old.uid == item.job.uid and old.result and not item.job.result
+        if old != item.job and not stale:
+            if old is not None and old.uid != item.job.uid:
+                self._drop(key)
+            if item.set in self._gone:
+                self._gone[item.set].back(item.job.uid)
+            jobs[item.job.name] = item.job
+            self._places[key] = item.set
+            self._seen.pop(item.set, None)
+        return key
+
+    def remove(self, item: PlacedJob) -> None:
+        """The Job is gone, unless another of its name has come."""
+        self.forget(item.set, item.job.name, item.job.uid)
+
+    def forget(self, ref: Ref, name: str, uid: str) -> None:
+        """The Job of this UID is gone."""
+        job = self._sets.get(ref, {}).get(name)
+        if job is not None and job.uid == uid:
+            self._drop((ref.namespace, name))
+
+    def _drop(self, key: Key) -> None:
+        ref = self._places.pop(key, None)
+        if ref is not None:
+            self._gone.setdefault(ref, Gone()).add(self._sets[ref].pop(key[1]), self._now())
+            self._seen.pop(ref, None)
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all Jobs of the namespace (all namespaces, if empty) but these."""
+        for key in [key for key in self._places if namespace in ("", key[0]) and key not in keep]:
+            self._drop(key)
+
+    def clear(self) -> None:
+        """Forget everything: nobody looks at Jobs any more."""
+        self.retain("", ())
+        self._gone.clear()
+
+    def get(self, ref: Ref) -> Workload:
+        """The set as a workload, also while it has no Jobs; the same record while nothing changed."""
+        found = self._seen.get(ref)
+        if found is None:
+            jobs = self._sets.get(ref, {})
+            flying = sum(1 for job in jobs.values() if not job.result)
+            found = self._seen[ref] = Workload(
+                ref=ref,
+                uid=str(ref),
+                version="",
+                replicas=flying,
+                status_replicas=flying,
+                selector=f"{SET}={ref.name}",
+                jobs=tuple(sorted(jobs.values(), key=lambda job: job.name)),
+                gone=self._gone[ref].all() if ref in self._gone else (),
+            )
+        return found
+
+    def pods_in_flight(self, workload: Workload, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """Those of a set's pods whose Jobs have not ended; the same tuple while nothing changed."""
+        kept = self._pods.get(workload.ref)
+        if kept is not None and kept[0] is workload and kept[1] is pods:
+            return kept[2]
+        flying = {job.uid for job in workload.jobs if not job.result}
+        found = tuple(pod for pod in pods if pod.job in flying)
+        if kept is not None and kept[2] == found:
+            found = kept[2]
+        self._pods[workload.ref] = (workload, pods, found)
+        return found

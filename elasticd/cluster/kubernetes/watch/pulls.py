@@ -1,0 +1,73 @@
+"""What kubelets tell of the images that they pull, in Events of reason Pulled.
+
+Knows the words of these Events, newer and older; knows nothing of rates. Keeps nothing: Events come and go, and what
+they told is kept by who is told.
+"""
+
+import re
+from collections.abc import Callable, Collection
+
+from msgspec import Struct
+
+from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.wire.objects import WireEvent
+from elasticd.cluster.kubernetes.wire.values import go_seconds
+from elasticd.ports.metrics_api import Pull
+
+PULLED = "involvedObject.kind=Pod,reason=Pulled"
+
+# Not at the start: what is told often gets "(combined from similar events): " before it.
+_WORDS = re.compile(
+    r'Successfully pulled image "[^"]*" in (?P<took>(?:[0-9.]+[a-zµμ]+)+)'
+    r"(?: \([^()]* including waiting\))?(?:\. Image size: (?P<size>[0-9]{1,18}) bytes)?"
+)
+
+
+class Told(Struct, frozen=True, gc=False):
+    """An Event, and the pull it tells of, if it does."""
+
+    key: Key
+    pull: Pull | None
+
+
+class PullSink:
+    """Hands on every pull that an Event tells of."""
+
+    def __init__(self, take: Callable[[Pull], None]) -> None:
+        self._take = take
+
+    def put(self, item: Told, *, listed: bool) -> Key:
+        """An Event appeared, was repeated, or was listed as it was."""
+        if item.pull is not None:
+            self._take(item.pull)
+        return item.key
+
+    def remove(self, item: Told) -> None:
+        """An Event is forgotten by the cluster; what it told stays true."""
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Nothing to forget."""
+
+
+def to_told(event: WireEvent, offset: float = 0.0) -> Told:
+    """The pull that an Event tells of, its time moved by `offset` seconds; None when it is not a kubelet's, not of a
+    pull ("already present on machine"), or from before it told how long that took (Kubernetes 1.18)."""
+    key, source = (event.metadata.namespace, event.metadata.name), event.source
+    by_kubelet = "kubelet" in (source.component if source else "", event.reporting_component)
+    node = (source.host if source else "") or event.reporting_instance
+    found, at = _WORDS.search(event.message), _time(event)
+    if not by_kubelet or not node or found is None or at is None:
+        return Told(key, None)
+    took, size = found["took"], int(found["size"] or 0)
+    seconds = go_seconds(took)
+    if seconds == 0.0 and took != "0s":
+        return Told(key, None)
+    count = event.count or (event.series.count if event.series else None) or 1
+    # A kubelet that could not find out the size tells 0.
+    return Told(key, Pull(f"{event.metadata.uid}/{count}", node, at + offset, seconds, size or None))
+
+
+def _time(event: WireEvent) -> float | None:
+    repeated = event.series.last_observed_time if event.series else None
+    told = event.last_timestamp or repeated or event.event_time or event.first_timestamp
+    return told.timestamp() if told else None

@@ -1,0 +1,334 @@
+"""What has been read of the cluster, in memory: pods with an index by label, nodes, workloads.
+
+Knows how to find things without scanning; knows nothing of how they came or of the wire format.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from elasticd.cluster.kubernetes.watch.places import Key, Places, stirs
+from elasticd.cluster.kubernetes.wire.selector import Selector, SelectorError, parse_selector
+from elasticd.cluster.rooms import Loads
+from elasticd.model.workload import Node, Pod, Ref, Workload
+from elasticd.ports.cluster import Kind
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+_CACHED_SELECTIONS = 100_000
+
+
+class Sink(Protocol[T_contra]):
+    """Where a reflector puts what it reads."""
+
+    def put(self, item: T_contra, *, listed: bool) -> Key:
+        """Take the newest form of an object. What is listed is the truth; an event may be older than what is known."""
+
+    def remove(self, item: T_contra) -> None:
+        """The object is gone."""
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all objects of the namespace (all namespaces, if empty) but these."""
+
+
+class Stirred:
+    """Tells whoever asked that something happened which lets pods be placed. Nobody may block or raise."""
+
+    def __init__(self) -> None:
+        self.heeding: list[Callable[[], None]] = []
+
+    def __call__(self) -> None:
+        for tell in self.heeding:
+            tell()
+
+
+class _Bucket:
+    """Pods that have something in common, and how often that set or one of them changed."""
+
+    __slots__ = ("changes", "pods")
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.changes = 0
+
+    def put(self, name: str, pod: Pod) -> None:
+        self.pods[name] = pod
+        self.changes += 1
+
+    def drop(self, name: str) -> None:
+        self.pods.pop(name, None)
+        self.changes += 1
+
+
+class _Namespace:
+    """The pods of one namespace. Only labels that selectors ask for are indexed, from the first question on."""
+
+    __slots__ = ("all", "by_label")
+
+    def __init__(self) -> None:
+        self.all = _Bucket()
+        self.by_label: dict[str, dict[str, _Bucket]] = {}
+
+    def put(self, old: Pod | None, new: Pod) -> None:
+        """Put a pod, in place of what is known of it."""
+        if old is not None and self.by_label:
+            self._forget(old)
+        self.all.put(new.name, new)
+        for key, by_value in self.by_label.items():
+            if (value := new.labels.get(key)) is not None:
+                by_value.setdefault(value, _Bucket()).put(new.name, new)
+
+    def remove(self, pod: Pod) -> None:
+        """Remove a pod that is known."""
+        self.all.drop(pod.name)
+        self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        """Take it out of the index. Values come and go (a StatefulSet's pod names), so an empty bucket is not kept."""
+        for key, by_value in self.by_label.items():
+            if (value := pod.labels.get(key)) is not None and (bucket := by_value.get(value)) is not None:
+                bucket.drop(pod.name)
+                if not bucket.pods:
+                    del by_value[value]
+
+    def _index(self, key: str) -> dict[str, _Bucket]:
+        if (found := self.by_label.get(key)) is not None:
+            return found
+        made = self.by_label[key] = {}
+        for name, pod in self.all.pods.items():
+            if (value := pod.labels.get(key)) is not None:
+                made.setdefault(value, _Bucket()).pods[name] = pod
+        return made
+
+    def smallest(self, selector: Selector) -> _Bucket:
+        """The fewest pods known to hold all that the selector selects. A set of them can only change with it."""
+        found = [self._index(key).setdefault(value, _Bucket()) for key, value in selector.pairs]
+        return min(found, key=lambda bucket: len(bucket.pods), default=self.all)
+
+
+class PodStore:
+    """All pods."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, _Namespace] = {}
+        self._selections: dict[tuple[str, str], tuple[_Bucket, int, tuple[Pod, ...]]] = {}
+        self._loads: Loads | None = None
+        self._places: Places | None = None
+        self.stirred = Stirred()
+
+    def put(self, item: Pod, *, listed: bool) -> Key:
+        """Take a pod; one that is equal to what is known disturbs nothing."""
+        namespace = self._namespaces.get(item.namespace)
+        if namespace is None:
+            namespace = self._namespaces[item.namespace] = _Namespace()
+        old = namespace.all.pods.get(item.name)
+        if old is None or (old != item and not _goes_back(old, item, listed=listed)):
+            namespace.put(old, item)
+            self._changed(old, item)
+        return item.namespace, item.name
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if self._loads is not None:
+            self._loads.change(old, new)
+        if self._places is not None:
+            self._places.change(old, new)
+        if stirs(old, new):
+            self.stirred()
+
+    def assume(self, ref: Ref, uid: str, **known: Any) -> None:
+        """Know what we have just done to a pod before the watch tells of it, if it still is the one of this UID."""
+        found = self.get(ref.namespace, ref.name)
+        if found is not None and found.uid == uid:
+            self.put(replace(found, **known), listed=False)
+
+    def get(self, namespace: str, name: str) -> Pod | None:
+        """One pod."""
+        space = self._namespaces.get(namespace)
+        return None if space is None else space.all.pods.get(name)
+
+    def remove(self, item: Pod) -> None:
+        """The pod is gone."""
+        self._remove(item.namespace, item.name)
+
+    def _remove(self, namespace: str, name: str) -> None:
+        found = self._namespaces.get(namespace)
+        if found is not None and (old := found.all.pods.get(name)) is not None:
+            found.remove(old)
+            self._changed(old, None)
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all pods of the namespace (all namespaces, if empty) but these."""
+        for space in [namespace] if namespace else list(self._namespaces):
+            pods = self._namespaces[space].all.pods if space in self._namespaces else {}
+            for name in [name for name in pods if (space, name) not in keep]:
+                self._remove(space, name)
+
+    def select(self, namespace: str, selector: str) -> tuple[Pod, ...]:
+        """The pods of the namespace that it selects, ordered by name; the same tuple while nothing changed.
+
+        Raises SelectorError when the selector is empty or unreadable.
+        """
+        key = (namespace, selector)
+        if (kept := self._selections.get(key)) is not None and kept[0].changes == kept[1]:
+            return kept[2]
+        parsed = parse_selector(selector)
+        space = self._namespaces.get(namespace)
+        if space is None:
+            return ()
+        bucket = space.smallest(parsed)
+        found = [pod for pod in bucket.pods.values() if parsed.matches(pod.labels)]
+        found.sort(key=attrgetter("name"))
+        if len(self._selections) >= _CACHED_SELECTIONS:
+            self._selections.clear()
+        self._selections[key] = (bucket, bucket.changes, tuple(found))
+        return self._selections[key][2]
+
+    def all_of(self, namespace: str) -> tuple[Pod, ...]:
+        """All pods of a namespace, in no order."""
+        space = self._namespaces.get(namespace)
+        return () if space is None else tuple(space.all.pods.values())
+
+    def loads(self) -> Loads:
+        """What is on each node, kept up from the first question on: others do not pay for it."""
+        if self._loads is None:
+            self._loads = Loads()
+            for pod in self._all():
+                self._loads.change(None, pod)
+        return self._loads
+
+    def places(self) -> Places:
+        """Which pods wait and which are on each node, kept up from the first question on."""
+        if self._places is None:
+            self._places = Places(self._all())
+        return self._places
+
+    def _all(self) -> Iterable[Pod]:
+        for namespace in self._namespaces.values():
+            yield from namespace.all.pods.values()
+
+    def __len__(self) -> int:
+        return sum(len(namespace.all.pods) for namespace in self._namespaces.values())
+
+
+def _goes_back(old: Pod, new: Pod, *, listed: bool) -> bool:
+    """Whether a pod as it is told is older than what is known of it: none leaves its node, or is deleted no more. Of
+    an end that was only assumed a list is believed."""
+    return old.uid == new.uid and (
+        (not new.node and bool(old.node)) or (old.deleted and not new.deleted and not listed)
+    )
+
+
+class NodeStore:
+    """All nodes."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._sorted: tuple[Node, ...] | None = ()
+        self.stirred = Stirred()
+
+    def put(self, item: Node, *, listed: bool) -> Key:
+        """Take a node; one that is equal to what is known disturbs nothing."""
+        if self._nodes.get(item.name) != item:
+            self._nodes[item.name] = item
+            self._sorted = None
+            self.stirred()
+        return "", item.name
+
+    def remove(self, item: Node) -> None:
+        """The node is gone."""
+        if self._nodes.pop(item.name, None) is not None:
+            self._sorted = None
+            self.stirred()
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all nodes but these."""
+        for node in [node for name, node in self._nodes.items() if ("", name) not in keep]:
+            self.remove(node)
+
+    def get(self, name: str) -> Node | None:
+        """One node."""
+        return self._nodes.get(name)
+
+    def all(self) -> tuple[Node, ...]:
+        """All nodes, ordered by name; the same tuple while nothing changed."""
+        if self._sorted is None:
+            self._sorted = tuple(sorted(self._nodes.values(), key=attrgetter("name")))
+        return self._sorted
+
+
+class WorkloadStore:
+    """All workloads of all kinds that are watched."""
+
+    def __init__(self) -> None:
+        self._workloads: dict[Ref, Workload] = {}
+        self._all: tuple[Workload, ...] | None = ()
+        self.version = 0
+
+    def get(self, ref: Ref) -> Workload | None:
+        """One workload."""
+        return self._workloads.get(ref)
+
+    def all(self) -> tuple[Workload, ...]:
+        """All of them; the same tuple while nothing changed."""
+        if self._all is None:
+            self._all = tuple(self._workloads.values())
+        return self._all
+
+    def put(self, item: Workload, *, listed: bool) -> Key:
+        """Take a workload, unless it is an event that is older than what is known."""
+        old = self._workloads.get(item.ref)
+        if listed or old is None or old.uid != item.uid or not _older(item.version, old.version):
+            self._workloads[item.ref] = item
+            self._all = None
+            if old is None or old.labels != item.labels:
+                self.version += 1
+        return item.ref.namespace, item.ref.name
+
+    def remove(self, ref: Ref) -> None:
+        """The workload is gone."""
+        if self._workloads.pop(ref, None) is not None:
+            self._all = None
+            self.version += 1
+
+    def retain(self, kind: Kind, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all workloads of the kind and namespace (all namespaces, if empty) but these."""
+        for ref in list(self._workloads):
+            if (ref.api_version, ref.kind) != kind or namespace not in ("", ref.namespace):
+                continue
+            if (ref.namespace, ref.name) not in keep:
+                self.remove(ref)
+
+
+def _older(version: str, than: str) -> bool:
+    """Whether a resourceVersion is older, where both are numbers; if not, nothing can be said."""
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
+class KindSink:
+    """The workloads of one kind, as a place to put what is read of them."""
+
+    def __init__(self, store: WorkloadStore, kind: Kind) -> None:
+        self._store, self._kind = store, kind
+
+    def put(self, item: Workload, *, listed: bool) -> Key:
+        """Take a workload."""
+        return self._store.put(item, listed=listed)
+
+    def remove(self, item: Workload) -> None:
+        """The workload is gone."""
+        self._store.remove(item.ref)
+
+    def retain(self, namespace: str, keep: Collection[Key]) -> None:
+        """Forget all workloads of the kind but these."""
+        self._store.retain(self._kind, namespace, keep)
+
+
+def selector_fault(selector: str) -> str:
+    """What is wrong with a selector, empty when nothing is."""
+    try:
+        parse_selector(selector)
+    except SelectorError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,276 @@
+"""Keeps a copy of a list current: a paged LIST, then a WATCH from where it ended, for ever.
+
+Knows the protocol (bookmarks, 410, continue tokens, silence) and when the copy was last proved; knows nothing of
+what the objects are. Trouble never leaves: while it lasts, `confirmed` stands still.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from elasticd.base.clock import Clock
+from elasticd.cluster.kubernetes.session import JSON, ApiError, Request, Session
+from elasticd.cluster.kubernetes.watch.places import Key
+from elasticd.cluster.kubernetes.watch.store import Sink
+from elasticd.cluster.kubernetes.wire.objects import Codec, Fault, Metadata, Status, WatchEvent, meta_of
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M")
+
+_LONGEST_LINE = 64 << 20
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PAGED_ATTEMPTS = 2
+_PATIENCE = 3
+_SHORTEST_WATCH = 1.0
+_PROVING = 3
+_EVENT = msgspec.json.Decoder(WatchEvent)
+_STATUS = msgspec.json.Decoder(Status)
+
+
+class Lines:
+    """Puts chunks of bytes together to lines. A line may be longer than any buffer of the HTTP client."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The lines that this chunk completes. Raises ApiError for one that never ends."""
+        head, *rest = chunk.split(b"\n")
+        self._parts.append(head)
+        self._size += len(head)
+        if self._size > _LONGEST_LINE:
+            raise ApiError(0, "TooLong", f"a watch event is longer than {_LONGEST_LINE} bytes")
+        if not rest:
+            return
+        lines = [b"".join(self._parts), *rest[:-1]]
+        self._parts, self._size = [rest[-1]], len(rest[-1])
+        yield from (line for line in lines if line)
+
+
+class Backoff:
+    """Pauses that double, with jitter, until something works again."""
+
+    def __init__(self) -> None:
+        self._next = _FIRST_PAUSE
+
+    def pause(self, at_least: float | None = None) -> float:
+        """Seconds to wait now."""
+        pause, self._next = self._next, min(self._next * 2, _LONGEST_PAUSE)
+        return max(pause * random.uniform(0.5, 1.5), at_least or 0.0)  # noqa: S311
+
+    def reset(self) -> None:
+        """It works."""
+        self._next = _FIRST_PAUSE
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """How to read a list: where, which of it (`params`, such as a fieldSelector), as what, and how patiently. Times in
+    seconds.
+
+    After `relist` seconds of watching the list is read anew, in case an event was never sent.
+    """
+
+    path: str
+    resource: str
+    namespace: str = ""
+    page: int = 500
+    silence: float = 70.0
+    relist: float = 1800.0
+    accept: str = JSON
+    watch_accept: str = JSON
+    params: dict[str, str] = {}
+
+
+class Reflector(Generic[M]):
+    """One list, mirrored into a sink for as long as `run` runs.
+
+    `confirmed` is when the server last proved the copy current, `fault` what is wrong now, `skipped` counts unreadable
+    objects. Being refused or not served removes nothing from the copy, for it says nothing of what there is: only a
+    list that was read to its end, or an event, removes.
+    """
+
+    def __init__(self, session: Session, clock: Clock, reading: Reading, codec: Codec[Any, M], sink: Sink[M]) -> None:
+        self._session, self._clock, self._reading = session, clock, reading
+        self._codec, self._sink = codec, sink
+        self._backoff = Backoff()
+        self._version = ""
+        self._listed = 0.0
+        self._failures = 0
+        self.confirmed = 0.0
+        self.fault = ""
+        self.skipped = 0
+        self.settled = asyncio.Event()
+        """Set once the list was read, or it is known that it cannot be."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it mirrors; empty: all of them."""
+        return self._reading.namespace
+
+    async def run(self) -> None:
+        """Mirror, until the server no longer serves the resource (404); only then it returns."""
+        while True:
+            try:
+                await (self._watch() if self._version else self._list())
+                self._failures = 0
+            except ApiError as error:
+                if error.code == 404:
+                    return self._refuse(error)
+                await self._recover(error)
+            except Exception:
+                # A fault of ours, or an answer that is no list, must not end the daemon: hold, and start afresh.
+                logger.exception("%s: cannot be mirrored", self._where())
+                self.fault, self._version = "internal error, see the log", ""
+                await self._sleep(self._backoff.pause())
+
+    async def _recover(self, error: ApiError) -> None:
+        """Decide between going on from where the watch was and a new list, and wait before either."""
+        self._failures += 1
+        refused = error.code in (403, 405)
+        if refused:
+            self._refuse(error)
+        elif error.code != 410:
+            self._note(str(error))
+        unproved = self._clock.now() - self.confirmed > self._reading.silence
+        if error.code == 410 or error.reason == "Timeout" or refused or unproved or self._failures >= _PATIENCE:
+            self._version = ""
+        # Everybody's watch may have broken at once: the jitter keeps all from coming back at once.
+        await self._sleep(self._backoff.pause(error.retry_after))
+
+    def _refuse(self, error: ApiError) -> None:
+        self._note(error.message)
+        self.settled.set()
+
+    def _note(self, fault: str) -> None:
+        if fault and not self.fault:
+            logger.warning("%s: %s", self._where(), fault)
+        elif self.fault and not fault:
+            logger.info("%s: current again", self._where())
+        self.fault = fault
+
+    def _where(self) -> str:
+        return f"{self._reading.namespace or 'all namespaces'}/{self._reading.resource}"
+
+    def _confirm(self, when: float) -> None:
+        self.confirmed = max(self.confirmed, when)
+        self._note("")
+
+    async def _sleep(self, seconds: float) -> None:
+        await self._clock.sleep_until(self._clock.now() + seconds)
+
+    def _request(self, verb: Literal["list", "watch"], params: dict[str, str]) -> Request:
+        reading = self._reading
+        accept = reading.watch_accept if verb == "watch" else reading.accept
+        wanted = {**reading.params, **params}
+        return Request(verb=verb, path=reading.path, resource=reading.resource, params=wanted, accept=accept)
+
+    async def _list(self) -> None:
+        """Read the whole list. A list that expires while it is read is begun again, at last in one piece."""
+        for _ in range(_PAGED_ATTEMPTS):
+            try:
+                return await self._list_pages(self._reading.page)
+            except ApiError as error:
+                if error.code != 410:
+                    raise
+                logger.info("%s: the list expired while it was read", self._where())
+        return await self._list_pages(0)
+
+    async def _list_pages(self, limit: int) -> None:
+        """Pages are taken in as they come; what has vanished goes at the end, when all is known."""
+        started, seen = self._clock.now(), set[Key]()
+        params = {"limit": str(limit)} if limit else {}
+        while True:
+            body = await self._session.send(self._request("list", params))
+            metadata, items, faults = self._codec.page(body)
+            seen.update(self._sink.put(item, listed=True) for item in items)
+            # An object that cannot be read keeps its last readable form.
+            seen.update((meta.namespace, meta.name) for meta, _ in faults)
+            self._skip(faults)
+            if not metadata.continue_:
+                break
+            params = {**params, "continue": metadata.continue_}
+        self._sink.retain(self._reading.namespace, seen)
+        self._version, self._listed = metadata.resource_version, started
+        self._confirm(started)  # a list is as old as the moment it was asked for
+        self.settled.set()
+
+    def _skip(self, faults: list[Fault]) -> None:
+        for meta, fault in faults:
+            self.skipped += 1
+            name = f"{meta.namespace}/{meta.name}"
+            logger.warning("%s: skipped %s, which cannot be read: %s", self._where(), name, fault)
+
+    async def _watch(self) -> None:
+        """Follow the changes until the server ends the watch."""
+        started, lines = self._clock.now(), Lines()
+        # The server ends the watch well before its silence would mean that it is dead. After trouble it ends it soon,
+        # for the end in order is what proves that nothing was missed.
+        lasts = _PROVING if self._failures else max(1, int(self._reading.silence * random.uniform(0.6, 0.85)))  # noqa: S311
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(lasts),
+        }
+        async with self._session.stream(self._request("watch", params), self._reading.silence) as stream:
+            self._note("")  # it answers; but what was missed since the last proof is still to come
+            async for chunk in stream.iter_any():
+                for line in lines.feed(chunk):
+                    self._take(line)
+        ended = self._clock.now()
+        if ended - started < _SHORTEST_WATCH:
+            await self._sleep(self._backoff.pause())
+        else:
+            self._confirm(ended)  # a server that ends a watch in order has sent all of it
+            self._backoff.reset()
+        if ended - self._listed > self._reading.relist * random.uniform(0.8, 1.2):  # noqa: S311
+            self._version = ""
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, ValueError) as error:
+            return self._skip([(Metadata(), str(error))])
+        match event.type:
+            case "ERROR":
+                raise _error(event.object)
+            case "ADDED" | "MODIFIED":
+                self._change(event, gone=False)
+            case "DELETED":
+                self._change(event, gone=True)
+            case "BOOKMARK":
+                self._version = meta_of(event.object).resource_version or self._version
+            case _:  # none that is known; the next ones may be
+                pass
+        self._backoff.reset()
+        return self._confirm(self._clock.now())
+
+    def _change(self, event: WatchEvent, *, gone: bool) -> None:
+        try:
+            version, item = self._codec.one(event.object)
+        except (msgspec.DecodeError, ValueError) as error:
+            meta = meta_of(event.object)
+            version = meta.resource_version
+            self._skip([(meta, str(error))])
+        else:
+            if gone:
+                self._sink.remove(item)
+            else:
+                self._sink.put(item, listed=False)
+        self._version = version or self._version
+
+
+def _error(raw: Raw) -> ApiError:
+    """The Status of an ERROR event. Whatever it says, this watch is of no more use, so it counts as expired."""
+    try:
+        status = _STATUS.decode(raw)
+    except (msgspec.DecodeError, ValueError):
+        status = Status(reason="Unreadable", message="an ERROR event that cannot be read")
+    return ApiError(410, status.reason, status.message)

@@ -1,0 +1,213 @@
+"""From the wire format to the model.
+
+Knows what each field of a pod, node or workload means to judgement; knows nothing of HTTP or of what is watched.
+Equal parts of equal pods (labels, containers) become one object, so a pod costs half a kilobyte.
+"""
+
+import sys
+from functools import lru_cache
+from typing import Any
+
+from elasticd.cluster.kubernetes.watch.rollout import rollout
+from elasticd.cluster.kubernetes.wire.convert_template import amounts, family_of, shape_of
+from elasticd.cluster.kubernetes.wire.objects import (
+    ContainerStatus,
+    Metadata,
+    WireCondition,
+    WireNode,
+    WirePod,
+    WireScale,
+    WireTaint,
+)
+from elasticd.cluster.kubernetes.wire.pod_template import Labels
+from elasticd.cluster.kubernetes.wire.selector import to_text
+from elasticd.cluster.kubernetes.wire.workloads import ManagedFields, WireWorkload
+from elasticd.model import workload as model
+from elasticd.model.pod_spec import Taint
+from elasticd.model.workload import COST
+
+_OURS = "elasticd.io/"
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the API's picture of a pod that a kubelet runs from a file."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@lru_cache(maxsize=8192)
+def _shared_labels(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Pods of one template have equal labels: one dict serves them all."""
+    return {sys.intern(key): sys.intern(value) for key, value in pairs}
+
+
+def _labels(labels: Labels) -> dict[str, str]:
+    return _shared_labels(tuple(labels.items())) if labels else {}
+
+
+def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> tuple[str, str]:
+    """How far the kubelet is with a change of requests, and what it says of that (KEP-1287, from 1.33 on)."""
+    if pending is not None and pending.status == "True":
+        return sys.intern(pending.reason or "Deferred"), pending.message
+    if under_way is not None and under_way.status == "True":
+        return "InProgress", under_way.message
+    return "", ""
+
+
+def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, float]:
+    """When containers were last killed for want of memory; nearly always none."""
+    found = _NOTHING
+    for one in statuses or ():
+        for state in (one.last_state, one.state):
+            if state is None or (ended := state.terminated) is None:
+                continue
+            if ended.reason == "OOMKilled" and ended.finished_at is not None:
+                found = {**found, one.name: ended.finished_at.timestamp() + offset}
+    return found
+
+
+_NOTHING: dict[str, Any] = {}
+"""Nearly all pods' share of what few have. Not to be changed."""
+
+
+def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
+    """A pod of the model, its times moved by `offset` seconds. Init containers count only while they run on, as
+    sidecars.
+
+    A Ready condition of status Unknown becomes "not ready". The HPA is of two minds: its start-up rules for CPU ask
+    whether the status is False (Unknown then passes for ready), its count of ready pods for Object metrics whether it
+    is True. `Pod.ready` cannot say both, and None stands for a pod without the condition, which to those rules is
+    never ready. Not ready is the careful reading: load that such a pod might carry raises no count.
+    """
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    (labels, owner), shape = family_of(meta), shape_of(pod)
+    created, began = meta.creation_timestamp, status.start_time
+    ready = tried = pending = under_way = None
+    for one in status.conditions or ():
+        match one.type:
+            case "Ready":
+                ready = one
+            case "PodScheduled":
+                tried = one
+            case "PodResizePending":
+                pending = one
+            case "PodResizeInProgress":
+                under_way = one
+            case _:  # says nothing that counts
+                pass
+    moved = ready.last_transition_time if ready else None
+    resize, resize_message = _resize(pending, under_way) if pending or under_way else ("", "")
+    return model.Pod(  # in the order of its fields, which is much faster than by name
+        sys.intern(meta.namespace),
+        meta.name,
+        meta.uid,
+        sys.intern(status.phase),
+        sys.intern(spec.node_name),
+        labels,
+        shape.containers,
+        shape.requests,
+        began.timestamp() + offset if began else None,
+        ready.status == "True" if ready else None,
+        moved.timestamp() + offset if moved else 0.0,
+        meta.deletion_timestamp is not None,
+        status.pod_ip,
+        _looked_at(meta.annotations),
+        _waits(tried, offset) if not spec.node_name else None,
+        resize,
+        _killed(status.container_statuses, offset),
+        created.timestamp() + offset if created else 0.0,
+        shape.needs,
+        owner,
+        status.nominated_node_name,
+        meta.annotations is not None and MIRROR in meta.annotations,
+        resize_message,
+        shape.overall,
+    )
+
+
+def _waits(tried: WireCondition | None, offset: float) -> float | None:
+    """Since when no node takes it. A pod that is held back by a scheduling gate waits for no node."""
+    if tried is None or tried.status != "False" or tried.reason != "Unschedulable" or not tried.last_transition_time:
+        return None
+    return tried.last_transition_time.timestamp() + offset
+
+
+def to_node(node: WireNode) -> model.Node:
+    """A node of the model."""
+    ready = next((one for one in node.status.conditions or () if one.type == "Ready"), None)
+    return model.Node(
+        name=sys.intern(node.metadata.name),
+        uid=node.metadata.uid,
+        ready=ready is not None and ready.status == "True",
+        unschedulable=node.spec.unschedulable,
+        labels=_labels(node.metadata.labels),
+        allocatable=amounts(node.status.allocatable),
+        taints=_taints(node.spec.taints),
+        annotations=_looked_at(node.metadata.annotations),
+    )
+
+
+def _taints(taints: list[WireTaint] | None) -> tuple[Taint, ...]:
+    """In the order in which they stand. One whose effect is not known keeps pods off."""
+    return tuple(Taint(one.key, one.effect, one.value) for one in taints or ())  # type: ignore[arg-type]
+
+
+def _looked_at(annotations: Labels) -> dict[str, str]:
+    """Those of a pod or node that judgement looks at; nearly always none."""
+    if not annotations:
+        return _NOTHING
+    return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key == COST}
+
+
+def _annotations(annotations: Labels) -> dict[str, str]:
+    """Without kubectl's copy of the whole manifest, which is the largest thing in most objects."""
+    return {key: value for key, value in (annotations or {}).items() if key != _LAST_APPLIED}
+
+
+def to_workload(api_version: str, kind: str, found: WireWorkload) -> model.Workload:
+    """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
+    return model.Workload(
+        ref=ref_of(found.metadata, api_version, kind),
+        uid=found.metadata.uid,
+        version=found.metadata.resource_version,
+        replicas=1 if found.spec.replicas is None else found.spec.replicas,
+        status_replicas=found.status.replicas or 0,
+        selector=to_text(found.spec.selector),
+        labels=_labels(found.metadata.labels),
+        annotations=_annotations(found.metadata.annotations),
+        rollout=rollout(kind, found),
+        recreate=found.spec.strategy is not None and found.spec.strategy.type == "Recreate",
+        writer=_writer(found.metadata.managed_fields),
+    )
+
+
+def _writer(managed: list[ManagedFields] | None) -> str:
+    """Who owns spec.replicas, the last to have set it where several do."""
+    latest = ""
+    writer = ""
+    for one in managed or ():
+        fields = one.fields_v1
+        if fields and fields.spec and fields.spec.replicas is not None and one.time >= latest:
+            latest, writer = one.time, one.manager
+    return sys.intern(writer)
+
+
+def scaled_workload(api_version: str, kind: str, meta: Metadata, scale: WireScale) -> model.Workload:
+    """Any other workload, of whose kind only the metadata and the scale subresource are known."""
+    return model.Workload(
+        ref=ref_of(meta, api_version, kind),
+        uid=scale.metadata.uid or meta.uid,
+        version=scale.metadata.resource_version or meta.resource_version,
+        replicas=scale.replicas,
+        status_replicas=scale.status.replicas or 0,
+        selector=scale.status.selector,
+        labels=_labels(meta.labels),
+        annotations=_annotations(meta.annotations),
+    )
+
+
+def described(meta: Metadata) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and annotations of a workload."""
+    return _labels(meta.labels), _annotations(meta.annotations)
+
+
+def ref_of(meta: Metadata, api_version: str, kind: str) -> model.Ref:
+    """Which workload these metadata belong to."""
+    return model.Ref(sys.intern(meta.namespace), kind, meta.name, api_version)

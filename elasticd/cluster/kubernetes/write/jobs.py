@@ -1,0 +1,146 @@
+"""Creates and deletes the Jobs of a set: each once, whatever the server answers.
+
+A Job's name follows from the decision, so a name that is taken by a Job of the set is that very Job, created by a write
+whose reply was lost, or by a daemon that died after it. A deletion names the UID. Knows the answers of the API; knows
+nothing of policies or leadership.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from elasticd.base.clock import Clock
+from elasticd.base.server_time import Times
+from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.watch.discovery import JOBS
+from elasticd.cluster.kubernetes.watch.job_store import JobStore
+from elasticd.cluster.kubernetes.wire.job_template import stamped
+from elasticd.cluster.kubernetes.wire.jobs import PlacedJob, WireJob, to_job
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, failed, refused_by, spent
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.model.actions import Answer, Create, Remove
+
+Allowed = Callable[[], bool]
+
+_REPEATS = 3
+_READ_BACK_AFTER = (0.0, 0.5, 2.0)
+_JOB = msgspec.json.Decoder(WireJob)
+_MADE = Answer("done", 201)
+_THERE = Answer("done", 200)
+
+
+class Jobs:
+    """Writes Jobs, and puts what the server says of them into the store before anybody decides again.
+
+    `patience` is how many seconds a write may wait for its turn.
+    """
+
+    def __init__(self, session: Session, budget: Budget, clock: Clock, times: Times, store: JobStore) -> None:
+        self._session, self._budget, self._clock, self._times, self._store = session, budget, clock, times, store
+        self.patience = 30.0
+
+    async def create(self, action: Create, allowed: Allowed) -> Answer:
+        """Create the Jobs one after another, until one cannot be. `allowed` is asked before each write."""
+        made, there, answer = 0, 0, _MADE
+        for name in action.names():
+            answer = await self._create(action, name, allowed)
+            if answer.result != "done":
+                break
+            made, there = made + (answer is _MADE), there + (answer is not _MADE)
+        return _summed(action, made, there, answer)
+
+    async def _create(self, action: Create, name: str, allowed: Allowed) -> Answer:
+        path, body = JOBS.path(action.workload.namespace), _body(action, name)
+        request = Request(verb="create", path=path, resource="jobs", body=body)
+        answer = _MADE
+        for _ in range(1 + _REPEATS):
+            if not await self._budget.take(self.patience):
+                return spent(f"the write budget is spent for the next {self.patience:g} s")
+            if not allowed():
+                return NOT_LEADING
+            try:
+                self._know(await self._session.send(request))
+                return _MADE
+            except ApiError as error:
+                self._budget.pause(error.quiet)
+                answer = refused_by(error)
+                if error.reason == "AlreadyExists" or error.code >= 500 or (error.code == 0 and error.sent):
+                    found = await self._read_back(action, name, error)
+                    if found is not None:
+                        return found
+                elif error.quiet > self.patience or error.code not in (409, 429):  # a quota conflicts with itself
+                    return answer
+        return answer
+
+    async def _read_back(self, action: Create, name: str, lost: ApiError) -> Answer | None:
+        """Whether the Job is there after all; None when it is not, so that it may be created again under its name."""
+        path = JOBS.path(action.workload.namespace, name)
+        for seconds in _READ_BACK_AFTER:
+            await self._clock.sleep_until(self._clock.now() + seconds)
+            try:
+                found = self._know(await self._session.send(Request(verb="get", path=path, resource="jobs")))
+            except ApiError as error:
+                if error.code == 404:
+                    return None
+                continue
+            if found.set != action.workload:
+                return conflict(409, f"the Job {name} is there, and is not of this set")
+            if found.job.deleted:
+                return conflict(409, f"the Job {name} is there, and is being deleted")
+            return _THERE
+        return failed(lost.code, f"{lost}; whether {name} was created cannot be read back")
+
+    def _know(self, body: bytes) -> PlacedJob:
+        """What the server says of a Job is known from now on."""
+        try:
+            found = to_job(_JOB.decode(body), self._times.offset())
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ApiError(500, "Unreadable", f"the server's answer is no Job: {error}") from error
+        if found.set.name:
+            self._store.put(found, listed=False)
+        return found
+
+    async def remove(self, action: Remove, allowed: Allowed) -> Answer:
+        """Delete the Jobs one after another, until one cannot be. Those that have ended may wait for a quiet time."""
+        gone, urgent = 0, action.after < action.before
+        for name, uid in action.jobs:
+            if not (await self._budget.take(self.patience) if urgent else self._budget.spare()):
+                return _short(action, gone, spent("the write budget is short"))
+            if not allowed():
+                return _short(action, gone, NOT_LEADING)
+            try:
+                await self._delete(action, name, uid)
+            except ApiError as error:
+                self._budget.pause(error.quiet)
+                if error.code not in (404, 409):  # it is gone, or another has its name
+                    return _short(action, gone, refused_by(error))
+            self._store.forget(action.workload, name, uid)
+            gone += 1
+        return Answer("done", 200, f"deleted {gone} Jobs")
+
+    async def _delete(self, action: Remove, name: str, uid: str) -> None:
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        path = JOBS.path(action.workload.namespace, name)
+        await self._session.send(Request(verb="delete", path=path, resource="jobs", body=encode(options)))
+
+
+def _body(action: Create, name: str) -> bytes:
+    return encode(stamped(action.manifest, name, action.workload.name, action.template, action.decision))
+
+
+def _summed(action: Create, made: int, there: int, last: Answer) -> Answer:
+    """One answer for all: done when at least one Job came of it, with the count that did."""
+    found = f"{there} had been created before" if there else ""
+    if last.result == "done":
+        return Answer("done", 201 if made else 200, found)
+    if not made + there:
+        return last
+    told = f"{made + there} of {action.after - action.before} Jobs are there: {last.message}"
+    return Answer("done", last.code, told, "Partly", after=action.before + made + there)
+
+
+def _short(action: Remove, gone: int, last: Answer) -> Answer:
+    """What is left of a deletion that broke off. Those in flight come first to fewer."""
+    after = max(action.after, action.before - gone)
+    return replace(last, message=f"{gone} of {len(action.jobs)} Jobs were deleted: {last.message}", after=after)

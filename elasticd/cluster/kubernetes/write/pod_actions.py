@@ -1,0 +1,110 @@
+"""Carries out what is decided about pods' places, and makes it known before the watch tells of it.
+
+Knows what must still hold of a node when a pod's turn has come, and what follows from an answer; knows no wire format.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict
+from elasticd.cluster.kubernetes.write.bind import Binder
+from elasticd.cluster.kubernetes.write.evict import TERMINATING
+from elasticd.cluster.kubernetes.write.idempotent import Allowed
+from elasticd.kit.node_table import needed, whole
+from elasticd.model.actions import GIVES_WAY, Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.pod_spec import Taint
+from elasticd.model.workload import Node, Pod
+
+CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
+
+
+class Evicts(Protocol):
+    """Who evicts pods, or evicts them and makes them anew."""
+
+    async def evict(self, action: Evict, allowed: Allowed) -> Answer:
+        """Let a pod be evicted, once."""
+
+
+class PodActions:
+    """Binds, evicts and nominates; `leading` is asked before each write, `tell` is given what is said of it."""
+
+    def __init__(
+        self,
+        stores: tuple[PodStore, NodeStore],
+        binder: Binder,
+        evicts: tuple[Evicts, Evicts],
+        leading: Callable[[], bool],
+        tell: Callable[[Announce], None],
+    ) -> None:
+        """`evicts`: who evicts a pod that has a controller, and one that has none and shall come back."""
+        (self._pods, self._nodes), self._binder = stores, binder
+        (self._evictor, self._restorer), self._leading, self._tell = evicts, leading, tell
+
+    async def act(self, action: Bind | Evict | Nominate) -> Answer:
+        """Do it, once, if what it was judged on still holds."""
+        match action:
+            case Bind():
+                return await self._bind(action)
+            case Evict():
+                return await self._evict(action)
+            case Nominate():
+                answer = await self._binder.nominate(action, self._allowed)
+                if answer.result == "done":
+                    self._pods.assume(action.workload, action.uid, nominated=action.node)
+                return answer
+
+    def _allowed(self) -> Answer | None:
+        return None if self._leading() else NOT_LEADING
+
+    async def _bind(self, action: Bind) -> Answer:
+        answer = await self._binder.bind(action, lambda: self._allowed() or self._unfit(action))
+        if answer.result == "done":
+            self._pods.assume(action.workload, action.uid, node=action.node, waits=None)
+        return answer
+
+    def _unfit(self, action: Bind) -> Answer | None:
+        """What a pod has waited through for its turn may have changed its node, and it may be another of its name by
+        now: Kubernetes 1.20 ignores the UID of a binding."""
+        node, pod = self._nodes.get(action.node), self._pods.get(action.workload.namespace, action.workload.name)
+        if pod is None or pod.uid != action.uid:
+            return conflict(404, "it is gone")
+        if pod.node not in ("", action.node):
+            return conflict(0, f"it is on {pod.node} already")
+        why = f"{action.node} is gone" if node is None else self._closed(pod, node)
+        return conflict(0, why) if why else None
+
+    def _closed(self, pod: Pod, node: Node) -> str:
+        """Why a node that is there does not take a pod any more; empty: it does."""
+        if not node.ready and pod.needs.tolerates((NOT_READY,)):
+            return f"{node.name} is not ready"
+        if node.unschedulable and pod.needs.tolerates((CORDONED,)):
+            return f"{node.name} is cordoned"
+        if kept_off := pod.needs.tolerates(node.taints):
+            return f"{node.name} has a taint by now that it does not tolerate, {kept_off}"
+        lack = self._lack(pod, node)
+        return f"{node.name} is full by now: too little {lack} is left" if lack else ""
+
+    def _lack(self, pod: Pod, node: Node) -> str:
+        """What a node has too little of for a pod, as its kubelet will count; empty: nothing."""
+        taken: Counter[str] = Counter()
+        for one in self._pods.places().on_nodes().get(node.name, ()):
+            taken.update(needed(one) if one.uid != pod.uid else {})
+        for resource, amount in needed(pod).items():
+            if resource in node.allocatable and taken[resource] + amount > whole(resource, node.allocatable[resource]):
+                return resource
+        return ""
+
+    async def _evict(self, action: Evict) -> Answer:
+        known = self._pods.get(action.workload.namespace, action.workload.name)
+        if known is not None and known.uid == action.uid and known.deleted:
+            return TERMINATING
+        evicts = self._restorer if action.restore else self._evictor
+        answer = await evicts.evict(action, self._allowed)
+        if answer.result == "done" and answer.reason == "":
+            self._pods.assume(action.workload, action.uid, deleted=True)
+            reason = "Preempted" if action.reason.startswith(GIVES_WAY) else "Evicted"
+            self._tell(Announce(action.workload, action.uid, reason, f"{action.reason}, from {action.node}"))
+        return answer

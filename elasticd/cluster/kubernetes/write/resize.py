@@ -1,0 +1,108 @@
+"""Changes what a running pod requests, in place, where the API server has pods/resize: from Kubernetes 1.33 on.
+
+Knows the path and that the pod must be as it was judged; knows nothing of why. A resize says how things shall be, so
+that one whose reply was lost shows in the pod, or is sent again.
+"""
+
+from collections.abc import Callable, Mapping
+from math import ceil
+
+import msgspec
+
+from elasticd.base.units import format_milli, milli
+from elasticd.cluster.kubernetes.session import STRATEGIC_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.watch.discovery import PODS, Discovery
+from elasticd.cluster.kubernetes.wire.convert import to_pod
+from elasticd.cluster.kubernetes.wire.objects import WirePod
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, refused_by, spent
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.cluster.kubernetes.write.idempotent import another
+from elasticd.kit.history import NO_RESIZE
+from elasticd.model.actions import Answer, Resize
+from elasticd.model.workload import Pod
+
+RECOMMENDED_ONLY = Answer(
+    "refused", message="recommended only: the API server has no pods/resize, as Kubernetes has from 1.33 on",
+    reason=NO_RESIZE,
+)  # fmt: skip
+
+_POD = msgspec.json.Decoder(WirePod)
+
+
+class Resizer:
+    """Resizes pods within the budget. `patience` is how many seconds one may wait for its turn."""
+
+    def __init__(self, session: Session, discovery: Discovery, budget: Budget) -> None:
+        self._session, self._discovery, self._budget = session, discovery, budget
+        self.patience = 30.0
+
+    async def resize(self, resize: Resize, allowed: Callable[[], bool]) -> Answer:
+        """Change it, if the pod still is the one that was judged and `allowed` says so when its turn has come."""
+        try:
+            if not await self._discovery.has("v1", "pods/resize"):
+                return RECOMMENDED_ONLY
+            if not await self._budget.take(self.patience):
+                return spent(f"the write budget is spent for the next {self.patience:g} s")
+            return await self._change(resize) if allowed() else NOT_LEADING
+        except ApiError as error:
+            self._budget.pause(error.quiet)
+            if another(error):
+                return conflict(404, f"it was deleted and created anew: {error}")
+            if error.code in (404, 409):
+                return conflict(error.code, f"it is gone or has changed: {error}")
+            return refused_by(error)
+
+    async def _change(self, resize: Resize) -> Answer:
+        found = await self._read(resize)
+        if moved := _moved(resize, to_pod(found)):
+            return moved
+        await self._patch(resize, found)
+        return Answer("done", 200)
+
+    async def _read(self, resize: Resize) -> WirePod:
+        """The pod as it is now, for its resourceVersion: that of the pod that was judged is not kept."""
+        path = PODS.path(resize.workload.namespace, resize.pod)
+        body = await self._session.send(Request(verb="get", path=path, resource="pods"))
+        try:
+            return _POD.decode(body)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ApiError(500, "Unreadable", f"the server's answer is no Pod: {error}") from error
+
+    async def _patch(self, resize: Resize, pod: WirePod) -> None:
+        sidecars = {one.name for one in pod.spec.init_containers or ()}
+        # A strategic merge patch finds containers by their names, each in its own list.
+        spec: dict[str, list[object]] = {}
+        for name, amounts in resize.after.items():
+            entry = {"name": name, "resources": {"requests": quantities(amounts)}}
+            spec.setdefault("initContainers" if name in sidecars else "containers", []).append(entry)
+        body = {"metadata": {"uid": resize.uid, "resourceVersion": pod.metadata.resource_version}, "spec": spec}
+        await self._session.send(
+            Request(
+                verb="patch",
+                path=PODS.path(resize.workload.namespace, resize.pod, "resize"),
+                resource="pods/resize",
+                body=encode(body),
+                content_type=STRATEGIC_PATCH,
+            )
+        )
+
+
+def _moved(resize: Resize, pod: Pod) -> Answer | None:
+    """What is no longer as it was judged."""
+    if pod.uid != resize.uid:
+        return conflict(404, "it was deleted and created anew")
+    present = {one.name: one.requests for one in pod.containers}
+    for name, amounts in resize.after.items():
+        now = {key: value for key, value in present.get(name, {}).items() if key in amounts}
+        if now != resize.before.get(name, {}):
+            return conflict(409, f"{name} requests {_told(now)}, not {_told(resize.before.get(name, {}))}")
+    return None
+
+
+def quantities(amounts: Mapping[str, float]) -> dict[str, str]:
+    """As Kubernetes writes them: cores in thousandths, bytes whole."""
+    return {name: format_milli(milli(value)) if name == "cpu" else str(ceil(value)) for name, value in amounts.items()}
+
+
+def _told(amounts: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in quantities(amounts).items()) or "nothing"

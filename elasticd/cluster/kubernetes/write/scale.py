@@ -1,0 +1,165 @@
+"""Carries out a Scale: once, and only on the workload that was judged, as it was judged.
+
+The precondition is the resourceVersion. The uid is sent too, but a server may ignore it: Kubernetes 1.20 does for
+custom resources; it honours both for Deployments, StatefulSets and ReplicaSets. No object recreated under the same
+name ever has an old resourceVersion. Knows the answers of the API; knows nothing of policies or leadership.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from elasticd.base.clock import Clock
+from elasticd.cluster.kubernetes.session import MERGE_PATCH, ApiError, Request, Session, encode
+from elasticd.cluster.kubernetes.watch.discovery import Discovery, Resource, UnknownKindError
+from elasticd.cluster.kubernetes.wire.objects import WireScale
+from elasticd.cluster.kubernetes.write.answers import NOT_LEADING, conflict, failed, refused_by, spent, unknown_kind
+from elasticd.cluster.kubernetes.write.budget import Budget
+from elasticd.model.actions import Answer, Scale
+
+Allowed = Callable[[], bool]
+Written = Callable[[Scale, WireScale], None]
+
+AT_ONCE = 32
+"""Writes that are under way at a time. A thousand at once would each open a connection of its own, and greeting takes
+the server longer than writing."""
+
+_REPEATS = 3
+_READ_BACK_AFTER = (0.0, 0.5, 2.0)
+_SCALE = msgspec.json.Decoder(WireScale)
+
+
+class Scaler:
+    """Writes scale subresources. `patience` is how many seconds a write may wait for its turn.
+
+    `written` is told what the server answered to a write, before anything else is awaited.
+    """
+
+    def __init__(self, session: Session, discovery: Discovery, budget: Budget, clock: Clock, written: Written) -> None:
+        self._session, self._discovery, self._budget = session, discovery, budget
+        self._clock, self._written = clock, written
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self.patience = 30.0
+
+    async def scale(self, action: Scale, allowed: Allowed) -> Answer:
+        """Set the count, if the workload still is the one that was judged.
+
+        `allowed` is asked before each write, since leadership may end while a write waits for its turn.
+        """
+        ref = action.workload
+        try:
+            resource = await self._discovery.scalable((ref.api_version, ref.kind))
+        except UnknownKindError as error:
+            return unknown_kind(error)
+        except ApiError as error:
+            return refused_by(error)
+        return await self._write(resource, action, allowed)
+
+    async def _write(self, resource: Resource, action: Scale, allowed: Allowed) -> Answer:
+        # Without a version there would be no precondition, so it is read first.
+        verdict: Answer | str = action.version or await self._look_again(resource, action, 0)
+        quiet: ApiError | None = None
+        for _ in range(1 + _REPEATS):
+            if isinstance(verdict, Answer):
+                return verdict
+            if not await self._budget.take(self.patience):
+                return spent(f"the write budget is spent for the next {self.patience:g} s")
+            try:
+                with self._budget.urgent():
+                    async with self._places:
+                        if not allowed():
+                            return NOT_LEADING
+                        scale = await self._patch(resource, action, verdict)
+            except ApiError as error:
+                self._budget.pause(error.quiet)
+                if quiet is None and 0 < error.quiet <= self.patience:
+                    quiet = error
+                else:
+                    verdict = await self._after(error, resource, action, quiet)
+            else:
+                self._written(action, scale)
+                return Answer("done", 200)
+        if isinstance(verdict, Answer):
+            return verdict
+        return conflict(409, f"it changed {1 + _REPEATS} times while it was being written")
+
+    async def _patch(self, resource: Resource, action: Scale, version: str) -> WireScale:
+        metadata = {"uid": action.uid, "resourceVersion": version}
+        return await self._send(
+            Request(
+                verb="patch",
+                path=resource.path(action.workload.namespace, action.workload.name, "scale"),
+                resource=f"{resource.plural}/scale",
+                body=encode({"metadata": metadata, "spec": {"replicas": action.after}}),
+                content_type=MERGE_PATCH,
+            )
+        )
+
+    async def _get(self, resource: Resource, action: Scale) -> WireScale:
+        path = resource.path(action.workload.namespace, action.workload.name, "scale")
+        return await self._send(Request(verb="get", path=path, resource=f"{resource.plural}/scale"))
+
+    async def _after(self, error: ApiError, resource: Resource, action: Scale, quiet: ApiError | None) -> Answer | str:
+        """What a failed write means: an answer, or the version with which to try again.
+
+        `quiet` is the answer to an earlier write that asked for quiet: a 503 may yet have been carried out.
+        """
+        if error.code == 409:
+            return await self._look_again(resource, action, 409, quiet if quiet and quiet.code >= 500 else None)
+        if error.code == 404:
+            return conflict(404, "it is gone")
+        if error.code >= 500 or (error.code == 0 and error.sent):
+            return await self._read_back(error, resource, action)
+        return failed(error.code, error.message)
+
+    async def _look_again(
+        self, resource: Resource, action: Scale, code: int, lost: ApiError | None = None
+    ) -> Answer | str:
+        """A version moves with each status update: it is a conflict only if the workload or its count is another."""
+        try:
+            scale = await self._get(resource, action)
+        except ApiError as error:
+            return conflict(error.code, f"it changed, and cannot be read again: {error}")
+        if lost is not None and scale.replicas == action.after:
+            return self._judge(lost, scale, action)
+        if (other := _another(scale, action)) or scale.replicas != action.before:
+            return conflict(code, other or f"it has {scale.replicas} replicas, not {action.before}")
+        return scale.metadata.resource_version
+
+    async def _read_back(self, lost: ApiError, resource: Resource, action: Scale) -> Answer:
+        """The write may or may not have been carried out: only reading tells, and it is never repeated blindly."""
+        for seconds in _READ_BACK_AFTER:
+            await self._clock.sleep_until(self._clock.now() + seconds)
+            try:
+                scale = await self._get(resource, action)
+            except ApiError as error:
+                if error.code == 404:
+                    return conflict(404, f"it is gone ({lost})")
+                continue
+            return self._judge(lost, scale, action)
+        return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
+
+    def _judge(self, lost: ApiError, scale: WireScale, action: Scale) -> Answer:
+        if other := _another(scale, action):
+            return conflict(lost.code, other)
+        if scale.replicas == action.after:
+            self._written(action, scale)
+            return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
+        if scale.replicas == action.before:
+            return failed(lost.code, f"{lost}; it was not carried out")
+        return conflict(lost.code, f"it has {scale.replicas} replicas, not {action.before} ({lost})")
+
+    async def _send(self, request: Request) -> WireScale:
+        body = await self._session.send(request)
+        try:
+            return _SCALE.decode(body)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ApiError(500, "Unreadable", f"the server's answer is no Scale: {error}") from error
+
+
+def _another(scale: WireScale, action: Scale) -> str:
+    """What to say when the object of this name is not the one that was judged."""
+    if action.uid and scale.metadata.uid and scale.metadata.uid != action.uid:
+        return "it was deleted and created anew"
+    return ""
