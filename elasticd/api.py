@@ -7,7 +7,7 @@ from elasticd.base.units import format_amount, format_milli, milli, parse_quanti
 from elasticd.hookspecs import hookimpl
 from elasticd.kit.bands import band_around
 from elasticd.kit.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
-from elasticd.kit.calendars import Hours, Instant, Spell, Standing, standing, steady
+from elasticd.kit.calendars import Hours, HoursNow, Instant, Spell, standing, steady
 from elasticd.kit.evictability import CRITICAL, SPARE, rooted, stationary
 from elasticd.kit.history import point_of, timeline
 from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
@@ -25,7 +25,7 @@ from elasticd.model.placement import (
     Candidate,
     Column,
     DisruptionBudget,
-    Line,
+    EvictionOrder,
     Mask,
     Mend,
     Nodes,
@@ -119,7 +119,7 @@ __all__ = [
     "LabelRule",
     "LeftOut",
     "Limit",
-    "Line",
+    "EvictionOrder",
     "LARGEST",
     "LEAST_USE",
     "LoadScored",
@@ -183,7 +183,7 @@ __all__ = [
     "Spared",
     "Spell",
     "Stand",
-    "Standing",
+    "HoursNow",
     "Strategy",
     "Struct",
     "Taint",

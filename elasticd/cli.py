@@ -30,7 +30,7 @@ from elasticd.config import Settings, load_settings
 from elasticd.config.checking import checked
 from elasticd.config.connecting import Finding, connect
 from elasticd.registry import discover
-from elasticd.runtime import control_file as bell
+from elasticd.runtime import control_file
 from elasticd.sources.prometheus.history import Steps
 from elasticd.sources.recorded.export import prometheus_of, takes_record, write_recording
 from elasticd.telemetry import log as logs
@@ -305,7 +305,7 @@ def _moves(arguments: argparse.Namespace) -> int:
 
 
 def _rebalance(arguments: argparse.Namespace) -> int:
-    print(bell.ring(_state(arguments)))
+    print(control_file.ring(_state(arguments)))
     return 0
 
 

@@ -29,21 +29,21 @@ from elasticd.model.pool_listener import MovingListener, PlacingListener
 from elasticd.model.reports import PolicyInForce, StatusReport
 from elasticd.ports.cluster import Cluster
 from elasticd.registry import Registry, discover
-from elasticd.runtime import control_file as bell
-from elasticd.runtime.disruption import Broker
+from elasticd.runtime import control_file
+from elasticd.runtime.disruption import Disruption
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.plugin_listener import PluginListener
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import DISTURB, Placer
-from elasticd.runtime.pools.pod_lookup import Lookout, Looks
+from elasticd.runtime.pools.pod_lookup import Looks, PodLookup
 from elasticd.runtime.pools.pool import measured
 from elasticd.runtime.pools.report import PoolReports
 from elasticd.runtime.pools.surges import ROLLING
-from elasticd.runtime.workers import ThreadBander, ThreadJudge, ThreadLine, ThreadMovesPlanner, ThreadPlanner
-from elasticd.sources.poller import Shelf, opened
-from elasticd.telemetry.failure_log import Troubles
-from elasticd.telemetry.metrics import Metrics
-from elasticd.telemetry.mqtt_publisher import Teller
+from elasticd.runtime.workers import BandWorker, DecisionWorker, EvictionOrderWorker, MovesWorker, PlanWorker
+from elasticd.sources.poller import SourcePoller, opened
+from elasticd.telemetry.failure_log import FailureLog
+from elasticd.telemetry.metrics import DaemonMetrics
+from elasticd.telemetry.mqtt_publisher import MqttPublisher
 from elasticd.telemetry.systemd import Notifier
 from elasticd.telemetry.web import Pages, serve
 
@@ -70,22 +70,22 @@ class Loops(NamedTuple):
 class Daemon:
     """A running daemon: its loop, its files and its pages."""
 
-    def __init__(self, loops: Loops, cluster: Cluster, journal: Journal, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, loops: Loops, cluster: Cluster, journal: Journal, metrics: DaemonMetrics, clock: Clock) -> None:
         (self.loop, self.placer, self.mover), self.cluster = loops, cluster
         self.journal, self.metrics, self.clock = journal, metrics, clock
-        self.outlet: Teller | None = None
-        self.shelves: Sequence[Shelf] = ()
+        self.outlet: MqttPublisher | None = None
+        self.pollers: Sequence[SourcePoller] = ()
         self.dry_run = False
         self.policies: tuple[Policy | PoolPolicy, ...] = ()
         self.looks = Looks()
 
-    def adopt(self, policies: Sequence[Policy | PoolPolicy]) -> None:
+    def apply(self, policies: Sequence[Policy | PoolPolicy]) -> None:
         """Govern by these policies from now on, and no others."""
         self.policies = tuple(policies)
-        self.loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
+        self.loop.apply([policy for policy in policies if isinstance(policy, Policy)])
         pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
-        self.placer.adopt(pools)
-        disturbs = any(pool.hooks.heeds(hook) for pool in self.placer.pools for hook in DISTURB)
+        self.placer.apply(pools)
+        disturbs = any(pool.hooks.implements(hook) for pool in self.placer.pools for hook in DISTURB)
         self.loop.also = ROLLING if disturbs else frozenset()  # of no rollout a pod is made to leave
 
     async def drain(self, patience: float) -> None:
@@ -125,17 +125,17 @@ class Daemon:
                 self.metrics.render,
                 leading=self.cluster.leading,
                 journal_failures=self.journal.failures,
-                sources=self.loop.stock.report(self.clock.now()),
+                sources=self.loop.router.report(self.clock.now()),
                 moves=self.mover.in_flight(self.loop.snapshot),
             ),
             health=self.health,
             readiness=self.readiness,
             status=self.status,
-            sources=lambda: self.loop.stock.report(self.clock.now()),
+            sources=lambda: self.loop.router.report(self.clock.now()),
             query=self._query,
-            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, ThreadLine()).nodes,
+            nodes=PoolReports(self.cluster, self.placer, self.mover, self.clock, EvictionOrderWorker()).nodes,
             moves=self._moves,
-            pod=Lookout(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
+            pod=PodLookup(self.cluster, self.placer, self.mover, self.clock, self.looks).find,
         )
 
     def status(self) -> StatusReport:
@@ -177,7 +177,7 @@ def calm_collector() -> None:
 
 @contextlib.asynccontextmanager
 async def assembled(
-    settings: Settings, registry: Registry, metrics: Metrics, listeners: Sequence[Listener]
+    settings: Settings, registry: Registry, metrics: DaemonMetrics, listeners: Sequence[Listener]
 ) -> AsyncIterator[Daemon]:
     """A daemon with all it stands on open: cluster, sources, journal."""
     calm_collector()
@@ -191,31 +191,31 @@ async def assembled(
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
-        broker = cluster = Broker(cluster, settings.broker, clock)
+        broker = cluster = Disruption(cluster, settings.broker, clock)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
-        told: list[Listener] = [metrics, plugins, Troubles(), *listeners]
+        told: list[Listener] = [metrics, plugins, FailureLog(), *listeners]
         outlet = None
         if settings.outlet is not None:
             outlet = await stack.enter_async_context(settings.outlet.open())
             told.append(outlet)
-        loop = Loop(cluster, journal, clock, told, ThreadJudge())
-        shelves = await stack.enter_async_context(
+        loop = Loop(cluster, journal, clock, told, DecisionWorker())
+        pollers = await stack.enter_async_context(
             opened(settings.sources, loop.site, metrics.read, settings.max_samples, threads=True)
         )
-        loop.furnish(shelves, bander=ThreadBander())
+        loop.set_sources(pollers, bander=BandWorker())
         broker.known["series"] = journal.series
         placing = [metrics.pods, *[one for one in listeners if isinstance(one, PlacingListener)]]
         looks = Looks()
-        placer = Placer(cluster, loop.look, journal, clock, placing, looks.placing(ThreadPlanner()))
-        placer.furnish(shelves)
+        placer = Placer(cluster, loop.look, journal, clock, placing, looks.placing(PlanWorker()))
+        placer.set_sources(pollers)
         broker.known["series of nodes"] = lambda: measured(placer.pools)
         moving = [metrics.pods, *[one for one in listeners if isinstance(one, MovingListener)]]
-        mover = Mover(cluster, placer, journal, clock, moving, ThreadMovesPlanner())
+        mover = Mover(cluster, placer, journal, clock, moving, MovesWorker())
         mover.surging.stayed.append(broker.stayed)
         daemon = Daemon(Loops(loop, placer, mover), cluster, journal, metrics, clock)
         stack.push_async_callback(daemon.drain, GRACE)
-        daemon.outlet, daemon.looks, daemon.shelves = outlet, looks, shelves
+        daemon.outlet, daemon.looks, daemon.pollers = outlet, looks, pollers
         daemon.dry_run = settings.dry_run
         yield daemon
 
@@ -268,9 +268,9 @@ async def _work(
     wires: _Wires,
 ) -> None:
     """Everything between start and stop, until cancelled."""
-    metrics, notifier = Metrics(), wires.notifier
+    metrics, notifier = DaemonMetrics(), wires.notifier
     async with assembled(settings, registry, metrics, listeners) as daemon:
-        daemon.adopt(policies)
+        daemon.apply(policies)
         metrics.reloaded(len(policies), ok=True)
         async with serve(daemon.pages(), settings.http.host, settings.http.port) as address:
             status = f"{_count(policies)} in force, pages at {address}"
@@ -281,7 +281,7 @@ async def _work(
                 asyncio.create_task(daemon.placer.run()),
                 asyncio.create_task(daemon.mover.run()),
                 asyncio.create_task(daemon.mover.surging.run()),
-                asyncio.create_task(bell.heed(settings.state, daemon.mover.hurry)),
+                asyncio.create_task(control_file.serve(settings.state, daemon.mover.trigger)),
                 asyncio.create_task(_watch(settings.policies, wires)),
                 asyncio.create_task(_reload(settings, daemon, registry, wires)),
                 asyncio.create_task(_live(daemon, notifier)),
@@ -346,9 +346,9 @@ async def _reload(settings: Settings, daemon: Daemon, registry: Registry, wires:
             log.error("the policies in force are kept as they were")
             status = f"kept the old policies: {errors[0]}"
         else:
-            daemon.adopt(policies)
-            for shelf in daemon.shelves:
-                shelf.reopen()
+            daemon.apply(policies)
+            for poller in daemon.pollers:
+                poller.reopen()
             status = f"{_count(policies)} in force"
             if wrong:
                 log.info("all policies are right again")

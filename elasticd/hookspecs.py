@@ -13,7 +13,7 @@ from elasticd.model.history import Past
 from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (
     Candidate,
-    Line,
+    EvictionOrder,
     Nodes,
     Placement,
     PoolObservation,
@@ -124,7 +124,7 @@ def select_victims(
 
 
 @hookspec
-def explain_victims(node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> Line | None:
+def explain_victims(node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> EvictionOrder | None:
     """The pods of a node in the order in which they would have to give way, whoever needs the room, and what keeps each
     from it now, in words for people: `elasticd nodes NODE` shows it. Asked when somebody looks; nothing is decided by
     it. What budgets and `[broker]` keep is added. None: this strategy lets nobody give way."""

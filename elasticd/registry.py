@@ -52,7 +52,7 @@ class Installed(Struct, frozen=True):
         return str(self.type.__struct_config__.tag)
 
 
-class _RefusedError(Exception):
+class _PluginRefusedError(Exception):
     """What is wrong with a plugin, in our words."""
 
 
@@ -70,7 +70,7 @@ class Registry:
         """Take in one plugin; whatever is wrong with it becomes a line in `problems`."""
         with self._blame(name):
             if self.modules.has_plugin(name):
-                raise _RefusedError("another plugin has this name already")
+                raise _PluginRefusedError("another plugin has this name already")
             _check(plugin)
             self.modules.register(plugin, name)
             for hook, table in (("register_strategies", self.strategies), ("register_sources", self.sources)):
@@ -83,7 +83,7 @@ class Registry:
     def _blame(self, name: str) -> Iterator[None]:
         try:
             yield
-        except _RefusedError as error:
+        except _PluginRefusedError as error:
             self.problems.append(one_line(f"plugin {name}: {error}"))
         except BaseException as error:  # sys.exit in a plugin must not end the daemon
             if is_interrupt(error):
@@ -102,12 +102,12 @@ class Registry:
             except BaseException as error:
                 if is_interrupt(error):
                     raise
-                raise _RefusedError(f"{hook}: must return types, raised {raised(error)}") from None
+                raise _PluginRefusedError(f"{hook}: must return types, raised {raised(error)}") from None
         return found
 
     def _admit(self, table: dict[str, Installed], new: Installed) -> None:
         if new.name in table:
-            raise _RefusedError(f'"{new.name}" is already registered by plugin {table[new.name].plugin}')
+            raise _PluginRefusedError(f'"{new.name}" is already registered by plugin {table[new.name].plugin}')
         table[new.name] = new
 
 
@@ -117,19 +117,19 @@ def _check_type(hook: str, found: Any) -> None:
     wanted = Strategy if strategy else Struct
     if not isinstance(found, type) or not issubclass(found, wanted):
         kind = "elasticd.api.Strategy" if strategy else "elasticd.ports.source.Source"
-        raise _RefusedError(f"{hook}: must return types derived from {kind}, returned {shown(found)}")
+        raise _PluginRefusedError(f"{hook}: must return types derived from {kind}, returned {shown(found)}")
     config = found.__struct_config__
     if not _tagged(found) or config.tag_field != "type":
         example = f'class {found.__name__}({wanted.__name__}, tag="name-in-toml")'
-        raise _RefusedError(f"{found.__name__}: must have a tag, as in {example}, has none")
+        raise _PluginRefusedError(f"{found.__name__}: must have a tag, as in {example}, has none")
     if not config.frozen:
-        raise _RefusedError(f"{found.__name__}: must be frozen, is not")
+        raise _PluginRefusedError(f"{found.__name__}: must be frozen, is not")
     if strategy:
         _check(found)
     try:
         msgspec.json.Decoder(found)
     except Exception as error:
-        raise _RefusedError(f"{found.__name__}: its options cannot be decoded: {raised(error)}") from None
+        raise _PluginRefusedError(f"{found.__name__}: its options cannot be decoded: {raised(error)}") from None
 
 
 def _tagged(found: type[Any]) -> bool:
@@ -147,24 +147,24 @@ def _check(plugin: object) -> None:
             continue
         meant = name in HOOKS and (isinstance(plugin, type) or name.startswith("register_"))
         if meant and isfunction(getattr(plugin, name, None)):
-            raise _RefusedError(f"{name}: must be marked with @hookimpl, is not")
+            raise _PluginRefusedError(f"{name}: must be marked with @hookimpl, is not")
 
 
 def _check_implementation(plugin: object, name: str, marked: Mapping[str, Any]) -> None:
     hook, function = marked.get("specname") or name, getattr(plugin, name)
     if hook not in HOOKS:
-        raise _RefusedError(f"{hook}: no such hook{nearest(hook, HOOKS)}")
+        raise _PluginRefusedError(f"{hook}: no such hook{nearest(hook, HOOKS)}")
     if marked.get("wrapper") or marked.get("hookwrapper"):
-        raise _RefusedError(f"{name}: must not be a wrapper, is")
+        raise _PluginRefusedError(f"{name}: must not be a wrapper, is")
     if iscoroutinefunction(function) or isgeneratorfunction(function):
         kind = "async" if iscoroutinefunction(function) else "a generator"
-        raise _RefusedError(f"{name}: must be a plain function, is {kind}")
+        raise _PluginRefusedError(f"{name}: must be a plain function, is {kind}")
     known = signature(getattr(hookspecs, hook)).parameters
     for argument, parameter in signature(function).parameters.items():
         if argument not in known and argument != "self":
-            raise _RefusedError(f'{name}: argument "{argument}" is not one of {", ".join(known) or "none"}')
+            raise _PluginRefusedError(f'{name}: argument "{argument}" is not one of {", ".join(known) or "none"}')
         if parameter.kind is not Parameter.POSITIONAL_OR_KEYWORD or parameter.default is not Parameter.empty:
-            raise _RefusedError(f'{name}: argument "{argument}" must be a plain one without a default, is not')
+            raise _PluginRefusedError(f'{name}: argument "{argument}" must be a plain one without a default, is not')
 
 
 def implemented(record: type[Any]) -> frozenset[str]:
@@ -273,7 +273,7 @@ class Hooks:
         """The series that sources are asked for, of pods, workloads or nodes; None: all there are."""
         return None if self.reads is None else self.reads | self.reads_of_nodes
 
-    def heeds(self, hook: str) -> bool:
+    def implements(self, hook: str) -> bool:
         """Whether any of them implements a hook."""
         return bool(self._implementations[hook])
 

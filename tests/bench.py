@@ -24,10 +24,10 @@ from elasticd.model.policy import Bounds, Policy, Select, Strategy
 from elasticd.model.records import Decision
 from elasticd.registry import Hooks, discover
 from elasticd.runtime.loop import Loop
-from elasticd.runtime.workers import ThreadJudge
+from elasticd.runtime.workers import DecisionWorker
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
-from elasticd.telemetry.metrics import Metrics
+from elasticd.telemetry.metrics import DaemonMetrics
 from elasticd.testing import observation, simulate
 from tests.measuring import alone, machine
 
@@ -100,9 +100,9 @@ async def live(label: str, rule: Policy) -> None:
             simulated = await stack.enter_async_context(cluster().open(clock))
             journal = Journal(Path(folder))
             stack.callback(journal.close)
-            loop = Loop(simulated, journal, clock, [Metrics(), count], ThreadJudge())
-            loop.furnish(await stack.enter_async_context(opened([ResourceMetrics(every=1.0)], loop.site)))
-            loop.adopt([rule])
+            loop = Loop(simulated, journal, clock, [DaemonMetrics(), count], DecisionWorker())
+            loop.set_sources(await stack.enter_async_context(opened([ResourceMetrics(every=1.0)], loop.site)))
+            loop.apply([rule])
             task = asyncio.create_task(loop.run())
             await asyncio.sleep(5)
             count.decisions, count.lags, cpu, wall, size = 0, [], time.process_time(), time.monotonic(), _size(folder)

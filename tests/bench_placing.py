@@ -11,7 +11,7 @@ from time import process_time
 from elasticd.base.decode import convert
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.placement import PodDecision, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Node, Pod
@@ -42,7 +42,7 @@ def cluster() -> tuple[tuple[Node, ...], dict[str, list[Pod]]]:
     return nodes, pods
 
 
-def timed(chosen: Sequence[Strategy], view: Columns, pending: Sequence[Pod]) -> tuple[float, tuple[PodDecision, ...]]:
+def timed(chosen: Sequence[Strategy], view: NodeTable, pending: Sequence[Pod]) -> tuple[float, tuple[PodDecision, ...]]:
     """Seconds of CPU for a plan, and the plan."""
     policy = PoolPolicy(name="bench", pool=PoolSelect(), strategies=tuple(chosen), mode="act")
     case = PoolCase(policy, PoolObservation(NOW, tuple(pending), confirmed=NOW), view, Hooks(chosen))
@@ -54,7 +54,7 @@ def timed(chosen: Sequence[Strategy], view: Columns, pending: Sequence[Pod]) -> 
 USE = {series: {f"n{i:04d}": 1.0 + i % 7 for i in range(NODES)} for series in ("cpu", "memory")}
 
 
-def one_question(known: dict[str, Installed], name: str, view: Columns) -> float:
+def one_question(known: dict[str, Installed], name: str, view: NodeTable) -> float:
     """Microseconds of CPU for what one strategy says of all nodes for a pod, the best of several rounds."""
     (strategy,) = strategies(known, name)
     hooks, hook = Hooks([strategy]), "filter_nodes" if name == "filters" else "score_nodes"
@@ -75,7 +75,7 @@ def main() -> None:
     alone()
     known = discover().strategies
     nodes, pods = cluster()
-    ledger = Ledger()
+    ledger = NodeTableBuilder()
     begun = process_time()
     ledger.columns(nodes, pods)
     print(f"columns of {NODES} nodes and {NODES * PODS_A_NODE} pods: {process_time() - begun:.2f} s, then", end=" ")

@@ -29,7 +29,7 @@ from elasticd.daemon import calm_collector
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.journal import Journal
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import Look, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
@@ -118,14 +118,14 @@ def policy(per_look: int) -> PoolPolicy:
     return PoolPolicy(name="bench", pool=PoolSelect(), strategies=chosen, mode="act", moves=moves)
 
 
-def looked(columns: Columns, now: float) -> PoolPast:
+def looked(columns: NodeTable, now: float) -> PoolPast:
     """Twenty looks that were all like this one."""
     use = {series: np.array(columns.use(series)) for series in ("cpu", "memory")}
     return PoolPast(tuple(Look(now - 30 * back, columns.names, use) for back in reversed(range(20))))
 
 
 def case(
-    ledger: Ledger, nodes: tuple[Node, ...], pods: Any, known: tuple[By, By], per_look: int, now: float = NOW
+    ledger: NodeTableBuilder, nodes: tuple[Node, ...], pods: Any, known: tuple[By, By], per_look: int, now: float = NOW
 ) -> PoolCase:
     """All that a plan depends on."""
     rule, (of_nodes, of_pods) = policy(per_look), known
@@ -170,7 +170,7 @@ def plans() -> None:
     """Plans alone."""
     nodes, pods = modelled()
     known = use_of([one.name for one in nodes])
-    ledger = Ledger()
+    ledger = NodeTableBuilder()
     begun = process_time()
     ledger.columns(nodes, pods)
     print(f"{NODES} nodes, {NODES * PODS_A_NODE} pods, {NODES // HOT} nodes overloaded")
@@ -233,7 +233,7 @@ async def begins(cluster: KubernetesCluster, meter: Meter, clock: WallClock, kno
     meter.mark("lists fetched, decoded, converted and stored")
     nodes, pods = snapshot.nodes(), snapshot.on_nodes()
     meter.mark("pods by node")
-    one = case(Ledger(), nodes, pods, known, 100, clock.now())
+    one = case(NodeTableBuilder(), nodes, pods, known, 100, clock.now())
     meter.mark("columns")
     decisions = plan_moves(one).decisions
     meter.mark("plan")
@@ -265,10 +265,10 @@ async def apart(kubeconfig: str) -> None:
 async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) -> None:
     """From what all pods and nodes use, and what has changed about some, to a plan."""
     placer = Placer(cluster, lambda now: cluster.observe(now, frozenset()), Journal(), clock)
-    placer.adopt([policy(100)])
+    placer.apply([policy(100)])
     (pool,) = placer.pools
-    async with opened([ResourceMetrics(nodes=True)], site(cluster, clock)) as shelves:
-        placer.furnish(shelves, wait=None)
+    async with opened([ResourceMetrics(nodes=True)], site(cluster, clock)) as pollers:
+        placer.set_sources(pollers, wait=None)
         begun = clock.now()
         snapshot = await placer.look(begun)
         await until(lambda: snapshot.budgets() is not None)
@@ -279,8 +279,8 @@ async def goes_on(cluster: KubernetesCluster, server: Served, clock: WallClock) 
         last = "n{:04d}-{}".format(*divmod(CHANGED[-1], PODS_A_NODE))
         await until(lambda: (pod := cluster.pods.get("shop", last)) is not None and not pod.ready)
         meter.mark(f"{len(CHANGED)} events of a watch")
-        shelves_of = {pool.policy.name: placer.stock.serving(pool.policy, pool.hooks.fetched or frozenset())}
-        ((said,),) = (await placer.stock.read(shelves_of, now)).values()
+        shelves_of = {pool.policy.name: placer.router.serving(pool.policy, pool.hooks.fetched or frozenset())}
+        ((said,),) = (await placer.router.read(shelves_of, now)).values()
         assert said.received == now, "it was read anew"
         meter.mark("use fetched and decoded")
         one = await placer.case(pool, snapshot, (), now)

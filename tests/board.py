@@ -30,10 +30,10 @@ class Board(Scripted):
         self.refuse: Callable[[Action], Answer | None] = lambda _: None
         self.done: list[tuple[float, Action]] = []
         self.announced: list[Announce] = []
-        self.stir: Callable[[], None] = lambda: None
+        self.callback: Callable[[], None] = lambda: None
 
-    def heed(self, stir: Callable[[], None]) -> None:
-        self.stir = stir
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self.callback = callback
 
     async def observe(self, now: float, kinds: frozenset[Kind] = frozenset()) -> Snapshot:
         return Standing(self, now)
@@ -68,13 +68,13 @@ class Board(Scripted):
                 self.nodes[one.name] = one
             else:
                 self._set(one)
-        self.stir()
+        self.callback()
 
     def remove(self, *names: str) -> None:
         """These pods are gone."""
         for name in names:
             del self.pods[name]
-        self.stir()
+        self.callback()
 
     def tried(self, kind: type[Action]) -> list[tuple[float, str]]:
         """When which pod was to be bound, evicted or noted."""

@@ -42,7 +42,7 @@ class Unasked:
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
         return None
 
-    def heed(self, stir: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Nothing happens here unseen."""
 
 
@@ -105,7 +105,7 @@ class Scripted(Unasked):
     """A cluster that answers as told."""
 
     leading = True
-    heeds_costs = True
+    honours_deletion_costs = True
 
     def restoring(self) -> Sequence[Underway]:
         return ()

@@ -21,7 +21,7 @@ from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.runtime.loop import Loop
 from elasticd.sources.poller import opened
-from elasticd.telemetry.failure_log import Troubles
+from elasticd.telemetry.failure_log import FailureLog
 from elasticd_plugins.hpa import Hpa
 
 NAN, INF = math.nan, math.inf
@@ -273,9 +273,9 @@ async def play(
     clock, journal, found = VirtualClock(), Journal(), told or Told()
     built = world.build(clock)
     async with AsyncExitStack() as stack:
-        loop = Loop(built, journal, clock, [found, Troubles()], idle=math.inf)
-        loop.furnish(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
-        loop.adopt([governing])
+        loop = Loop(built, journal, clock, [found, FailureLog()], idle=math.inf)
+        loop.set_sources(await stack.enter_async_context(opened(sources, loop.site)), wait=None)
+        loop.apply([governing])
         await loop.tick(0.0)
         while clock.now() < seconds:
             await loop.step()

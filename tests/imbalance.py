@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.placement import Column
 
 
@@ -28,7 +28,7 @@ def imbalance(used: Column) -> float:
     return float(imbalances(used).mean())
 
 
-def used_parts(view: Columns, use: Mapping[str, Mapping[str, float]]) -> Column:
+def used_parts(view: NodeTable, use: Mapping[str, Mapping[str, float]]) -> Column:
     """Which part of each node is used, by node and resource, where `use` is by resource and node's name."""
     return np.array(
         [[by_node[node.name] / node.allocatable[name] for name, by_node in use.items()] for node in view.nodes]

@@ -108,12 +108,12 @@ async def scene(
     cluster: Cluster = DryRun(real.cluster) if dry else real.cluster
     journal, heard = Journal(), Heard()
     loop = Loop(cluster, journal, real.clock)
-    async with opened([ResourceMetrics(nodes=True)], loop.site) as shelves:
+    async with opened([ResourceMetrics(nodes=True)], loop.site) as pollers:
         placer = Placer(cluster, loop.look, journal, real.clock)
-        placer.furnish(shelves, wait=None)
+        placer.set_sources(pollers, wait=None)
         table = MovesTable(**{"every": 10.0, "min_age": 5.0, "single": True, **(moves or {})})
         chosen = strategies or (Filters(), LoadBalance(), LEVEL)
-        placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=chosen, mode="act", moves=table)])
+        placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=chosen, mode="act", moves=table)])
         mover = Mover(cluster, placer, journal, real.clock, [heard])
         yield Scene(real, loop, placer, mover, heard)
 

@@ -17,7 +17,7 @@ from elasticd.config.pools import load_pool
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import MoveDecision, PoolPast
 from elasticd.model.placement import DisruptionBudget, Mend, PodDecision, PoolObservation, Refusal
 from elasticd.model.pod_spec import Needs
@@ -81,17 +81,17 @@ def pod(name: str, cpu: float = 0.1, memory: float = 64 * MIB, on: str = "", **m
 
 def columns(
     nodes: Iterable[Node], pods: Iterable[Pod] = (), use: Mapping[str, Mapping[str, float]] | None = None, **more: Any
-) -> Columns:
+) -> NodeTable:
     """These nodes with these pods on them."""
     on: dict[str, list[Pod]] = {}
     for one in pods:
         on.setdefault(one.node, []).append(one)
-    return Ledger().columns(tuple(sorted(nodes, key=lambda one: one.name)), on, use, **more)
+    return NodeTableBuilder().columns(tuple(sorted(nodes, key=lambda one: one.name)), on, use, **more)
 
 
 def planned(
     strategies: Sequence[Strategy],
-    view: Columns,
+    view: NodeTable,
     pending: Iterable[Pod],
     budgets: tuple[DisruptionBudget, ...] = (),
     pool: PoolSelect | None = None,
@@ -105,7 +105,7 @@ def planned(
 
 def moving(
     strategies: Sequence[Strategy],
-    view: Columns,
+    view: NodeTable,
     past: PoolPast | None = None,
     budgets: tuple[DisruptionBudget, ...] = (),
     at: float = NOW,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.journal import Journal, Record, read, read_back
-from elasticd.journal.shortened import ROW, Again, Restorer, Shortener
+from elasticd.journal.shortened import ROW, Expander, ShortenedDecision, Shortener
 from elasticd.model.actions import Mark
 from elasticd.model.records import Decision
 from elasticd.model.workload import Condition, Failure, Limit, Quality, Recommendation, Ref, Sample, Series
@@ -277,10 +277,10 @@ def test_nothing_is_like_what_could_not_be_written(tmp_path: Path) -> None:
 
 
 def test_a_restorer_gives_nothing_for_what_it_did_not_see() -> None:
-    shortener, restorer = Shortener(), Restorer()
+    shortener, restorer = Shortener(), Expander()
     shortener.shorten(kept(1.0, 0.5))
     again = shortener.shorten(kept(2.0, 0.5))
-    assert isinstance(again, Again)
+    assert isinstance(again, ShortenedDecision)
     assert restorer.restore(again) is None
     restorer.saw(kept(1.5, 0.5))
     assert restorer.restore(again) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base.errors import EXIT_UNAVAILABLE, UnavailableError
-from elasticd.runtime.control_file import ANSWER, REQUEST, heed, ring
+from elasticd.runtime.control_file import ANSWER, REQUEST, ring, serve
 
 
 def left(folder: Path) -> list[str]:
@@ -21,7 +21,7 @@ async def test_a_running_daemon_answers_and_nothing_is_left_behind(tmp_path: Pat
         asked.append(1)
         return "2 pools are looked at now"
 
-    task = asyncio.create_task(heed(tmp_path, answer))
+    task = asyncio.create_task(serve(tmp_path, answer))
     said = await asyncio.to_thread(ring, tmp_path)
     assert (said, asked, left(tmp_path)) == ("2 pools are looked at now", [1], [])
     task.cancel()
@@ -62,7 +62,7 @@ async def test_a_daemon_that_cannot_write_its_answer_logs_why_goes_on_and_is_not
             (tmp_path / ANSWER).symlink_to("/dev/null/answer")
         return "1 pool is looked at now"
 
-    task = asyncio.create_task(heed(tmp_path, answer))
+    task = asyncio.create_task(serve(tmp_path, answer))
     with pytest.raises(UnavailableError) as told:
         await asyncio.to_thread(ring, tmp_path, 1.0)
     why = "must be writable by the running elasticd, which was asked and wrote no answer: its log says why"

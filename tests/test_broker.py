@@ -12,7 +12,7 @@ from elasticd.kit.calendars import Hours
 from elasticd.kit.surge import SURGE, Note, Phase
 from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
 from elasticd.model.workload import Node, Ref, Workload
-from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from tests.clusters import Scripted, Shown
 from tests.pools import NOW, node, pod
 
@@ -43,7 +43,7 @@ class Door:
     def __init__(self, workload: Workload = WEB, **table: Any) -> None:
         self.clock = VirtualClock(NOW)
         self.behind = Behind([node(name) for name in "abcd"], workload)
-        self.broker = Broker(self.behind, BrokerTable(**table), self.clock)
+        self.broker = Disruption(self.behind, DisruptionSettings(**table), self.clock)
 
     async def look(self) -> None:
         await self.broker.observe(self.clock.now(), frozenset())

@@ -5,12 +5,12 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from elasticd.kit.node_table import Columns, estimated, weighed
+from elasticd.kit.node_table import NodeTable, estimated, weighed
 from elasticd.model.actions import Bind
 from elasticd.model.placement import PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Readings, Sample
-from elasticd.runtime.pools.usage_view import NEW, Views, Wants
+from elasticd.runtime.pools.usage_view import NEW, UsageView, WantedSeries
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 
 
@@ -44,7 +44,7 @@ def test_a_pod_that_requests_none_counts_for_something_where_nodes_are_compared(
     assert weighed(pod("p", resources=resources), resource) == expected
 
 
-def view() -> Columns:
+def view() -> NodeTable:
     use = {"cpu": {"a": 1.0, "b": 0.5}, "memory": {"a": GIB}}
     on = [pod("bare", cpu=0, memory=0, on="a"), pod("half", cpu=0.5, memory=GIB, on="b")]
     return columns([node("a"), node("b")], on, use)
@@ -93,8 +93,8 @@ def test_a_plugin_cannot_change_what_is_measured_or_weighed() -> None:
             array[0] = 1
 
 
-def bound(name: str, at: float, cpu: float) -> tuple[Views, PoolPolicy]:
-    views, policy = Views(), PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
+def bound(name: str, at: float, cpu: float) -> tuple[UsageView, PoolPolicy]:
+    views, policy = UsageView(), PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
     new = pod(name, cpu=cpu)
     outcome = PodOutcome("d", at, "pool", new.ref, new.ref, "bind", "a", "done")
     views.did(new, Bind(new.ref, new.uid, "a", ""), outcome)
@@ -115,7 +115,7 @@ def test_views_add_an_estimate_of_what_was_bound_to_what_is_used_and_not_to_what
 ) -> None:
     views, policy = bound("p", NOW, cpu)
     said = Readings("test", NOW, nodes={"cpu": {"a": (Sample(1.0, measured, measured),)}, "x": {}})
-    known = views.look(policy, Wants(frozenset({"cpu", "x"}), frozenset()), [said], NOW + NEW)
+    known = views.look(policy, WantedSeries(frozenset({"cpu", "x"}), frozenset()), [said], NOW + NEW)
     assert known.use["cpu"]["a"] == pytest.approx(use)
     assert known.measured == {"cpu": {"a": 1.0}, "x": {}}
 
@@ -143,9 +143,9 @@ def sample(value: float, ago: float) -> Sample:
     ],
 )
 def test_views_trust_what_a_pod_uses_where_all_of_its_samples_can_be(samples: list[Sample], use: float | None) -> None:
-    views, policy = Views(), PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
+    views, policy = UsageView(), PoolPolicy(name="pool", pool=PoolSelect(), strategies=())
     first = Readings("first", NOW, pods={"cpu": {"shop/p": tuple(samples)}})
-    wants = Wants(frozenset(), frozenset({"cpu"}))
+    wants = WantedSeries(frozenset(), frozenset({"cpu"}))
     known = views.look(policy, wants, [first], NOW)
     assert known.pods == {"cpu": {} if use is None else {"shop/p": use}}
     second = Readings("second", NOW, pods={"cpu": {"shop/p": (sample(9.0, 5),)}})
@@ -179,5 +179,5 @@ def test_views_add_what_a_moved_pod_used_for_what_came_in_its_place(
     views.moved_with(pod("p"), use, NOW - ago)
     views.forget((), NOW)
     said = Readings("test", NOW, nodes={"cpu": {"a": (Sample(1.0, NOW, NOW),)}})
-    known = views.look(policy, Wants(frozenset({"cpu"}), frozenset()), [said], NOW)
+    known = views.look(policy, WantedSeries(frozenset({"cpu"}), frozenset()), [said], NOW)
     assert known.use["cpu"]["a"] == pytest.approx(expected)

@@ -229,7 +229,7 @@ async def test_placing_in_a_dry_run_makes_room_once_and_then_rests() -> None:
         return await dry.cluster.observe(now, frozenset())
 
     placer = Placer(dry.cluster, look, Journal(), clock, [heard])
-    placer.adopt([pool()])
+    placer.apply([pool()])
     while clock.now() < START + 60:
         await placer.step()
         await placer.drain()

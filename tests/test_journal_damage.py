@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from elasticd.journal import Journal, Record, read, read_back
 from elasticd.journal import lines as journal_lines
 from elasticd.journal.lines import Damaged, decode, encode, holds
-from elasticd.journal.shortened import Again
+from elasticd.journal.shortened import ShortenedDecision
 from elasticd.model.records import Decision
-from elasticd.ports.source import Span
+from elasticd.ports.source import TimeRange
 from elasticd.sources.forecast.journal import REPLICAS, JournalMemory
 from elasticd.ui import decisions as show
 from elasticd.ui.pod_story import held, story
@@ -63,7 +63,7 @@ class Written:
 def _of(line: bytes) -> str:
     """Which decision a line is as; empty where it says all itself."""
     record = decode(line)
-    return record.of if isinstance(record, Again) else ""
+    return record.of if isinstance(record, ShortenedDecision) else ""
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def print_all(folder: Path) -> None:
 
 
 def forecast(folder: Path) -> None:
-    span = Span(START, END, 15.0)
+    span = TimeRange(START, END, 15.0)
     asyncio.run(JournalMemory(folder).past(REPLICAS, ["shop/Deployment/search"], span))
 
 

@@ -38,7 +38,7 @@ from elasticd.ports.cluster import Kind
 from elasticd.ports.metrics_api import MetricsApi
 from elasticd.ports.source import Source
 from elasticd.runtime.loop import NUDGE, QUANTUM, REST, Loop
-from elasticd.sources.poller import Shelf
+from elasticd.sources.poller import SourcePoller
 from tests.clusters import Alone, Unasked
 
 WEB, DB = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "db")
@@ -165,7 +165,7 @@ class Cluster(Unasked):
         del self.has[ref]
         self.version += 1
 
-    heeds_costs = True
+    honours_deletion_costs = True
 
     def restoring(self) -> Sequence[Underway]:
         return ()
@@ -229,14 +229,14 @@ class Play(Told):
         self.clock, self.cluster = VirtualClock(), Cluster()
         self.meter = Meter(self.clock)
         self.journal = Journal(folder)
-        self.shelf = Shelf(self.meter, Meters(), self.clock)
+        self.poller = SourcePoller(self.meter, Meters(), self.clock)
         self.loop = Loop(self.cluster, self.journal, self.clock, [self])
-        self.loop.furnish([self.shelf])
+        self.loop.set_sources([self.poller])
         for name, load in (loads or {"web": 3}).items():
             ref = Ref("shop", "Deployment", name)
             self.cluster.put(ref, 3)
             self.meter.load[ref] = load
-        self.loop.adopt(policies)
+        self.loop.apply(policies)
 
     async def to(self, time: float) -> "Play":
         """Let everything happen up to that time."""
@@ -550,7 +550,7 @@ async def test_a_reload_keeps_the_times_of_what_stays_as_it_is() -> None:
     stays, changes = policy("a"), policy("b", workload=Target("shop", "db"), interval=3600.0)
     play = await Play(stays, changes, web=3, db=3).to(10)
     due = play.times("a")[0] + 30
-    play.loop.adopt([stays, replace(changes, interval=5.0)])
+    play.loop.apply([stays, replace(changes, interval=5.0)])
     await play.to(12)
     assert (len(play.times("a")), len(play.times("b"))) == (1, 2)
     await play.to(40)
@@ -560,7 +560,7 @@ async def test_a_reload_keeps_the_times_of_what_stays_as_it_is() -> None:
 
 async def test_a_policy_that_is_removed_leaves_the_replicas_alone() -> None:
     play = await Play(policy(), web=9).to(5)
-    play.loop.adopt([])
+    play.loop.apply([])
     play.meter.load[WEB] = 1
     await play.to(500)
     assert play.cluster.has[WEB].replicas == 9
@@ -576,7 +576,7 @@ async def test_a_reload_in_the_middle_of_a_tick_loses_nothing_and_acts_on_nothin
     async def reload(*_: object) -> None:
         play.meter.wait = None
         play.loop._judge, play.cluster.observe = judge, observe  # type: ignore[method-assign]
-        play.loop.adopt([policy(mode="observe", interval=7.0)])
+        play.loop.apply([policy(mode="observe", interval=7.0)])
 
     judge, observe = play.loop._judge, play.cluster.observe
     if where == "while a source is read":
@@ -615,7 +615,7 @@ async def test_a_workload_is_not_judged_again_before_its_action_has_ended() -> N
     for _ in range(20):
         await play.loop.step()
     assert len(play.made) == 1
-    play.loop.adopt([policy(interval=2.0)])
+    play.loop.apply([policy(interval=2.0)])
     for _ in range(20):
         await play.loop.step()
     assert len(play.made) == 1
@@ -752,7 +752,7 @@ async def test_an_implementation_that_fails_five_times_is_switched_off_until_rel
     play.meter.load[WEB] = 2
     await play.to(65)
     assert play.last().reason == "SwitchedOff"
-    play.loop.adopt([bad])
+    play.loop.apply([bad])
     await play.to(75)
     assert play.last().reason == "PluginFailed"
 
@@ -808,7 +808,7 @@ def renews_each(play: Play, pace: float, phase: float = 3.7) -> tuple[Meter, lis
         renewing.stuck_at = (play.clock.now() - phase) // pace * pace + phase
 
     renewing.wait, renewing.load = fixed, play.meter.load
-    play.loop.furnish([Shelf(renewing, Meters(), play.clock)])
+    play.loop.set_sources([SourcePoller(renewing, Meters(), play.clock)])
     return renewing, asked
 
 
@@ -824,9 +824,9 @@ async def test_limits_of_plugins_bind() -> None:
     assert [(limit.name, limit.bound) for limit in play.last().limits] == [("narrow", True), ("bounds", False)]
 
 
-def shelf_of(play: Play, name: str, meter: Meter, **options: Any) -> Shelf:
+def shelf_of(play: Play, name: str, meter: Meter, **options: Any) -> SourcePoller:
     """Another source of the same series."""
-    return Shelf(meter, Meters(name=name, **options), play.clock, patience=0.05)
+    return SourcePoller(meter, Meters(name=name, **options), play.clock, patience=0.05)
 
 
 async def test_news_of_a_workload_make_it_due_at_once_and_many_news_once() -> None:
@@ -894,7 +894,7 @@ async def test_a_slow_source_delays_only_who_needs_it() -> None:
     )
     gate, slow = asyncio.Event(), Meter(play.clock)
     slow.load, slow.wait = play.meter.load, gate.wait
-    play.loop.furnish([play.shelf, Shelf(slow, Meters(name="slow"), play.clock, patience=60.0)])
+    play.loop.set_sources([play.poller, SourcePoller(slow, Meters(name="slow"), play.clock, patience=60.0)])
     await play.to(10)
     assert (len(play.times("quick")) >= 9, play.times("slow")) == (True, [])
     gate.set()
@@ -906,7 +906,7 @@ async def test_a_source_that_never_answers_is_given_up_and_told() -> None:
     play = Play(policy(interval=1.0, trust=Trust(sources=("dead", "meter"))))
     dead = Meter(play.clock)
     dead.wait = asyncio.Event().wait
-    play.loop.furnish([shelf_of(play, "dead", dead), play.shelf])
+    play.loop.set_sources([shelf_of(play, "dead", dead), play.poller])
     await play.to(5)
     (series,) = play.last().series
     assert (series.source, series.message) == ("meter", "not dead error: not read yet")
@@ -916,7 +916,7 @@ async def test_a_policy_reads_the_sources_it_names_in_its_own_order_and_no_other
     play = Play(policy(interval=1.0, trust=Trust(sources=("b", "a"))))
     a, b = Meter(play.clock), Meter(play.clock)
     a.load, b.load = {WEB: 4}, {WEB: 5}
-    play.loop.furnish([play.shelf, shelf_of(play, "a", a), shelf_of(play, "b", b)])
+    play.loop.set_sources([play.poller, shelf_of(play, "a", a), shelf_of(play, "b", b)])
     await play.to(3)
     assert (play.last().series[0].source, play.last().wish, play.meter.asked) == ("b", 5, [])
     b.stuck_at = -500.0
@@ -939,7 +939,7 @@ async def test_a_source_whose_series_nobody_reads_is_not_asked() -> None:
 
     play = Play(policy("p", Only()))
     other = Meter(play.clock)
-    play.loop.furnish([Shelf(other, Others(), play.clock), play.shelf])
+    play.loop.set_sources([SourcePoller(other, Others(), play.clock), play.poller])
     await play.to(60)
     assert (other.asked, len(play.made)) == ([], 2)
 
@@ -953,7 +953,7 @@ async def test_a_source_that_renews_every_15_s_is_asked_every_15_s_by_who_would_
         renewing.stuck_at = play.clock.now() // 15 * 15
 
     renewing.wait, renewing.load = fixed, play.meter.load
-    play.loop.furnish([Shelf(renewing, Meters(), play.clock)])
+    play.loop.set_sources([SourcePoller(renewing, Meters(), play.clock)])
     await play.to(120)
     count, made = len(asked), len(play.made)
     await play.to(120 + 600)
@@ -1012,7 +1012,7 @@ async def test_what_is_asked_in_between_moves_no_look_and_waits_for_its_answer()
     play = Play(policy(interval=300.0))
     other, slow = Meter(play.clock), asyncio.Event()
     other.load = {WEB: 6}
-    play.loop.furnish([Shelf(other, Meters(name="other", every=0.0), play.clock)])
+    play.loop.set_sources([SourcePoller(other, Meters(name="other", every=0.0), play.clock)])
     await play.to(3)
     due = play.loop._schedule.next()
     other.load, other.wait = {WEB: 7}, slow.wait
@@ -1026,7 +1026,7 @@ async def test_what_is_asked_in_between_moves_no_look_and_waits_for_its_answer()
 
 async def test_a_source_of_known_pace_that_fails_is_asked_again_before_its_next_renewal() -> None:
     play = Play(policy(interval=1.0))
-    play.loop.furnish([Shelf(play.meter, Meters(resolution=300.0), play.clock)])
+    play.loop.set_sources([SourcePoller(play.meter, Meters(resolution=300.0), play.clock)])
     await play.to(310)
 
     async def fail() -> None:
@@ -1067,7 +1067,7 @@ async def test_policies_that_are_adopted_before_an_action_has_begun_lose_no_work
     while not play.loop._acting:
         await play.clock.sleep_until(play.clock.now() + 0.5)
         await play.loop.tick(play.clock.now())
-    play.loop.adopt([policy()])
+    play.loop.apply([policy()])
     await play.loop.drain()
     assert len(play.outcomes) == 1
     looks = len(play.made)

@@ -17,7 +17,7 @@ from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Limit, Quality, Recommendation, Ref, Series
 from elasticd.sources.mqtt.reader import Described
 from elasticd.sources.poller import SourceReport
-from elasticd.telemetry.metrics import Metrics
+from elasticd.telemetry.metrics import DaemonMetrics
 from tests.test_journal import WEB, decision, outcome
 from tests.test_loop import Play, policy
 
@@ -31,23 +31,23 @@ COUNTS = (
 )
 
 
-def text(metrics: Metrics, **changes: Any) -> str:
+def text(metrics: DaemonMetrics, **changes: Any) -> str:
     return metrics.render(**({"leading": True, "journal_failures": 0} | changes)).decode()
 
 
-def samples(metrics: Metrics) -> Iterator[Sample]:
+def samples(metrics: DaemonMetrics) -> Iterator[Sample]:
     for family in text_string_to_metric_families(text(metrics)):
         yield from family.samples
 
 
-def value(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+def value(metrics: DaemonMetrics, metric: str, /, **labels: str) -> float | None:
     named = (one for one in samples(metrics) if one.name == f"elasticd_{metric}")
     return next((one.value for one in named if labels.items() <= one.labels.items()), None)
 
 
-def busy() -> Metrics:
+def busy() -> DaemonMetrics:
     """One that has counted one of everything."""
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     metrics.decided(decision(60.0))
     metrics.decided(decision(90.0, 2, verdict="hold"))
     metrics.acted(outcome(60.0))
@@ -65,7 +65,7 @@ def test_every_name_ends_in_its_unit() -> None:
 
 
 def test_sources_and_what_their_series_are_worth_are_shown() -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     series = Series("cpu", "sensors", Quality.STALE, (), "old")
     metrics.decided(decision(60.0, series=(series, replace(series, quality=Quality.FRESH))))
     metrics.decided(decision(61.0, series=(series,)))
@@ -90,7 +90,7 @@ def test_sources_and_what_their_series_are_worth_are_shown() -> None:
 def test_what_became_of_a_sources_messages_is_counted() -> None:
     counted = Described(True, 0.0, 0, 9, 6, {"json": 1, "topic": 2}, 1, 2, 3, 4, 5)
     report = SourceReport("sensors", "mqtt", "ok", None, None, 1, 0, 0.1, 4, ("cpu",), counted)
-    shown = text(Metrics(), sources=(report, replace(report, name="other", details={"shed": 1}))).splitlines()
+    shown = text(DaemonMetrics(), sources=(report, replace(report, name="other", details={"shed": 1}))).splitlines()
     expected = {"received": 9, "decoded": 6, "refused": 3, "duplicates": 1, "late": 2, "shed": 3, "missed": 4}
     for result, count in expected.items():
         assert f'elasticd_source_messages_total{{result="{result}",source="sensors"}} {count}.0' in shown
@@ -168,25 +168,25 @@ def test_the_series_of_a_workload_vanish_with_it() -> None:
 
 async def test_the_loop_says_who_is_governed() -> None:
     play = Play(policy("a"), policy("b", mode="observe"))
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     play.loop._listeners = [metrics]
     await play.to(5)
     assert {one.labels["policy"] for one in samples(metrics) if "name" in one.labels} == {"a", "b"}
-    play.loop.adopt([policy("a")])
+    play.loop.apply([policy("a")])
     await play.to(10)
     assert {one.labels["policy"] for one in samples(metrics) if "name" in one.labels} == {"a"}
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_hostile_labels_are_escaped(name: str) -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     metrics.decided(decision(1.0, policy=name, verdict="hold", reason=f'"}} 1\n{name}'))
     found = [one for one in samples(metrics) if one.name == "elasticd_holds_total"]
     assert [(one.labels["policy"], one.labels["reason"], one.value) for one in found] == [(name, f'"}} 1\n{name}', 1)]
 
 
 def test_a_plugin_that_never_gives_one_reason_twice_costs_no_more_than_so_many_series() -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     for number in range(500):
         limits = (Limit(f"Reason{number}", name=f"limit{number}", bound=True),)
         failures = (Failure(f"plugin{number}", "limit", ""),)
@@ -205,21 +205,21 @@ def test_a_refused_reload_leaves_the_number_of_policies_as_it_was() -> None:
 
 
 def test_lost_lines_of_the_journal_are_counted_once() -> None:
-    metrics, lines = Metrics(), []
+    metrics, lines = DaemonMetrics(), []
     for failures in (0, 3, 3, 5):
         lines += [line for line in text(metrics, journal_failures=failures).splitlines() if "failures_total " in line]
     assert [line.split()[-1] for line in lines if line[0] != "#"] == ["0.0", "3.0", "3.0", "5.0"]
 
 
 def test_a_sample_of_the_near_future_has_no_age_below_0() -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     series = decision(60.0).series[0]
     metrics.decided(decision(1.0, series=(series.__class__("cpu", "meter", series.quality, series.samples, "", 30.0),)))
     assert value(metrics, "sample_age_seconds_sum") == 0
 
 
 def test_ages_fall_into_buckets_that_add_up() -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     for age in (0.0, 1.0, 1.5, 900.0, 900.5):
         metrics.decided(decision(1000.0, series=(replace(decision(1000.0).series[0], measured=1000.0 - age),)))
     found = {one.labels["le"]: one.value for one in samples(metrics) if one.name.endswith("age_seconds_bucket")}
@@ -229,7 +229,7 @@ def test_ages_fall_into_buckets_that_add_up() -> None:
 
 
 def test_sources_that_are_too_many_are_counted_together() -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     for number in range(53):
         metrics.decided(decision(60.0, series=(replace(decision(60.0).series[0], source=f"meter-{number}"),)))
     assert value(metrics, "sample_age_seconds_count", source="meter-49") == 1
@@ -237,11 +237,11 @@ def test_sources_that_are_too_many_are_counted_together() -> None:
 
 
 def test_it_can_be_rendered_beside_a_journal() -> None:
-    assert "elasticd_leader 0.0" in text(Metrics(), leading=False, journal_failures=Journal().failures)
+    assert "elasticd_leader 0.0" in text(DaemonMetrics(), leading=False, journal_failures=Journal().failures)
 
 
 def test_requests_are_shown_as_they_are_and_should_be_by_container() -> None:
-    metrics = Metrics()
+    metrics = DaemonMetrics()
     asked = Resources("main", {"cpu": 0.5, "memory": 5e8}, {"cpu": 1.0})
     metrics.decided(decision(60.0, sizing=Sizing((asked, Resources("mesh")))))
     shown = [line for line in text(metrics).splitlines() if "_cores{" in line or "_bytes{" in line]

@@ -16,7 +16,7 @@ from elasticd.model.workload import Ref
 from elasticd.registry import discover
 from elasticd.sources.mqtt.broker import Tls
 from elasticd.sources.mqtt.link import Link
-from elasticd.telemetry.mqtt_publisher import Outlet, Teller
+from elasticd.telemetry.mqtt_publisher import MqttPublisher, PublisherSettings
 from elasticd.testing import judge, observation
 from tests.kube.processes import free_port
 
@@ -28,7 +28,7 @@ def outcome(number: int = 0) -> Outcome:
     return Outcome(str(number), 1.0, "checkout", WEB, "done", 1, 2)
 
 
-def waiting(teller: Teller) -> list[Decision | Outcome]:
+def waiting(teller: MqttPublisher) -> list[Decision | Outcome]:
     return list(teller._waiting)
 
 
@@ -43,7 +43,7 @@ async def test_it_tells_changes_and_holds_and_poll_rates_once() -> None:
         replace(DECISION, interval=10.0, verdict="scale"),
         replace(DECISION, interval=10.0, verdict="scale", id="again"),
     ]
-    teller, every = Teller(Outlet()), Teller(Outlet(all=True))
+    teller, every = MqttPublisher(PublisherSettings()), MqttPublisher(PublisherSettings(all=True))
     for decision in told:
         teller.decided(decision)
         every.decided(decision)
@@ -52,7 +52,7 @@ async def test_it_tells_changes_and_holds_and_poll_rates_once() -> None:
 
 
 async def test_whoever_is_no_longer_governed_is_forgotten() -> None:
-    teller = Teller(Outlet())
+    teller = MqttPublisher(PublisherSettings())
     teller.decided(DECISION)
     teller.governed({(DECISION.policy, WEB)})
     teller.decided(DECISION)
@@ -62,7 +62,7 @@ async def test_whoever_is_no_longer_governed_is_forgotten() -> None:
 
 
 async def test_of_too_many_records_the_oldest_go_and_are_counted() -> None:
-    teller = Teller(Outlet(queue=3))
+    teller = MqttPublisher(PublisherSettings(queue=3))
     for number in range(5):
         teller.acted(outcome(number))
     assert waiting(teller) == [outcome(2), outcome(3), outcome(4)]
@@ -79,7 +79,7 @@ async def test_of_too_many_records_the_oldest_go_and_are_counted() -> None:
     ids=str,
 )
 async def test_the_topic_names_the_workload(ref: Ref, topic: str) -> None:
-    assert Teller(Outlet(prefix="here"))._topic(replace(DECISION, workload=ref)) == topic
+    assert MqttPublisher(PublisherSettings(prefix="here"))._topic(replace(DECISION, workload=ref)) == topic
 
 
 async def test_a_record_that_no_connection_survives_is_let_go() -> None:
@@ -90,7 +90,7 @@ async def test_a_record_that_no_connection_survives_is_let_go() -> None:
                 raise aiomqtt.MqttError("the broker hung up")
 
     told: list[str] = []
-    teller = Teller(Outlet())
+    teller = MqttPublisher(PublisherSettings())
     teller.acted(replace(outcome(), workload=replace(WEB, name="bad")))
     teller.acted(outcome())
     link = Picky(hostname="localhost")
@@ -105,18 +105,18 @@ async def test_a_record_that_no_connection_survives_is_let_go() -> None:
 
 
 async def test_a_broker_that_is_away_keeps_nobody_waiting() -> None:
-    async with Outlet(host="127.0.0.1", port=free_port()).open() as teller:
+    async with PublisherSettings(host="127.0.0.1", port=free_port()).open() as teller:
         teller.acted(outcome())
         assert not teller.describe().connected
 
 
 async def test_a_file_that_a_person_must_mend_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=str(tmp_path)):
-        async with Outlet(username="u", password_file=str(tmp_path / "missing")).open():
+        async with PublisherSettings(username="u", password_file=str(tmp_path / "missing")).open():
             pass
 
 
-def load(folder: Path, lines: str) -> Outlet | None:
+def load(folder: Path, lines: str) -> PublisherSettings | None:
     path = folder / "elasticd.toml"
     path.write_text(lines)
     return load_settings(path, discover()).outlet
@@ -124,12 +124,14 @@ def load(folder: Path, lines: str) -> Outlet | None:
 
 def test_without_its_table_there_is_none(tmp_path: Path) -> None:
     assert load(tmp_path, "") is None
-    assert load(tmp_path, "[outlet]") == Outlet()
+    assert load(tmp_path, "[outlet]") == PublisherSettings()
 
 
 def test_files_are_relative_to_the_settings(tmp_path: Path) -> None:
     found = load(tmp_path, '[outlet]\nusername = "u"\npassword_file = "p"\ntls = { ca_file = "ca.crt" }')
-    assert found == Outlet(username="u", password_file=str(tmp_path / "p"), tls=Tls(ca_file=str(tmp_path / "ca.crt")))
+    assert found == PublisherSettings(
+        username="u", password_file=str(tmp_path / "p"), tls=Tls(ca_file=str(tmp_path / "ca.crt"))
+    )
 
 
 @pytest.mark.parametrize(

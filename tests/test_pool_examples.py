@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticd.config.pools import load_pool
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Pod
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parent.parent / "config" / "policies"
 REGISTRY = discover()
 
 
-def run(example: str, view: Columns, *pods: Pod, **more: Any) -> dict[str, PodDecision]:
+def run(example: str, view: NodeTable, *pods: Pod, **more: Any) -> dict[str, PodDecision]:
     """What the example decides about these pods, by name; none of its strategies may fail."""
     policy = load_pool(EXAMPLES / f"{example}.toml", REGISTRY)
     assert all(policy.pool.has(one) for one in pods)

@@ -12,7 +12,7 @@ from elasticd.model.actions import Scale
 from elasticd.model.policy import Target, Trust
 from elasticd.model.workload import Readings
 from elasticd.runtime.loop import NUDGE, REST
-from elasticd.sources.poller import PATIENCE, Shelf
+from elasticd.sources.poller import PATIENCE, SourcePoller
 from tests.test_loop import DB, WEB, Meter, Meters, Play, Want, policy
 
 PHASE = 3.7
@@ -45,7 +45,7 @@ def renewing(play: Play, pace: float, **options: Any) -> Renewing:
     """The only source of the loop from now on."""
     meter = Renewing(play.clock, pace, **options)
     meter.load = play.meter.load
-    play.loop.furnish([Shelf(meter, Meters(), play.clock)])
+    play.loop.set_sources([SourcePoller(meter, Meters(), play.clock)])
     return meter
 
 
@@ -153,7 +153,7 @@ async def test_a_read_that_takes_longer_than_anybody_waits_is_heeded_when_it_end
     slow, gate = Meter(play.clock), asyncio.Event()
     gate.set()
     slow.load, slow.wait = play.meter.load, gate.wait
-    play.loop.furnish([Shelf(slow, Meters(every=5.0), play.clock)], wait=0.0)
+    play.loop.set_sources([SourcePoller(slow, Meters(every=5.0), play.clock)], wait=0.0)
     await play.to(50)
     gate.clear()
     await play.to(60)
@@ -173,7 +173,7 @@ async def test_of_two_sources_of_a_series_the_one_that_is_preferred_is_heeded() 
     play = Play(policy(interval=600.0, trust=Trust(sources=("a", "b"))))
     a, b = Renewing(play.clock, 5.0), Renewing(play.clock, 5.0)
     a.load, b.load = {WEB: 4}, {WEB: 5}
-    play.loop.furnish([Shelf(one, Meters(name=name), play.clock) for name, one in (("b", b), ("a", a))])
+    play.loop.set_sources([SourcePoller(one, Meters(name=name), play.clock) for name, one in (("b", b), ("a", a))])
     await play.to(20)
     assert (play.last().series[0].source, play.last().wish) == ("a", 4)
     count = len(play.made)
@@ -215,7 +215,7 @@ async def test_after_a_reload_and_a_jump_of_the_clock_news_are_heeded_as_before(
     play = Play(policy(interval=600.0), policy("q", workload=Target("shop", "db"), interval=600.0), web=3, db=3)
     meter = renewing(play, 15.0)
     await play.to(200)
-    play.loop.adopt([policy(interval=500.0), policy("q", Paper(), workload=Target("shop", "db"), interval=600.0)])
+    play.loop.apply([policy(interval=500.0), policy("q", Paper(), workload=Target("shop", "db"), interval=600.0)])
     await play.to(210)
     assert await surge(play, 230, 15.0) <= 1.0
     play.meter.load[DB] = 8
@@ -276,7 +276,7 @@ async def test_who_is_looked_at_because_of_one_source_finds_the_others_as_they_a
         return replace(said, workloads={"more": said.workloads["load"]})
 
     other.read = renamed  # type: ignore[method-assign]
-    play.loop.furnish([Shelf(steady, Meters(), play.clock), Shelf(other, Others(), play.clock)])
+    play.loop.set_sources([SourcePoller(steady, Meters(), play.clock), SourcePoller(other, Others(), play.clock)])
     await play.to(103)  # the other says nothing new, is read ever less often, and was at 101
     other.stuck_at, other.load[WEB] = 102.0, 2
     play.meter.load[WEB] = 9

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.sources.pace import Renewal
+from elasticd.sources.pace import Pace
 
 
-def watch(renewal: Renewal, pace: float, phase: float, start: float, end: float, every: float) -> list[float]:
+def watch(renewal: Pace, pace: float, phase: float, start: float, end: float, every: float) -> list[float]:
     """Look each `every` seconds at a source that renews at `phase` and each `pace` seconds on, and read it where it is
     due; gives when it was."""
     asked, now = [], start
@@ -23,7 +23,7 @@ def watch(renewal: Renewal, pace: float, phase: float, start: float, end: float,
     return asked
 
 
-def follow(renewal: Renewal, renewals: Sequence[float], end: float, *, took: float = 0.0) -> tuple[list[float], int]:
+def follow(renewal: Pace, renewals: Sequence[float], end: float, *, took: float = 0.0) -> tuple[list[float], int]:
     """Read whenever it wants to be read unasked, each read taking so long: how late each renewal was seen, and how many
     reads there were. Measured is the time of the renewal before it is published, to the second."""
     lags, reads, seen, now = list[float](), 0, 0, max(renewal.unasked, 0.0)
@@ -39,12 +39,12 @@ def follow(renewal: Renewal, renewals: Sequence[float], end: float, *, took: flo
 
 
 def test_nothing_is_known_at_first_and_any_time_is_right() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     assert (renewal.resolution, renewal.due, renewal.before(7.0, 9.0)) == (None, -math.inf, 9.0)
 
 
 def test_three_renewals_seen_closely_make_the_pace_known() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     watch(renewal, 15.0, 0.0, 0.0, 44.0, 1.0)
     assert renewal.resolution is None
     watch(renewal, 15.0, 0.0, 44.0, 61.0, 1.0)
@@ -52,7 +52,7 @@ def test_three_renewals_seen_closely_make_the_pace_known() -> None:
 
 
 def test_a_pace_that_was_given_is_known_at_once_and_when_it_renews_is_looked_for() -> None:
-    renewal = Renewal(15.0)
+    renewal = Pace(15.0)
     assert (renewal.due, renewal.before(0.0, 30.0)) == (-math.inf, 30.0)
     renewal.saw(100.0, 93.0)
     assert (renewal.resolution, renewal.due) == (15.0, 100.25)
@@ -61,14 +61,14 @@ def test_a_pace_that_was_given_is_known_at_once_and_when_it_renews_is_looked_for
 
 
 def test_who_looks_too_seldom_learns_nothing() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     watch(renewal, 15.0, 0.0, 0.0, 3600.0, 30.0)
     assert renewal.resolution is None
 
 
 @pytest.mark.parametrize("every", [0.5, 1.0, 10.0], ids="looked at each {} s".format)
 def test_once_the_pace_is_known_the_source_is_asked_about_as_often_as_it_renews(every: float) -> None:
-    renewal = Renewal()
+    renewal = Pace()
     watch(renewal, 15.0, 3.7, 0.0, 120.0, 1.0)
     asked = watch(renewal, 15.0, 3.7, 120.0, 120.0 + 15 * 80, every)
     assert 80 <= len(asked) <= 80 * 1.5
@@ -77,7 +77,7 @@ def test_once_the_pace_is_known_the_source_is_asked_about_as_often_as_it_renews(
 
 
 def test_news_that_stop_are_looked_for_once_each_pace() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     watch(renewal, 15.0, 0.0, 0.0, 120.0, 1.0)
     asked, now = 0, 120.0
     while (now := now + 1.0) < 1020.0:
@@ -89,7 +89,7 @@ def test_news_that_stop_are_looked_for_once_each_pace() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(15.0, 5.0), (60.0, 15.0), (15.0, 1.0), (5.0, 15.0)])
 def test_a_source_that_becomes_faster_or_slower_is_followed(before: float, after: float) -> None:
-    renewal = Renewal()
+    renewal = Pace()
     watch(renewal, before, 0.0, 0.0, 600.0, 0.25)
     assert renewal.resolution == before
     watch(renewal, after, 0.0, 600.0, 600.0 + 12 * 60.0, 0.25)
@@ -98,14 +98,14 @@ def test_a_source_that_becomes_faster_or_slower_is_followed(before: float, after
 
 def test_subjects_that_are_renewed_at_times_of_their_own_have_no_common_pace() -> None:
     """Two that are measured every 60 s, 5 s apart: whoever waited for one would miss the other."""
-    renewal = Renewal()
+    renewal = Pace()
     for now in range(1200):
         renewal.saw(float(now), max(now // 60 * 60, (now - 5) // 60 * 60 + 5))
     assert (renewal.resolution, renewal.due) == (None, -math.inf)
 
 
 def test_a_longer_interval_is_moved_to_just_behind_the_last_renewal_within_it() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     watch(renewal, 15.0, 0.0, 0.0, 151.0, 1.0)
     for wait in (16.0, 30.0, 44.0):
         when = renewal.before(152.0, 152.0 + wait)
@@ -117,7 +117,7 @@ def test_a_longer_interval_is_moved_to_just_behind_the_last_renewal_within_it() 
 def test_no_look_is_put_off_and_a_read_is_due_again_within_two_paces(
     pace: float, looks: list[float], known: bool
 ) -> None:
-    renewal, now = Renewal(pace if known else None), 0.0
+    renewal, now = Pace(pace if known else None), 0.0
     for wait in looks:
         following = renewal.before(now, now + wait)
         assert now <= following <= now + wait
@@ -132,7 +132,7 @@ def test_no_look_is_put_off_and_a_read_is_due_again_within_two_paces(
 @pytest.mark.parametrize("measured", [float("-inf"), 5.0], ids=["nothing", "the same for ever"])
 @pytest.mark.parametrize("pace", [None, 15.0], ids=["unknown", "given"])
 def test_reads_without_news_teach_nothing(measured: float, pace: float | None) -> None:
-    renewal = Renewal(pace)
+    renewal = Pace(pace)
     for now in range(100):
         renewal.saw(float(now), measured)
         assert not math.isnan(renewal.due)
@@ -141,7 +141,7 @@ def test_reads_without_news_teach_nothing(measured: float, pace: float | None) -
 
 def test_outages_are_no_pace() -> None:
     """A source that renews each second, looked at each 2 s, with a gap now and then: only the gaps are seen closely."""
-    renewal, now, newest = Renewal(), 0.0, 0.0
+    renewal, now, newest = Pace(), 0.0, 0.0
     for outage in (20, 19, 21, 20, 20, 22):
         begun = now
         while now < begun + outage + 30:
@@ -178,7 +178,7 @@ def renewals(pace: float, count: int, jitter: float, *, drifting: bool = False) 
 def test_a_renewal_is_seen_within_a_second_at_few_reads(
     pace: float, jitter: float, drifting: bool, every: float
 ) -> None:
-    renewal, found = Renewal(every=every), renewals(pace, 400, jitter, drifting=drifting)
+    renewal, found = Pace(every=every), renewals(pace, 400, jitter, drifting=drifting)
     follow(renewal, found[:30], found[30] - 0.01)
     assert renewal.resolution == pytest.approx(pace, rel=0.1)
     lags, reads = follow(renewal, found, found[-1])
@@ -190,7 +190,7 @@ def test_a_renewal_is_seen_within_a_second_at_few_reads(
 
 def test_a_read_that_takes_long_is_not_repeated_each_second() -> None:
     """1.3 s for a list of 55 MB: while the pace is learnt it is read each 5.2 s, then about once for each renewal."""
-    renewal, found = Renewal(), renewals(15.0, 200, 0.3)
+    renewal, found = Pace(), renewals(15.0, 200, 0.3)
     _, reads = follow(renewal, found[:8], found[8] - 0.1, took=1.3)
     assert reads <= 30
     assert renewal.resolution == pytest.approx(15.0, rel=0.05)
@@ -207,7 +207,7 @@ def test_a_source_without_a_pace_is_read_at_a_bounded_rate(took: float, each: fl
     chance, now, found = Random(7), 0.0, []
     while now < 4000:
         found.append(now := now + chance.choice((0.3, 2.0, 7.0)))
-    renewal = Renewal()
+    renewal = Pace()
     follow(renewal, found, 400.0, took=took)
     _, reads = follow(renewal, found, 3400.0, took=took)
     assert renewal.resolution is None
@@ -215,7 +215,7 @@ def test_a_source_without_a_pace_is_read_at_a_bounded_rate(took: float, each: fl
 
 
 def test_a_source_that_says_nothing_new_is_read_less_and_less_but_each_15_s() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     _, reads = follow(renewal, [], 3600.0)
     assert 3600 / 15 <= reads <= 3600 / 15 + 80
     lags, _ = follow(renewal, [4000.0], 4100.0)
@@ -223,7 +223,7 @@ def test_a_source_that_says_nothing_new_is_read_less_and_less_but_each_15_s() ->
 
 
 def test_one_that_has_become_quicker_is_found_out_by_a_look_at_half_its_time() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     slow, quick = renewals(15.0, 40, 0.2), [600.0 + second for second in range(1200)]
     follow(renewal, slow, 599.0)
     lags, _ = follow(renewal, quick, 1500.0)
@@ -231,7 +231,7 @@ def test_one_that_has_become_quicker_is_found_out_by_a_look_at_half_its_time() -
 
 
 def test_after_a_jump_of_the_clock_it_is_read_once_and_its_renewals_are_found_again() -> None:
-    renewal = Renewal()
+    renewal = Pace()
     found = renewals(15.0, 40, 0.1)
     follow(renewal, found, found[-1] + 1)
     later = 100_000.0

@@ -20,7 +20,7 @@ from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Readings
 from elasticd.registry import Hooks, discover
-from elasticd.runtime.workers import ThreadBander
+from elasticd.runtime.workers import BandWorker
 from elasticd.testing import NOW, observation
 
 REGISTRY = discover()
@@ -280,7 +280,7 @@ async def test_a_strategy_that_blocks_when_asked_for_bands_stops_nobody() -> Non
 
     seen = observation([0.5])
     try:
-        stuck, fine = await ThreadBander(patience=0.2)([case(Blocks(), seen=seen), case(Plain(), seen=seen)])
+        stuck, fine = await BandWorker(patience=0.2)([case(Blocks(), seen=seen), case(Plain(), seen=seen)])
     finally:
         gate.set()
     assert isinstance(stuck, str)

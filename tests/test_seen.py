@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.model.policy import Bounds, Policy
-from elasticd.runtime.unchanged import Seen
+from elasticd.runtime.unchanged import LastEvaluation
 from elasticd.testing import observation
 
 POLICY = Policy(name="p", replicas=Bounds(9), strategies=(), interval=30.0, jitter=0.1)
@@ -27,4 +27,4 @@ LAST = replace(observation([0.5]), at=100.0)
 )
 def test_what_was_seen_stands(until: float, moved: bool, now: float, stands: bool) -> None:
     new = replace(LAST, at=now, fault=("AmbiguousSelector", "of late") if moved else LAST.fault)
-    assert Seen(LAST, until).stands(new, POLICY) is stands
+    assert LastEvaluation(LAST, until).stands(new, POLICY) is stands

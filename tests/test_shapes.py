@@ -11,14 +11,14 @@ from msgspec import Struct, inspect
 
 from elasticd.base.shapes import TIMES, encode, moment
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.pod_status import Whereabouts
+from elasticd.model.pod_status import PodStatus
 from elasticd.model.records import Decision
 from elasticd.model.reports import NodeView, PoolReport, StatusReport
 from elasticd.model.workload import Quality, Sample, Series
 from elasticd.sources.poller import SourceReport
 from elasticd.testing import NOW
 from elasticd.ui.pod_story import Held
-from elasticd.ui.remote import Found, InFlight
+from elasticd.ui.remote import InFlight, QueryReply
 from tests.daemons import Daemon, called, daemon, policy
 from tests.test_journal import decision
 
@@ -31,11 +31,11 @@ AMOUNTS = {
 SHOWN = (
     StatusReport,
     SourceReport,
-    Found,
+    QueryReply,
     PoolReport,
     NodeView,
     InFlight,
-    Whereabouts,
+    PodStatus,
     PodDecision,
     PodOutcome,
     Held,

@@ -9,7 +9,7 @@ import pytest
 from elasticd.base.clock import VirtualClock, WallClock
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Source
-from elasticd.sources.poller import Shelf
+from elasticd.sources.poller import SourcePoller
 
 
 class Meter:
@@ -31,11 +31,11 @@ class Measured(Source, tag="meter", frozen=True):
     """What the meter is, in TOML."""
 
 
-def shelf(meter: Meter, every: float = 1.0, patience: float = 30.0) -> Shelf:
-    return Shelf(meter, Measured(every=every), WallClock(), patience)
+def poller(meter: Meter, every: float = 1.0, patience: float = 30.0) -> SourcePoller:
+    return SourcePoller(meter, Measured(every=every), WallClock(), patience)
 
 
-async def ask(shared: Shelf, now: float) -> Readings:
+async def ask(shared: SourcePoller, now: float) -> Readings:
     """The reading, once the read was waited for as long as it is worth it."""
     if (task := shared.ask(now)) is not None:
         await asyncio.wait([task], timeout=shared._patience)
@@ -55,7 +55,7 @@ async def ask(shared: Shelf, now: float) -> Readings:
 )
 async def test_a_reading_is_shared_within_every(times: list[float], reads: list[float]) -> None:
     meter = Meter()
-    shared = shelf(meter)
+    shared = poller(meter)
     for now in times:
         said = await ask(shared, now)
         assert now - said.received < 1
@@ -65,7 +65,7 @@ async def test_a_reading_is_shared_within_every(times: list[float], reads: list[
 async def test_all_who_ask_during_a_read_get_that_one() -> None:
     meter = Meter()
     meter.open.clear()
-    shared = shelf(meter, patience=10)
+    shared = poller(meter, patience=10)
     asking = [asyncio.create_task(ask(shared, 5.0)) for _ in range(5)]
     await asyncio.sleep(0)
     meter.open.set()
@@ -94,7 +94,7 @@ def _cancel() -> object:
 )
 async def test_a_source_in_trouble_is_told_of_and_harms_nobody(answer: Callable[[], object], error: str) -> None:
     meter = Meter(answer)
-    shared = shelf(meter)
+    shared = poller(meter)
     assert (await ask(shared, 3.0)).error == error
     assert (await ask(shared, 3.5)).error == error
     meter.answer = None
@@ -106,13 +106,13 @@ async def test_nothing_is_awaited_of_a_source_that_cannot_even_begin() -> None:
         def read(self, now: float) -> object:
             raise RuntimeError("not a coroutine")
 
-    shared = Shelf(Broken(), Measured(), VirtualClock())  # type: ignore[arg-type]
+    shared = SourcePoller(Broken(), Measured(), VirtualClock())  # type: ignore[arg-type]
     assert (await ask(shared, 0.0)).error == "RuntimeError: not a coroutine"
 
 
 async def test_a_late_reader_is_waited_for_once_and_the_old_reading_stands_meanwhile() -> None:
     meter = Meter()
-    shared = shelf(meter, patience=0.01)
+    shared = poller(meter, patience=0.01)
     await ask(shared, 0.0)
     meter.open.clear()
     assert (await ask(shared, 10.0)).received == 0.0
@@ -124,7 +124,7 @@ async def test_a_late_reader_is_waited_for_once_and_the_old_reading_stands_meanw
 
 async def test_what_a_late_reader_brings_is_taken_at_the_next_look_and_nobody_waits_for_the_next_read() -> None:
     meter = Meter()
-    shared = shelf(meter, patience=0.01)
+    shared = poller(meter, patience=0.01)
     meter.open.clear()
     assert (await ask(shared, 0.0)).error == "not read yet"
     meter.open.set()
@@ -142,7 +142,7 @@ async def test_what_a_late_reader_brings_is_taken_at_the_next_look_and_nobody_wa
 async def test_who_waited_for_a_read_that_took_longer_than_every_finds_what_it_brought() -> None:
     """Or each would begin another, and nobody ever had one."""
     clock, meter = VirtualClock(100.0), Meter()
-    shared = Shelf(meter, Measured(every=0.5), clock, patience=2.0)
+    shared = SourcePoller(meter, Measured(every=0.5), clock, patience=2.0)
     meter.open.clear()
     task = shared.ask(100.0)
     assert task is not None
@@ -159,7 +159,7 @@ async def test_who_waited_for_a_read_that_took_longer_than_every_finds_what_it_b
 async def test_closing_ends_a_read_that_is_under_way() -> None:
     meter = Meter()
     meter.open.clear()
-    shared = shelf(meter, patience=0.01)
+    shared = poller(meter, patience=0.01)
     await ask(shared, 0.0)
     await shared.close()
     await shared.close()
@@ -170,7 +170,7 @@ async def test_closing_ends_a_read_that_is_under_way() -> None:
 async def test_trouble_is_logged_once_for_each_change(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     meter = Meter(lambda: Readings("meter", 0.0, error="503: busy"))
-    shared = shelf(meter, every=0.0)
+    shared = poller(meter, every=0.0)
     for now in (0.0, 20.0, 40.0):
         await ask(shared, now)
     meter.answer = lambda: Readings("meter", 0.0, faults={"cpu": "3 of 9 have no fit label"})
@@ -198,13 +198,13 @@ async def test_trouble_is_logged_once_for_each_change(caplog: pytest.LogCaptureF
 async def test_series_that_lack_the_same_are_told_together(
     faults: dict[str, str], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ask(shelf(Meter(lambda: Readings("meter", 0.0, faults=faults))), 0.0)
+    await ask(poller(Meter(lambda: Readings("meter", 0.0, faults=faults))), 0.0)
     assert caplog.messages == [f"source meter: {told}"]
 
 
 async def test_a_failing_reader_is_left_alone_for_longer_and_longer() -> None:
     meter = Meter(_refuse)
-    shared = shelf(meter)
+    shared = poller(meter)
     for tenth in range(600):
         await ask(shared, tenth / 10)
     pauses = [later - sooner for sooner, later in pairwise(meter.asked)]
@@ -215,7 +215,7 @@ async def test_a_failing_reader_is_left_alone_for_longer_and_longer() -> None:
 async def test_a_report_says_how_it_fares() -> None:
     samples = {"load": {"shop/Deployment/web": (Sample(1.0, 3.0, 5.0),)}}
     meter = Meter(lambda: Readings("other", 5.0, workloads=samples))
-    shared = shelf(meter)
+    shared = poller(meter)
     assert (shared.report(5.0).health, shared.report(5.0).age) == ("not read yet", None)
     await ask(shared, 5.0)
     report = shared.report(7.0)

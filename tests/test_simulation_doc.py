@@ -15,11 +15,11 @@ from elasticd.cluster.simulated.needs import DiskTable, PodTable, PortTable, Tai
 from elasticd.cluster.simulated.options import (
     BudgetTable,
     ContainerTable,
-    Metrics,
+    MetricsOptions,
     NodeChange,
     NodeSeriesTable,
     NodeTable,
-    SeriesTable,
+    SimulatedSeries,
     WorkloadTable,
 )
 from elasticd.config import load_settings
@@ -41,10 +41,10 @@ SECTIONS: dict[str, type[Any]] = {
     "ports": PortTable,
     "disks": DiskTable,
     "workloads.containers": ContainerTable,
-    "workloads.series": SeriesTable,
+    "workloads.series": SimulatedSeries,
     "jobs": JobsTable,
     "budgets": BudgetTable,
-    "metrics": Metrics,
+    "metrics": MetricsOptions,
     "demand": Demand,
 }
 

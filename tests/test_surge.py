@@ -90,30 +90,30 @@ STEPS = [
 def test_what_is_found_says_what_comes_next(
     phase: str, count: int, pods: list[Pod], now: float, word: str, does: str
 ) -> None:
-    step = next_step(web(phase.removesuffix(" unheeded"), count), pods, now, heeds="unheeded" not in phase)
+    step = next_step(web(phase.removesuffix(" unheeded"), count), pods, now, honours_costs="unheeded" not in phase)
     assert (step.word, told(step)) == (word, does)
     assert step.last == (does == "clear")
     assert step.done == (word == "Moved")
 
 
 def test_every_write_names_what_it_was_judged_on() -> None:
-    scale = next_step(web("up", 2), [OLD, SIBLING], NOW, heeds=True).action
+    scale = next_step(web("up", 2), [OLD, SIBLING], NOW, honours_costs=True).action
     assert scale == Scale(REF, "w", "7", 2, 3, "elasticd.io/surge up")
-    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW, heeds=True).action
+    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW, honours_costs=True).action
     assert mark == Mark(REF, "old", {COST: LEAST}, "old", SURGE)
-    note = next_step(web("up", 3), [OLD, SIBLING], NOW, heeds=True).action
+    note = next_step(web("up", 3), [OLD, SIBLING], NOW, honours_costs=True).action
     assert isinstance(note, Mark)
     assert (note.uid, note.version, note.reason) == ("w", "7", SURGE)
 
 
 def test_the_cost_that_a_pod_had_is_given_back() -> None:
-    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW, heeds=True)
+    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW, honours_costs=True)
     assert step.action == Mark(REF, "old", {COST: "5"}, "old", SURGE)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"pod":"x"}', "null"])
 def test_a_note_that_cannot_be_read_is_taken_away(text: str) -> None:
-    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, heeds=True)
+    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, honours_costs=True)
     assert (step.word, told(step), step.last) == ("Unreadable", "clear", True)
 
 
@@ -191,7 +191,7 @@ def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: 
 
 
 @given(
-    heeds=some.booleans(),
+    honours_costs=some.booleans(),
     count=some.integers(1, 5),
     lag=some.integers(0, 3),
     ready=some.booleans(),
@@ -209,7 +209,7 @@ def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
     for turn in range(200):
         if SURGE not in world.workload.annotations:
             break
-        step = next_step(world.workload, world.pods, world.now, heeds=heeds)
+        step = next_step(world.workload, world.pods, world.now, honours_costs=heeds)
         assert not (stays(world.workload, world.pods) and ready and not beside), "who stays is not moved after all"
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
             world.do(step.action)

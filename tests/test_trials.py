@@ -8,7 +8,7 @@ import pytest
 
 from elasticd.api import (
     Candidate,
-    Line,
+    EvictionOrder,
     Move,
     NodeLevel,
     Nodes,
@@ -124,8 +124,8 @@ class Confused(Strategy, tag="confused", frozen=True):
     """Names pods of the first node on each."""
 
     @hookimpl
-    def explain_victims(self, nodes: Nodes) -> Line:
-        return Line(tuple(Turn(pod) for pod in nodes.pods(0)))
+    def explain_victims(self, nodes: Nodes) -> EvictionOrder:
+        return EvictionOrder(tuple(Turn(pod) for pod in nodes.pods(0)))
 
 
 def test_a_sound_strategy_passes() -> None:

@@ -8,7 +8,7 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.records import Decision, Outcome, Sizing
 from elasticd.model.resources import Resources
 from elasticd.model.workload import Failure, Recommendation, Ref
-from elasticd.telemetry.failure_log import Troubles, asked
+from elasticd.telemetry.failure_log import FailureLog, asked
 
 REF = Ref("shop", "Deployment", "web")
 RULE = Policy(name="p", replicas=Bounds(max=3), strategies=(), workload=Target("shop", "web"))
@@ -25,7 +25,7 @@ def test_a_plugin_that_fails_is_told_once_and_once_more_when_it_fails_otherwise_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    troubles = Troubles()
+    troubles = FailureLog()
     for decision in (WELL, failing("raised A"), failing("raised A"), failing("raised B"), WELL, WELL):
         troubles.decided(decision)
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
@@ -63,7 +63,7 @@ def test_plugins_work_again_when_what_failed_was_asked_again_and_not_before(
     hook: str, between: list[Decision], well: Decision, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    troubles = Troubles()
+    troubles = FailureLog()
     for decision in (failed(hook), *between, failed(hook), *between):
         troubles.decided(decision)
     assert len(caplog.messages) == 1, caplog.messages
@@ -77,13 +77,13 @@ def test_a_hold_for_another_reason_shows_nothing_to_have_been_asked() -> None:
 
 def test_an_action_that_failed_is_told(caplog: pytest.LogCaptureFixture) -> None:
     outcome = Outcome("d", 1.0, "p", REF, "failed", 1, 2, message="403 Forbidden")
-    Troubles().acted(outcome)
-    Troubles().acted(replace(outcome, result="done"))
+    FailureLog().acted(outcome)
+    FailureLog().acted(replace(outcome, result="done"))
     assert caplog.messages == ["policy p: shop/Deployment/web: 403 Forbidden"]
 
 
 def test_a_workload_that_is_no_longer_governed_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
-    troubles = Troubles()
+    troubles = FailureLog()
     troubles.decided(failing("raised A"))
     troubles.governed(set())
     troubles.decided(failing("raised A"))

@@ -6,16 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.model.placement import PodDecision
-from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts, about, found, now, strayed, unclaimed, undecided
+from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout, about, found, now, strayed, unclaimed, undecided
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from tests.pools import NOW, pod
 
 POOL = PoolAbout("batch", "act", "elasticd", ("shop", "film"))
-SEEN = Whereabouts(NOW, NOW - 1, leading=True, pools=(POOL,), inhabited=True)
+SEEN = PodStatus(NOW, NOW - 1, leading=True, pools=(POOL,), inhabited=True)
 WEB = PodFound("uid-web", "elasticd", policy="batch")
 
 
-def seen(**more: Any) -> Whereabouts:
+def seen(**more: Any) -> PodStatus:
     return replace(SEEN, **more)
 
 
@@ -68,7 +68,7 @@ def seen(**more: Any) -> Whereabouts:
         pytest.param(seen(confirmed=0.0), "the cluster has not been read yet", id="nothing was ever known"),
     ],
 )
-def test_it_is_told_why_nothing_was_decided(what: Whereabouts, told: str) -> None:
+def test_it_is_told_why_nothing_was_decided(what: PodStatus, told: str) -> None:
     assert undecided("sopp/web", what) == told
 
 
@@ -89,7 +89,7 @@ def test_it_is_told_why_nothing_was_decided(what: Whereabouts, told: str) -> Non
         ),
     ],
 )
-def test_it_is_told_where_a_pod_is_now(what: Whereabouts, told: str) -> None:
+def test_it_is_told_where_a_pod_is_now(what: PodStatus, told: str) -> None:
     assert now(what, "uid-web") == told
 
 
@@ -144,5 +144,5 @@ def test_a_pod_that_another_places_is_theirs_who_move_it() -> None:
         pytest.param(seen(found=PodFound("u", "elasticd"), confirmed=NOW - 91), "", id="it is not known"),
     ],
 )
-def test_of_a_pod_that_is_there_it_is_said_why_no_policy_is_about_it(what: Whereabouts, told: str) -> None:
+def test_of_a_pod_that_is_there_it_is_said_why_no_policy_is_about_it(what: PodStatus, told: str) -> None:
     assert unclaimed("sopp/web", what) == told

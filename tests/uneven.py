@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
 from elasticd.decision.pool.plan import plan
-from elasticd.kit.node_table import Columns, Ledger, estimated
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder, estimated
 from elasticd.model.moves import Look, Moved, MoveDecision, PoolPast
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, Strategy
@@ -80,7 +80,7 @@ class Uneven:
         self.measured: tuple[By, By] = ({}, {})
         self.looks: list[Look] = []
         self.moved: list[Moved] = []
-        self._placing, self._ledger = tuple(placing), Ledger()
+        self._placing, self._ledger = tuple(placing), NodeTableBuilder()
         self._hooks = Hooks(placing)
         self._bound: dict[str, float] = {}
         self.measure()
@@ -104,7 +104,7 @@ class Uneven:
                     found[series][one.pod.node] += estimated(one.pod, series)
         return found
 
-    def view(self, pods: Sequence[Pod]) -> Columns:
+    def view(self, pods: Sequence[Pod]) -> NodeTable:
         """The nodes with these pods on them."""
         on: dict[str, list[Pod]] = {one.name: [] for one in self.nodes}
         for one in pods:

@@ -12,7 +12,7 @@ _STEP = 0.125
 _TOLERANCE = 0.1
 
 
-class Times:
+class ServerTime:
     """What to add to a time of day to get a time of the clock.
 
     The API writes whole seconds and judgement compares them for equality, so the difference is kept while it moves by

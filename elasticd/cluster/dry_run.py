@@ -136,14 +136,14 @@ class DryRun:
         """Whether the cluster under it says so."""
         return self._inner.leading
 
-    def heed(self, stir: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """As the real cluster tells."""
-        self._inner.heed(stir)
+        self._inner.on_change(callback)
 
     @property
-    def heeds_costs(self) -> bool:
+    def honours_deletion_costs(self) -> bool:
         """As the real cluster does."""
-        return self._inner.heeds_costs
+        return self._inner.honours_deletion_costs
 
     def restoring(self) -> Sequence[Underway]:
         """None: no pod is evicted."""

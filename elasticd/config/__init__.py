@@ -19,7 +19,7 @@ from elasticd.cluster.kubernetes import Kubernetes
 from elasticd.cluster.kubernetes.wire.job_template import TemplateError, check, hash_of, parse
 from elasticd.cluster.simulated import Simulated
 from elasticd.config.clashes import clashes
-from elasticd.config.futile import Parts, futile, parts_of
+from elasticd.config.futile import PolicyParts, futile, parts_of
 from elasticd.config.source_names import clashing
 from elasticd.config.tables import no_such, records, typed
 from elasticd.config.zero import check_wakes
@@ -27,14 +27,14 @@ from elasticd.model.jobs import JOB_KIND
 from elasticd.model.policy import Bounds, Combine, Foreign, Freeze, JobSet, Policy, Select, Strategy, Target, Trust
 from elasticd.ports.source import Source
 from elasticd.registry import Registry
-from elasticd.runtime.disruption import BrokerTable
+from elasticd.runtime.disruption import DisruptionSettings
 from elasticd.sources.bounds import MOST_SAMPLES
-from elasticd.telemetry.mqtt_publisher import Outlet
+from elasticd.telemetry.mqtt_publisher import PublisherSettings
 
 CLUSTERS: Mapping[str, type[Kubernetes | Simulated]] = {"kubernetes": Kubernetes, "simulated": Simulated}
 
 
-class Http(Struct, frozen=True, forbid_unknown_fields=True):
+class HttpSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where /metrics, /healthz, /readyz and /status are served. Port 0 takes a free one."""
 
     host: str = "127.0.0.1"
@@ -57,10 +57,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     state: Path
     dry_run: bool = False
     max_samples: int = MOST_SAMPLES
-    http: Http = Http()
+    http: HttpSettings = HttpSettings()
     journal: JournalSettings = JournalSettings()
-    outlet: Outlet | None = None
-    broker: BrokerTable = BrokerTable()
+    outlet: PublisherSettings | None = None
+    broker: DisruptionSettings = DisruptionSettings()
 
 
 class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,10 +70,10 @@ class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
     state: str = "/var/lib/elasticd"
     dry_run: bool = False
     max_samples: Annotated[int, Meta(ge=1)] = MOST_SAMPLES
-    http: Http = field(default_factory=Http)
+    http: HttpSettings = field(default_factory=HttpSettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
     outlet: dict[str, Any] | None = None
-    broker: BrokerTable = field(default_factory=BrokerTable)
+    broker: DisruptionSettings = field(default_factory=DisruptionSettings)
 
 
 class _JobTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -169,7 +169,9 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     with found.collected():
         sources = _sources(_anchored(tables_of(file, "source"), folder) if "source" in file else _USUAL, registry, name)
     with found.collected():
-        outlet = convert(_anchored(file["outlet"], folder), Outlet, name, "outlet") if "outlet" in file else None
+        outlet = (
+            convert(_anchored(file["outlet"], folder), PublisherSettings, name, "outlet") if "outlet" in file else None
+        )
     found.raised()
     return Settings(
         cluster=cluster,
@@ -277,13 +279,13 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     return policy
 
 
-def _as_far_as_it_is_right(file: Mapping[str, Any], strategies: tuple[Strategy, ...] | None) -> Parts:
+def _as_far_as_it_is_right(file: Mapping[str, Any], strategies: tuple[Strategy, ...] | None) -> PolicyParts:
     """The tables of a file that has mistakes, without those that have any."""
     parts: dict[str, Any] = {"strategies": strategies}
     for key, kind in (("workload", Target), ("select", Select), ("replicas", Bounds), ("trust", Trust)):
         with Mistakes().collected():
             parts[key] = convert(file[key], kind, "") if key in file else None
-    return Parts(**parts)
+    return PolicyParts(**parts)
 
 
 def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:

@@ -18,7 +18,7 @@ from elasticd.registry import implemented
 _COUNTING = {"recommend_replicas", "recommend_resources"}
 
 
-class Parts(Struct, frozen=True):
+class PolicyParts(Struct, frozen=True):
     """A policy about workloads as far as it can be decoded; None where it cannot."""
 
     workload: Target | None = None
@@ -28,13 +28,13 @@ class Parts(Struct, frozen=True):
     trust: Trust | None = None
 
 
-def parts_of(policy: Policy) -> Parts:
+def parts_of(policy: Policy) -> PolicyParts:
     """All of a policy; the names of a job set were looked at before."""
     workload = None if policy.job else policy.workload
-    return Parts(workload, policy.select, policy.strategies, policy.replicas, policy.trust)
+    return PolicyParts(workload, policy.select, policy.strategies, policy.replicas, policy.trust)
 
 
-def futile(policy: Parts | PoolPolicy, file: str) -> list[ConfigError]:
+def futile(policy: PolicyParts | PoolPolicy, file: str) -> list[ConfigError]:
     """A ConfigError for all that no cluster and no source could make work."""
     found = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_workloads(policy)
     return [ConfigError(file, key, problem) for key, problem in found]
@@ -46,7 +46,7 @@ def _of_pool(policy: PoolPolicy) -> Iterator[tuple[str, str]]:
     yield from _labels("pool.nodes", policy.pool.nodes)
 
 
-def _of_workloads(policy: Parts) -> Iterator[tuple[str, str]]:
+def _of_workloads(policy: PolicyParts) -> Iterator[tuple[str, str]]:
     if policy.workload is not None:
         one = policy.workload
         if not possible_namespace(one.namespace):

@@ -257,7 +257,11 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
     limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
-    if doubt is None and case.hooks.heeds("recommend_resources") and not case.hooks.heeds("recommend_replicas"):
+    if (
+        doubt is None
+        and case.hooks.implements("recommend_resources")
+        and not case.hooks.implements("recommend_replicas")
+    ):
         return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")

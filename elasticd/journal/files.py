@@ -17,7 +17,7 @@ import msgspec
 from elasticd.base.errors import UnavailableError
 from elasticd.base.text import counted
 from elasticd.journal.lines import Damaged, Record, decode, holds
-from elasticd.journal.shortened import Again, Restorer
+from elasticd.journal.shortened import Expander, ShortenedDecision
 from elasticd.model.records import Decision
 from elasticd.model.workload import Ref
 
@@ -30,7 +30,7 @@ _DECISION = b'{"type":"decision","id":'
 """How the line of a decision that stands in full begins."""
 
 
-class Line(NamedTuple):
+class JournalLine(NamedTuple):
     """A line of a segment: its number, from 1 on, the bytes before it, and itself with its end."""
 
     number: int
@@ -68,13 +68,13 @@ def newest(folder: Path) -> Path:
 def read(folder: Path) -> Iterator[Record]:
     """All records on disk, oldest first. Raises OSError for a folder that cannot be listed."""
     for path in segments(folder):
-        restorer = Restorer()
+        restorer = Expander()
         with _losses(path) as losses:
             for line in _lines(path, losses):
                 record = losses.decode(line)
                 if isinstance(record, Decision):
                     restorer.saw(record)
-                elif isinstance(record, Again):
+                elif isinstance(record, ShortenedDecision):
                     record = losses.restored(restorer.restore(record), record)
                 if record is not None:
                     yield record
@@ -100,13 +100,13 @@ def _read_back(path: Path, containing: bytes, losses: "_Losses") -> Iterator[Rec
     firsts = _Firsts([line.text for line in lines])
     for line in reversed(lines):
         record = losses.decode(line) if containing in line.text else None
-        if isinstance(record, Again):
+        if isinstance(record, ShortenedDecision):
             record = losses.restored(firsts.restore(record), record)
         if record is not None:
             yield record
 
 
-def _worth(line: Line, containing: bytes, losses: "_Losses") -> bool:
+def _worth(line: JournalLine, containing: bytes, losses: "_Losses") -> bool:
     """Whether a line is looked at again. One with a wrong checksum is told, whatever it contains now."""
     if not line.ended and isinstance(decode(line.text), Damaged):  # it may be written just now
         return False
@@ -131,7 +131,7 @@ def lines_after(folder: Path, place: tuple[int, int] = (0, 0)) -> Iterator[tuple
                 yield (number, line.offset + len(line.text)), line.text
 
 
-def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[Line]:
+def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[JournalLine]:
     """A segment's lines as far as it can be read; none of one that the daemon has dropped meanwhile."""
     offset, number = begin, 0
     try:
@@ -139,7 +139,7 @@ def _lines(path: Path, losses: "_Losses", begin: int = 0) -> Iterator[Line]:
             file.seek(begin)
             while text := file.readline(LONGEST):
                 number += 1
-                yield Line(number, offset, text)
+                yield JournalLine(number, offset, text)
                 offset += len(text)
     except FileNotFoundError:
         return
@@ -156,9 +156,9 @@ class _Losses:
         self.read_to = 0
         self._damaged, self._foreign = _Lines("damaged"), _Lines("not of this version of elasticd")
         self._incomplete = 0
-        self._last: Again | None = None
+        self._last: ShortenedDecision | None = None
 
-    def decode(self, line: Line) -> Record | Again | None:
+    def decode(self, line: JournalLine) -> Record | ShortenedDecision | None:
         """What a line says; that it is damaged is noted."""
         record = decode(line.text)
         if not isinstance(record, Damaged):
@@ -166,7 +166,7 @@ class _Losses:
         (self._foreign if record.foreign else self._damaged).note(line, record.why)
         return None
 
-    def restored(self, decision: Decision | None, again: Again) -> Decision | None:
+    def restored(self, decision: Decision | None, again: ShortenedDecision) -> Decision | None:
         """The same; that there is none is noted."""
         if decision is None:
             self._incomplete += 1
@@ -194,7 +194,7 @@ class _Lines:
         self._what, self.count = what, 0
         self._first = (0, 0, "")
 
-    def note(self, line: Line, why: str) -> None:
+    def note(self, line: JournalLine, why: str) -> None:
         """Another one."""
         this = line.number, line.offset, why
         self._first = min(self._first, this) if self.count else this
@@ -234,7 +234,7 @@ class _Firsts:
                 found.setdefault(line[len(_DECISION) :].partition(b',"at":')[0], []).append(line)
         return found
 
-    def restore(self, again: Again) -> Decision | None:
+    def restore(self, again: ShortenedDecision) -> Decision | None:
         """The decision as it was; None where what it is like was lost."""
         key = again.of, (again.policy, again.workload), again.current
         if key not in self._found:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from elasticd.base.text import one_line, shown
-from elasticd.journal.shortened import Again
+from elasticd.journal.shortened import ShortenedDecision
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
@@ -37,7 +37,7 @@ _REASON = 120
 """Characters of what a decoder says."""
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Record | Again)
+_decoder = msgspec.json.Decoder(Record | ShortenedDecision)
 
 
 class Damaged(NamedTuple):
@@ -47,13 +47,13 @@ class Damaged(NamedTuple):
     foreign: bool = False
 
 
-def encode(record: Record | Again) -> bytes:
+def encode(record: Record | ShortenedDecision) -> bytes:
     """Its line, without the end of the line. Raises TypeError or ValueError where JSON does not know what is in it."""
     body = _encoder.encode(record)[:-1]
     return b"%b%b%08x%b" % (body, _KEY, zlib.crc32(body), _END)
 
 
-def decode(line: bytes) -> Record | Again | Damaged | None:
+def decode(line: bytes) -> Record | ShortenedDecision | Damaged | None:
     """What a line says; None for a blank one. Raises nothing, whatever stands there."""
     line = line.rstrip(b"\r\n")
     if not line:
@@ -62,7 +62,7 @@ def decode(line: bytes) -> Record | Again | Damaged | None:
     if intact is False:
         return Damaged("its checksum is wrong")
     try:
-        record: Record | Again = _decoder.decode(line)
+        record: Record | ShortenedDecision = _decoder.decode(line)
     except RecursionError:
         return Damaged("it is nested too deeply", foreign=intact is True)
     except ValueError as error:  # not UTF-8, not JSON, or not a record
@@ -80,7 +80,7 @@ def holds(line: bytes) -> bool | None:
     return end[len(_KEY) : -len(_END)] == b"%08x" % zlib.crc32(body)
 
 
-def _problem(record: Record | Again) -> str:
+def _problem(record: Record | ShortenedDecision) -> str:
     """What of it no daemon would write and would harm who remembers it; empty where nothing would."""
     if not 0.0 <= record.at < LATEST:
         return f"at: must be in [0, {LATEST:.0f}), is {record.at:g}"
@@ -92,14 +92,14 @@ def _problem(record: Record | Again) -> str:
     return ""
 
 
-def _counts(record: Record | Again) -> dict[str, int | None]:
+def _counts(record: Record | ShortenedDecision) -> dict[str, int | None]:
     match record:
         case Decision(action=action):
             counts = {"current": record.current, "replicas": record.replicas, "wish": record.wish}
             return counts if action is None else {**counts, "before": action.before, "after": action.after}
         case Outcome():
             return {"before": record.before, "after": record.after}
-        case Again():
+        case ShortenedDecision():
             return {"current": record.current}
         case _:
             return {}

@@ -13,7 +13,7 @@ ROW = 60
 """So many are told by one that stands in full: who loses that one loses no more than these."""
 
 
-class Again(Struct, frozen=True, gc=False, tag="decision-again", omit_defaults=True):
+class ShortenedDecision(Struct, frozen=True, gc=False, tag="decision-again", omit_defaults=True):
     """A decision that is the one `of` but for its time, its series and what was recommended (None: the same)."""
 
     id: str
@@ -50,7 +50,7 @@ class Shortener:
         self._firsts.clear()
         self._told.clear()
 
-    def shorten(self, decision: Decision) -> Decision | Again:
+    def shorten(self, decision: Decision) -> Decision | ShortenedDecision:
         """What is to be written, after what was before."""
         key, bare = (decision.policy, decision.workload), _bare(decision)
         first, like = self._firsts.get(key, (None, None))
@@ -60,10 +60,10 @@ class Shortener:
             return decision
         self._told[key] = told + 1
         said = None if decision.recommendations == first.recommendations else decision.recommendations
-        return Again(decision.id, decision.at, *key, first.id, decision.current, decision.series, said)
+        return ShortenedDecision(decision.id, decision.at, *key, first.id, decision.current, decision.series, said)
 
 
-class Restorer:
+class Expander:
     """The reader's side, of one file from its beginning: no more is kept than the writer looks at."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Restorer:
         """A decision that stands in full."""
         self._firsts[decision.policy, decision.workload] = decision
 
-    def restore(self, again: Again) -> Decision | None:
+    def restore(self, again: ShortenedDecision) -> Decision | None:
         """The decision as it was; None where what it is like was lost."""
         first = self._firsts.get((again.policy, again.workload))
         return again.restored(first) if first is not None and again.agrees(first) else None

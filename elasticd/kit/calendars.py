@@ -83,7 +83,7 @@ def _dates(text: str) -> tuple[date, date]:
     return found
 
 
-class Span(NamedTuple):
+class HoursState(NamedTuple):
     """Whether hours are in force, since when and until when, or else until when not; `steady`: no answer before that
     time is another one. Seconds since the epoch; `until` is infinite where nothing follows."""
 
@@ -131,14 +131,14 @@ class Hours(Dated, frozen=True):
         until = f"for {self.duration:g} s" if self.end is None else f"to {self.end}"
         return self.name or f"{self.start} {until}"
 
-    def span(self, at: float) -> Span:
+    def span(self, at: float) -> HoursState:
         """Whether it is in force at a time."""
         starts = self._times(self.start)
         began = starts.latest(at)
         comes = starts.next(at)
         if began is not None and at < (ends := self._ends(began)):
-            return Span(True, began.at, ends, min(ends, comes))
-        return Span(False, -inf, comes, comes)
+            return HoursState(True, began.at, ends, min(ends, comes))
+        return HoursState(False, -inf, comes, comes)
 
     def _ends(self, began: Occurrence) -> float:
         if self.end is None:
@@ -177,11 +177,11 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Standing(NamedTuple, Generic[H]):
+class HoursNow(NamedTuple, Generic[H]):
     """Hours, and whether they are in force."""
 
     hours: H
-    span: Span
+    span: HoursState
 
     @property
     def told(self) -> str:
@@ -205,9 +205,9 @@ class Spell(NamedTuple, Generic[V]):
     value: V
 
 
-def standing(hours: Sequence[H], at: float) -> Spell[list[Standing[H]]]:
+def standing(hours: Sequence[H], at: float) -> Spell[list[HoursNow[H]]]:
     """All these hours with whether they are in force, and until when that stays so."""
-    found = [Standing(one, one.span(at)) for one in hours]
+    found = [HoursNow(one, one.span(at)) for one in hours]
     return Spell(at, min((one.span.steady for one in found), default=inf), found)
 
 

@@ -92,7 +92,7 @@ class _Frame:
         return found
 
 
-class Ledger:
+class NodeTableBuilder:
     """What is on each node, from one plan to the next: only nodes whose pods changed are counted again."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Ledger:
         use: Mapping[str, Mapping[str, float]] | None = None,
         peaks: Mapping[str, Mapping[str, float]] | None = None,
         measured: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> "Columns":
+    ) -> "NodeTable":
         """These nodes with the pods on them (by node's name; the same sequence while nothing changed), and what each
         uses, by series and node; `measured`: without estimates, if that is something else."""
         if nodes != self._frame.nodes:
@@ -123,7 +123,7 @@ class Ledger:
                 self._count(index, found)
         requested = {resource: column.copy() for resource, column in self._requested.items()}
         known = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
-        return Columns(self._frame, requested, (list(self._pods), list(self._special)), known, dict(self._siblings))
+        return NodeTable(self._frame, requested, (list(self._pods), list(self._special)), known, dict(self._siblings))
 
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
         self._count_siblings(self._pods[index], -1)
@@ -148,7 +148,7 @@ class Ledger:
                     del found[uid]
 
 
-class Columns:
+class NodeTable:
     """A pool's nodes within one plan: see placements.Nodes. `take`, `release`, `leave` and `without` are for who
     makes the plan alone."""
 

@@ -124,9 +124,9 @@ def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
     return note is not None and _Seen(workload, pods, note, note.at).stays
 
 
-def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, heeds: bool) -> Step:
-    """What to do next about a workload that has the annotation; `pods` are all of it. `heeds`: controllers look at
-    deletion costs."""
+def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_costs: bool) -> Step:
+    """What to do next about a workload that has the annotation; `pods` are all of it. `honours_costs`: controllers look
+    at deletion costs."""
     note = noted(workload.annotations)
     if note is None:
         return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear(workload), last=True)
@@ -134,7 +134,7 @@ def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, heeds: boo
     if workload.replicas not in (note.count, note.count + 1):
         return seen.leave("Overtaken", f"the count was set to {workload.replicas}")
     if note.phase == "wait":
-        return seen.wait(heeds=heeds)
+        return seen.wait(honours_costs=honours_costs)
     return {"up": seen.up, "down": seen.down, "out": seen.out, "back": seen.back}[note.phase]()
 
 
@@ -165,20 +165,20 @@ class _Seen:
             return self.leave("WentByItself", f"{self._note.pod} is gone already")
         return self._scale(self._note.count + 1, "Raise", "one more is made first")
 
-    def wait(self, *, heeds: bool) -> Step:
+    def wait(self, *, honours_costs: bool) -> Step:
         """As many as before are ready without it, and the new one not beside it."""
         note = self._note
         if not self._more:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if self._old is None:
             return self._turn("back", "WentByItself", f"{note.pod} is gone already")
-        marked = not heeds or self._old.annotations.get(COST) == LEAST
+        marked = not honours_costs or self._old.annotations.get(COST) == LEAST
         if trouble := self._trouble(marked=marked):
             return self._turn("back", *trouble)
         if len(self._ready) < note.count:
             return Step("Waiting", f"{len(self._ready)} of {note.count} are ready without {note.pod}")
         if marked:
-            return self._turn("down" if heeds else "out", "Ready", f"as many are ready without {note.pod}")
+            return self._turn("down" if honours_costs else "out", "Ready", f"as many are ready without {note.pod}")
         return Step("Mark", f"{note.pod} is the one to go", self._cost(self._old, LEAST))
 
     def _trouble(self, *, marked: bool) -> tuple[str, str] | None:

@@ -11,12 +11,12 @@ from elasticd.api import (
     Bounds,
     Count,
     Hours,
+    HoursNow,
     Limit,
     Meta,
     Observation,
     Policy,
     Spell,
-    Standing,
     Strategy,
     field,
     hookimpl,
@@ -143,7 +143,7 @@ def _bounds(limit: ScheduledBounds, at: float) -> Spell[Limit | None]:
     return Spell(at, found.until, Limit("ScheduledBounds", "; ".join(map(_allowed, inside)), least, most, of_wish=True))
 
 
-def _allowed(one: Standing[BoundedHours]) -> str:
+def _allowed(one: HoursNow[BoundedHours]) -> str:
     least, most = one.hours.least, one.hours.most
     return f"{0 if least is None else least} to {'any' if most is None else most}: {one.told}"
 

@@ -173,7 +173,7 @@ class Turn(Struct, frozen=True, gc=False):
     why: str = ""
 
 
-class Line(Struct, frozen=True, gc=False):
+class EvictionOrder(Struct, frozen=True, gc=False):
     """The pods of a node in the order in which they would have to give way, also those that something keeps now; and in
     a clause to whom, as "those of lower priority first"."""
 

@@ -49,7 +49,7 @@ class PodFound(Struct, frozen=True):
     policies: tuple[str, ...] = ()
 
 
-class Whereabouts(Struct, frozen=True):
+class PodStatus(Struct, frozen=True):
     """What is known of a name. Where there is no such pod: whether its namespace has any, and the nearest name. `at` is
     when it was asked, `confirmed` when the cluster last proved current what it shows."""
 
@@ -87,7 +87,7 @@ def strayed(pod: PodFound, really: str, seen: str) -> PodFound:
     return replace(pod, node=really, pretended="moved" if seen else "evicted", seen=seen)
 
 
-def undecided(named: str, seen: Whereabouts) -> str:
+def undecided(named: str, seen: PodStatus) -> str:
     """Why nothing was decided about a pod, in a clause."""
     pod, namespace = seen.found, named.split("/", maxsplit=1)[0]
     if not seen.fresh:
@@ -100,7 +100,7 @@ def undecided(named: str, seen: Whereabouts) -> str:
     return one_line(_claimed(pod, leading=seen.leading) if pod.policy else _nobody(namespace, pod, seen.pools))
 
 
-def unclaimed(named: str, seen: Whereabouts) -> str:
+def unclaimed(named: str, seen: PodStatus) -> str:
     """Why no policy is about a pod that is there, in a clause; empty: one is, or it is not known."""
     pod = seen.found
     return undecided(named, seen) if seen.fresh and pod is not None and not (pod.policy or pod.policies) else ""
@@ -115,7 +115,7 @@ def _claimed(pod: PodFound, *, leading: bool) -> str:
     return f"policy {pod.policy} is about it, and has yet to look at it"
 
 
-def _unheard(seen: Whereabouts) -> str:
+def _unheard(seen: PodStatus) -> str:
     return last_heard(seen.at, seen.confirmed)
 
 
@@ -139,7 +139,7 @@ def _labels(labels: dict[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def now(seen: Whereabouts, uid: str) -> str:
+def now(seen: PodStatus, uid: str) -> str:
     """Where it is now, in a clause; `uid` is the pod's that something was decided about."""
     pod = seen.found
     if not seen.fresh:

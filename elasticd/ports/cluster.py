@@ -90,12 +90,12 @@ class Cluster(MetricsApi, Protocol):
     def leading(self) -> bool:
         """Whether this daemon may act now. Only a cluster shared by several daemons ever says no."""
 
-    def heed(self, stir: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """From now on call this, at once, whenever something changes that may matter to a pending pod: one came, a node
         came or changed, a pod left. One that moves only when it is looked at need not."""
 
     @property
-    def heeds_costs(self) -> bool:
+    def honours_deletion_costs(self) -> bool:
         """Whether its controllers look at the deletion costs of pods."""
 
     def restoring(self) -> Sequence[Underway]:

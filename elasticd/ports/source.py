@@ -47,7 +47,7 @@ class Counts(Protocol):
         """Messages by what became of them, since the source was opened: they only grow."""
 
 
-class Span(NamedTuple):
+class TimeRange(NamedTuple):
     """A time of the past, ends included: seconds since the epoch, and how many seconds apart samples are wanted."""
 
     first: float
@@ -62,10 +62,10 @@ class Points(NamedTuple):
     values: "array[float]"
 
 
-class Memory(Protocol):
+class History(Protocol):
     """A source's past."""
 
-    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+    async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """What it remembers of a series of workloads (NAMESPACE/KIND/NAME), for those of which there is something; or
         more of them. Raises UnavailableError, in one line, where it cannot be had."""
 
@@ -140,7 +140,7 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
         """The label of the source of whose past it is made, JOURNAL for the daemon's own; None: it stands alone."""
         return None
 
-    def memory(self, site: Site) -> AbstractAsyncContextManager[Memory]:
+    def memory(self, site: Site) -> AbstractAsyncContextManager[History]:
         """Its past, for as long as the daemon runs, if it `remembers`."""
         raise NotImplementedError
 

@@ -15,15 +15,15 @@ from elasticd.model.policy import Policy
 from elasticd.model.records import Decision
 from elasticd.model.workload import Readings, Ref
 from elasticd.ports.cluster import Kind, Snapshot
-from elasticd.runtime.governed import Roll
-from elasticd.runtime.unchanged import Seen
+from elasticd.runtime.governed import PolicyIndex
+from elasticd.runtime.unchanged import LastEvaluation
 
 
 class Scene(NamedTuple):
     """Who is governed, what was last evaluated of them, and the cluster at a time."""
 
-    roll: Roll
-    seen: MutableMapping[Key, Seen]
+    policy_index: PolicyIndex
+    seen: MutableMapping[Key, LastEvaluation]
     snapshot: Snapshot
     at: float
 
@@ -33,29 +33,29 @@ def case_of(
 ) -> Case | Decision | None:
     """What is known of a workload, ready to be judged; a decision where nothing is to be judged; or None where it was
     judged before and no sample has moved since. `problems`: of kinds that cannot be followed."""
-    (name, ref), (roll, seen, snapshot, now) = key, scene
-    policy, workload = roll.members[key], snapshot.workload(ref)
+    (name, ref), (policy_index, seen, snapshot, now) = key, scene
+    policy, workload = policy_index.members[key], snapshot.workload(ref)
     if workload is None:
         problem = problems.get((ref.api_version, ref.kind), "it is not in the cluster")
         return held_as_it_is(snapshot, policy, ref, now, "FailedGetScale", problem)
-    if rivals := roll.rivals(key):
+    if rivals := policy_index.rivals(key):
         message = f"policies {', '.join(rivals)} would all act on it, so none does"
         return held_as_it_is(snapshot, policy, ref, now, "Contested", message)
-    if stuck := roll.stuck(name):
+    if stuck := policy_index.stuck(name):
         return held_as_it_is(snapshot, policy, ref, now, "PluginBlocked", stuck)
-    hooks = roll.hooks(policy)
+    hooks = policy_index.hooks(policy)
     observation = observe(policy, workload, snapshot, readings, hooks.reads, now)
     if hooks.looks_at_nodes:
         nodes = on_nodes(hooks.reads_of_nodes, observation.pods, readings, now, policy.max_age)
         observation = replace(observation, rooms=snapshot.rooms(), nodes=nodes)
-    if overlap := roll.ambiguity(ref, observation.pods):
+    if overlap := policy_index.ambiguity(ref, observation.pods):
         observation = replace(observation, fault=("AmbiguousSelector", overlap))
     before = seen.get(key)
     if before is not None and before.stands(observation, policy):
         return None
-    seen[key] = Seen(observation, hooks.next_change(now))
+    seen[key] = LastEvaluation(observation, hooks.next_change(now))
     past = journal.past(name, ref, now, workload.replicas)
-    return Case(policy, observation, past, hooks, roll.off(name))
+    return Case(policy, observation, past, hooks, policy_index.off(name))
 
 
 def held_as_it_is(

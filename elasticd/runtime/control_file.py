@@ -24,7 +24,7 @@ PATIENCE = 10.0
 """Seconds for which a person waits for an answer."""
 
 
-async def heed(folder: Path, answer: Callable[[], str]) -> None:
+async def serve(folder: Path, answer: Callable[[], str]) -> None:
     """Answer every request, until cancelled. One that lies there from before is answered too."""
     while True:
         with contextlib.suppress(OSError):  # nobody asks; or the folder is gone, which others tell

@@ -36,7 +36,7 @@ SETTLING = 60.0
 Most = Annotated[int, Meta(ge=1, le=1_000_000, description="pods")]
 
 
-class BrokerTable(Struct, frozen=True, forbid_unknown_fields=True):
+class DisruptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What may be disturbed: so many pods within so many seconds, of a node, a controller, a namespace, the cluster."""
 
     within: Annotated[float, Meta(gt=0, le=86400, description="seconds")] = 60.0
@@ -60,10 +60,10 @@ class _Disturbed(NamedTuple):
     uid: str
 
 
-class Broker:
+class Disruption:
     """A Cluster through which all actions go."""
 
-    def __init__(self, inner: Cluster, table: BrokerTable, clock: Clock) -> None:
+    def __init__(self, inner: Cluster, table: DisruptionSettings, clock: Clock) -> None:
         self._inner, self._table, self._clock = inner, table, clock
         self._gone: deque[_Disturbed] = deque()
         self._scaled: dict[str, float] = {}
@@ -87,17 +87,17 @@ class Broker:
         return self._inner.describe()
 
     @property
-    def heeds_costs(self) -> bool:
+    def honours_deletion_costs(self) -> bool:
         """The cluster's."""
-        return self._inner.heeds_costs
+        return self._inner.honours_deletion_costs
 
     def restoring(self) -> Sequence[Underway]:
         """The cluster's."""
         return self._inner.restoring()
 
-    def heed(self, stir: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """As the cluster tells."""
-        self._inner.heed(stir)
+        self._inner.on_change(callback)
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> Snapshot:
         """The cluster as it is."""

@@ -19,7 +19,7 @@ STRIKES = 5
 """Failures in a row after which an implementation is switched off until reload."""
 
 
-class Roll:
+class PolicyIndex:
     """The policies in force. `members` maps each governed workload, under its policy's name, to the policy."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
@@ -36,7 +36,7 @@ class Roll:
         self._strikes: dict[tuple[str, Ref, str], int] = {}
         self._stuck: dict[str, str] = {}
 
-    def enrol(self, snapshot: Snapshot) -> bool:
+    def refresh(self, snapshot: Snapshot) -> bool:
         """Find the governed workloads again if any came, went or changed its labels. Whether it was done."""
         if snapshot.version == self._enrolled_at:
             return False
@@ -103,7 +103,7 @@ class Roll:
             plugin for (name, _, plugin), count in self._strikes.items() if name == policy and count >= STRIKES
         )
 
-    def strike(self, decision: Decision) -> None:
+    def count_failure(self, decision: Decision) -> None:
         """Count an implementation's failures in a row, for each workload alone: a policy may have a thousand."""
         if not decision.failures and not self._strikes:
             return

@@ -25,13 +25,13 @@ from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Subject
 from elasticd.runtime.cases import Scene, case_of, held_as_it_is
 from elasticd.runtime.execute import announce, carry_out_all
-from elasticd.runtime.governed import Roll
+from elasticd.runtime.governed import PolicyIndex
 from elasticd.runtime.schedule import Schedule, spread
 from elasticd.runtime.screening import Bander, Screening, bands_at_once
-from elasticd.runtime.unchanged import Seen
+from elasticd.runtime.unchanged import LastEvaluation
 from elasticd.runtime.workers import Judge, at_once
-from elasticd.sources.poller import PATIENCE, SLACK, Shelf
-from elasticd.sources.router import WAIT, Stock
+from elasticd.sources.poller import PATIENCE, SLACK, SourcePoller
+from elasticd.sources.router import WAIT, SourceRouter
 
 QUANTUM = SLACK
 """Seconds: what falls due this soon after a tick is taken along, so that a thousand policies share its cost."""
@@ -66,14 +66,14 @@ class Loop:
     ) -> None:
         self._cluster, self._journal, self._clock = cluster, journal, clock
         self._listeners, self._judge, self._idle = listeners, judge, idle
-        self.stock: Stock[Key] = Stock((), self._ready)
+        self.router: SourceRouter[Key] = SourceRouter((), self._ready)
         self._screening = Screening(journal)
         self._news: dict[tuple[Subject, str], None] = {}
         self._missed: set[Key] = set()
-        self._stirred = asyncio.Event()
-        self._roll = Roll(())
+        self._changed = asyncio.Event()
+        self._policy_index = PolicyIndex(())
         self._schedule: Schedule[Key] = Schedule()
-        self._seen: dict[Key, Seen] = {}
+        self._seen: dict[Key, LastEvaluation] = {}
         self._acting: dict[Key, asyncio.Task[None]] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._turn = 0
@@ -83,16 +83,18 @@ class Loop:
         self.also: frozenset[Kind] = frozenset()
         """Kinds that somebody else looks at, beside those that policies are about."""
 
-    def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT, bander: Bander = bands_at_once) -> None:
+    def set_sources(
+        self, pollers: Sequence[SourcePoller], wait: float | None = WAIT, bander: Bander = bands_at_once
+    ) -> None:
         """Read these from the next tick on, in this order. `wait`: seconds of real time for them; None: to the end."""
         self._screening = Screening(self._journal, bander)
-        self.stock = Stock(shelves, self._ready, wait)
-        self.stock.heed(self._heard)
+        self.router = SourceRouter(pollers, self._ready, wait)
+        self.router.on_read(self._on_read)
 
     def wake(self, subject: Subject, key: str) -> None:
         """Something new is known of a pod, workload or node: whoever is about it is due."""
         self._news[subject, key] = None
-        self._stirred.set()
+        self._changed.set()
 
     @property
     def site(self) -> Site:
@@ -102,19 +104,19 @@ class Loop:
 
     def governed(self) -> frozenset[Ref]:
         """The workloads that policies are about."""
-        return frozenset(ref for _, ref in self._roll.members)
+        return frozenset(ref for _, ref in self._policy_index.members)
 
-    def adopt(self, policies: Sequence[Policy]) -> None:
+    def apply(self, policies: Sequence[Policy]) -> None:
         """Govern by these policies from the next tick on; what they no longer name is left as it is."""
         # Whoever is governed otherwise than before is looked at soon; the others keep their times.
-        before = {policy.name: policy for policy in self._roll.policies}
+        before = {policy.name: policy for policy in self._policy_index.policies}
         same = {policy.name for policy in policies if before.get(policy.name) == policy}
         for key in self._schedule:
             if key[0] not in same:
                 self._schedule.drop(key)
-        self._roll = Roll(policies)
+        self._policy_index = PolicyIndex(policies)
         self._screening.govern({})
-        self.stock.forget()
+        self.router.forget()
         self._seen.clear()
 
     async def run(self) -> None:
@@ -126,29 +128,29 @@ class Loop:
     async def step(self) -> None:
         """Wait for the next due time and tick."""
         if not (self._news or self._screening.fresh):  # what it was set for has been done
-            self._stirred.clear()
+            self._changed.clear()
         until = self.due()
-        if not self._stirred.is_set():
-            await pause(self._clock, until, self._stirred)
-        if self._stirred.is_set():
+        if not self._changed.is_set():
+            await pause(self._clock, until, self._changed)
+        if self._changed.is_set():
             await self._clock.sleep_until(min(until, self.last_tick + NUDGE))
             self._take_news(self._clock.now())
         await self.tick(self._clock.now())
 
     def due(self) -> float:
         """When it ticks next, from now on, if nothing happens before."""
-        latest = self.last_tick + NUDGE if self._stirred.is_set() else self._clock.now() + self._idle
+        latest = self.last_tick + NUDGE if self._changed.is_set() else self._clock.now() + self._idle
         if not self._cluster.leading:
             return latest
         due = self._schedule.next()
-        return min(latest, latest if due is None else due, *[shelf.due for shelf in self._screening.watched])
+        return min(latest, latest if due is None else due, *[poller.due for poller in self._screening.watched])
 
     def _take_news(self, now: float) -> None:
         """Whoever something new is known of is due now, or when it has rested, unless it is being acted on."""
         news, self._news = self._news, {}
-        self._stirred.clear()
+        self._changed.clear()
         for subject, key in news:
-            for concerned in self._roll.about(subject, key):
+            for concerned in self._policy_index.about(subject, key):
                 if concerned in self._acting:
                     self._missed.add(concerned)
                 seen = self._seen.get(concerned)
@@ -159,37 +161,37 @@ class Loop:
         now = self._clock.now()
         for key in keys:
             self._schedule.advance(key, now)
-        self._stirred.set()
+        self._changed.set()
 
-    def _heard(self, shelf: Shelf) -> None:
+    def _on_read(self, poller: SourcePoller) -> None:
         """A read has ended: whom it is about is screened at the next tick, or in the one that waits for it."""
-        if self._screening.heard(shelf):
-            self._stirred.set()
+        if self._screening.note_read(poller):
+            self._changed.set()
 
     async def look(self, now: float) -> Snapshot:
         """The cluster as it is, with the kinds that policies are about, and those that somebody else looks at."""
-        return await self._cluster.observe(now, self._roll.kinds | self.also)
+        return await self._cluster.observe(now, self._policy_index.kinds | self.also)
 
     async def tick(self, now: float) -> None:
         """Judge every workload that is due at this time, and begin what was decided."""
         self.last_tick = now
         self._journal.flush()  # one that could not be written is tried again, also where nothing is decided
-        roll = self._roll
+        policy_index = self._policy_index
         self.snapshot = await self.look(now)
-        if roll is not self._roll:  # adopted meanwhile: these kinds may not be all
+        if policy_index is not self._policy_index:  # adopted meanwhile: these kinds may not be all
             return
-        if roll.enrol(self.snapshot):
-            self._enrolled(now)
+        if policy_index.refresh(self.snapshot):
+            self._refreshed(now)
         if not self._leads(now):
             return
         first = self._schedule.next()
         due = self._schedule.due(now + QUANTUM)
-        cases, unchanged = await self._cases(roll, due, now)
+        cases, unchanged = await self._cases(policy_index, due, now)
         if not (due or cases):
             return
         for start in range(0, len(cases), AT_ONCE):  # what is decided first is begun while others are judged
-            decided = await self._decide(roll, cases[start : start + AT_ONCE], now)
-            if roll is not self._roll:  # other policies are in force now, and look for themselves
+            decided = await self._decide(policy_index, cases[start : start + AT_ONCE], now)
+            if policy_index is not self._policy_index:  # other policies are in force now, and look for themselves
                 self._seen.clear()
                 return
             for key, decision in decided:
@@ -205,13 +207,13 @@ class Loop:
             self._journal.reopen()
             for key in self._schedule:  # what fell due while another led is not late
                 self._schedule.drop(key)
-            self._enrolled(now)
+            self._refreshed(now)
         self._led = leading
         return leading
 
-    def _enrolled(self, now: float) -> None:
+    def _refreshed(self, now: float) -> None:
         """Schedule who has come, spread over a second; drop who has gone."""
-        members = self._roll.members
+        members = self._policy_index.members
         for key in self._schedule:
             if key not in members:
                 self._schedule.drop(key)
@@ -219,22 +221,27 @@ class Loop:
             if key not in self._schedule and key not in self._acting:
                 self._schedule.set(key, now + spread(key) * min(1.0, members[key].interval))
         self._seen = {key: seen for key, seen in self._seen.items() if key in members}
-        self._screening.govern(self._screened(self._roll))
+        self._screening.govern(self._screened(self._policy_index))
         self._journal.forget(members.keys(), now - HORIZON)
         for listener in self._listeners:
             listener.governed(members.keys())
 
-    async def _cases(self, roll: Roll, due: list[Key], now: float) -> tuple[list[tuple[Key, Case | Decision]], int]:
+    async def _cases(
+        self, policy_index: PolicyIndex, due: list[Key], now: float
+    ) -> tuple[list[tuple[Key, Case | Decision]], int]:
         """What is to be judged, for each key that is due and has something new; and how many had nothing new."""
         snapshot = self.snapshot
         assert snapshot is not None, "a tick looks first"  # noqa: S101
-        policies = {key[0]: roll.members[key] for key in due if key in roll.members}
-        serving = {name: self._serving(roll, policy) for name, policy in policies.items()}
-        wanted = {key: serving[key[0]] for key in due if key in roll.members}
-        readings = await self.stock.read(wanted, now, self._screening.watched)
-        scene = Scene(roll, self._seen, snapshot, now)
-        moved = {key: self._serving(roll, roll.members[key]) for key in await self._moved(scene, wanted.keys())}
-        readings |= await self.stock.read_or_last(moved, now)
+        policies = {key[0]: policy_index.members[key] for key in due if key in policy_index.members}
+        serving = {name: self._serving(policy_index, policy) for name, policy in policies.items()}
+        wanted = {key: serving[key[0]] for key in due if key in policy_index.members}
+        readings = await self.router.read(wanted, now, self._screening.watched)
+        scene = Scene(policy_index, self._seen, snapshot, now)
+        moved = {
+            key: self._serving(policy_index, policy_index.members[key])
+            for key in await self._moved(scene, wanted.keys())
+        }
+        readings |= await self.router.read_or_last(moved, now)
         wanted |= moved
         found: list[tuple[Key, Case | Decision]] = []
         unchanged = 0
@@ -248,7 +255,7 @@ class Loop:
             except BaseException as error:  # what a strategy or a source answered is of no use: no other may suffer
                 if is_interrupt(error):
                     raise
-                case = self._failed(roll.members[key], key[1], now, error)
+                case = self._failed(policy_index.members[key], key[1], now, error)
             if case is not None:
                 found.append((key, case))
             else:
@@ -256,31 +263,35 @@ class Loop:
                 self._again(key, now, self._journal.past(*key, now, 0).interval)
         return found, unchanged
 
-    def _screened(self, roll: Roll) -> dict[str, tuple[Shelf, ...]]:
+    def _screened(self, policy_index: PolicyIndex) -> dict[str, tuple[SourcePoller, ...]]:
         """The sources of each policy that is judged by what is read between its own times."""
-        policies = {policy.name: policy for policy in roll.members.values()}
-        serving = {name: self._serving(roll, policy) for name, policy in policies.items()}
-        return {name: found for name, found in serving.items() if found and not roll.hooks(policies[name]).own_pace}
+        policies = {policy.name: policy for policy in policy_index.members.values()}
+        serving = {name: self._serving(policy_index, policy) for name, policy in policies.items()}
+        return {
+            name: found for name, found in serving.items() if found and not policy_index.hooks(policies[name]).own_pace
+        }
 
     async def _moved(self, scene: Scene, due: Collection[Key]) -> list[Key]:
         """Who is not due, and is worth a look for what was read since the last tick. Who is being acted on is looked at
         after that."""
         if not self._screening.fresh:
             return []
-        soon = {key for key in scene.roll.members if scene.at < (self._schedule.when(key) or inf) < scene.at + SOON}
+        soon = {
+            key for key in scene.policy_index.members if scene.at < (self._schedule.when(key) or inf) < scene.at + SOON
+        }
         moved = await self._screening.screened(scene, {*due, *soon})
         self._missed.update(self._acting.keys() & moved)
         for key in moved:
             self._schedule.drop(key)
         return [key for key in moved if key not in self._acting]
 
-    def _serving(self, roll: Roll, policy: Policy) -> tuple[Shelf, ...]:
+    def _serving(self, policy_index: PolicyIndex, policy: Policy) -> tuple[SourcePoller, ...]:
         """The sources that the policy's strategies look at; none where they cannot say, which _case then tells."""
-        known = () if roll.stuck(policy.name) else self.stock.known(policy.name)
+        known = () if policy_index.stuck(policy.name) else self.router.known(policy.name)
         if known is not None:
             return known
         try:
-            return self.stock.serving(policy, roll.hooks(policy).fetched)
+            return self.router.serving(policy, policy_index.hooks(policy).fetched)
         except BaseException as error:
             if is_interrupt(error):
                 raise
@@ -289,16 +300,16 @@ class Loop:
     async def query(self, name: str, workload: str) -> list[tuple[str, Series]]:
         """What each policy about a workload (NAMESPACE/KIND/NAME) would see of a series now; empty where none is."""
         now, snapshot, found = self._clock.now(), self.snapshot, []
-        for key in self._roll.about("workload", workload):
-            policy, seen = self._roll.members[key], self._workload(key[1])
-            said = await self.stock.look(self.stock.having(policy, (name,)), now)
+        for key in self._policy_index.about("workload", workload):
+            policy, seen = self._policy_index.members[key], self._workload(key[1])
+            said = await self.router.look(self.router.having(policy, (name,)), now)
             if seen is not None and snapshot is not None:
                 found.append((policy.name, observe(policy, seen, snapshot, said, frozenset({name}), now).series[name]))
         return found
 
     def workloads(self) -> list[str]:
         """The workloads that policies are about, as they are written."""
-        return sorted({str(ref) for _, ref in self._roll.members})
+        return sorted({str(ref) for _, ref in self._policy_index.members})
 
     def _workload(self, ref: Ref) -> Workload | None:
         return self.snapshot.workload(ref) if self.snapshot else None
@@ -309,7 +320,7 @@ class Loop:
         return replace(decision, failures=(Failure("elasticd", "", raised(error)),))
 
     async def _decide(
-        self, roll: Roll, cases: list[tuple[Key, Case | Decision]], now: float
+        self, policy_index: PolicyIndex, cases: list[tuple[Key, Case | Decision]], now: float
     ) -> list[tuple[Key, Decision]]:
         judged = [case for _, case in cases if isinstance(case, Case)]
         verdicts = iter(await self._judge(judged) if judged else ())
@@ -317,14 +328,16 @@ class Loop:
         for key, case in cases:
             decision = next(verdicts) if isinstance(case, Case) else case
             if isinstance(decision, str):
-                decision = self._blocked(roll, key, decision, now)
+                decision = self._blocked(policy_index, key, decision, now)
             found.append((key, decision))
         return found
 
-    def _blocked(self, roll: Roll, key: Key, where: str, now: float) -> Decision:
+    def _blocked(self, policy_index: PolicyIndex, key: Key, where: str, now: float) -> Decision:
         """A plugin did not come back: the policy is held until reload, and the plugin's place is named."""
-        roll.block(key[0], where)
-        decision = held_as_it_is(self.snapshot, roll.members[key], key[1], now, "PluginBlocked", roll.stuck(key[0]))
+        policy_index.block(key[0], where)
+        decision = held_as_it_is(
+            self.snapshot, policy_index.members[key], key[1], now, "PluginBlocked", policy_index.stuck(key[0])
+        )
         return replace(decision, failures=(Failure(where, "", "blocked"),))
 
     def _settle(self, key: Key, decision: Decision, now: float) -> None:
@@ -333,9 +346,9 @@ class Loop:
         try:
             self._journal.append(decision)
         except (TypeError, ValueError, RecursionError) as error:  # a plugin's words that JSON does not know
-            decision = self._failed(self._roll.members[key], key[1], now, error)
+            decision = self._failed(self._policy_index.members[key], key[1], now, error)
             self._journal.append(decision)
-        self._roll.strike(decision)
+        self._policy_index.count_failure(decision)
         for listener in self._listeners:
             listener.decided(decision)
         for announcement in announcements(decision, previous) if decision.mode == "act" else ():
@@ -345,7 +358,7 @@ class Loop:
         writes = decision.marks or decision.sizing.resizes
         if decision.action or decision.removals or (writes and decision.mode == "act"):
             # The policy as it is now: another may be in force when the task begins.
-            job = self._roll.members[key].job
+            job = self._policy_index.members[key].job
             self._acting[key] = asyncio.create_task(self._act(key, decision, job), name=decision.id)
         else:
             self._again(key, now, decision.interval)
@@ -371,7 +384,7 @@ class Loop:
 
     def _again(self, key: Key, now: float, interval: float | None) -> None:
         """Look at the workload again after the interval, or up to the policy's jitter sooner."""
-        policy = self._roll.members.get(key)
+        policy = self._policy_index.members.get(key)
         if policy is None:
             return
         self._turn += 1
@@ -382,9 +395,9 @@ class Loop:
         if now < (until := self._until(key)):
             wait = min(wait, until - now)
         when = now + wait
-        if not self._screening.heeds(policy.name):
+        if not self._screening.screens(policy.name):
             # Never later than asked for; but if a source has something new meanwhile, just behind that.
-            when = self.stock.next(self.stock.known(policy.name) or (), now + QUANTUM, when)
+            when = self.router.next(self.router.known(policy.name) or (), now + QUANTUM, when)
         self._schedule.set(key, when)
 
     def _until(self, key: Key) -> float:

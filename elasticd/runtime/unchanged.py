@@ -13,7 +13,7 @@ from elasticd.model.workload import Observation
 from elasticd.sources.poller import SLACK
 
 
-class Seen(Struct, frozen=True):
+class LastEvaluation(Struct, frozen=True):
     """An observation that was evaluated, and until when the clock alone changes nothing about it."""
 
     last: Observation

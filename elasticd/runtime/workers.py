@@ -162,7 +162,7 @@ class ThreadWorker(Generic[C, R]):
         return where
 
 
-class ThreadJudge(ThreadWorker[Case, Decision]):
+class DecisionWorker(ThreadWorker[Case, Decision]):
     """Decides about workloads."""
 
     def __init__(self, patience: float = 2.0) -> None:
@@ -177,21 +177,21 @@ def _banded(case: Case) -> Bands:
         return dict.fromkeys(case.observation.series, NEVER)
 
 
-class ThreadBander(ThreadWorker[Case, Bands]):
+class BandWorker(ThreadWorker[Case, Bands]):
     """Asks strategies within which bounds what they said stands."""
 
     def __init__(self, patience: float = 2.0) -> None:
         super().__init__(_banded, patience)
 
 
-class ThreadPlanner(ThreadWorker[PoolCase, Plan]):
+class PlanWorker(ThreadWorker[PoolCase, Plan]):
     """Plans for pools. A search may take its time."""
 
     def __init__(self, patience: float = 30.0) -> None:
         super().__init__(_planned, patience)
 
 
-class ThreadMovesPlanner(ThreadWorker[PoolCase, MovesPlan]):
+class MovesWorker(ThreadWorker[PoolCase, MovesPlan]):
     """Plans moves for pools."""
 
     def __init__(self, patience: float = 30.0) -> None:
@@ -205,7 +205,7 @@ def _lined_up(asked: LineCase) -> Queue:
         return Queue(failures=(Failure("elasticd", "explain_victims", raised(error)),))
 
 
-class ThreadLine(ThreadWorker[LineCase, Queue]):
+class EvictionOrderWorker(ThreadWorker[LineCase, Queue]):
     """Asks who would have to give way on a node. A person waits for it."""
 
     def __init__(self, patience: float = 2.0) -> None:

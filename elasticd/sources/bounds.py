@@ -31,7 +31,7 @@ _FLOATS = [float, float, float, float]
 Table = dict[str, dict[str, tuple[Sample, ...]]]
 
 
-class _RefusedError(ValueError):
+class _AnswerRefusedError(ValueError):
     """What must hold of an answer, and what is."""
 
 
@@ -60,7 +60,7 @@ def checked(said: object, source: str, now: float, most: int) -> Readings:
         return Readings(source, now, error=f"must answer with Readings, did with {shown(said)}")
     try:
         return _Check(most).readings(said, source, now)
-    except _RefusedError as refused:
+    except _AnswerRefusedError as refused:
         return Readings(source, now, error=one_line(str(refused)))
     except BaseException as error:  # a table of the stranger's own may do anything when it is looked at
         return Readings(source, now, error=one_line(f"its answer cannot be read: {raised(error)}"))
@@ -100,13 +100,13 @@ class _Check:
             self._count(1)
             try:
                 found[series] = {_name(key, of): self._samples(given, of, key) for key, given in _items(subjects, of)}
-            except _RefusedError as refused:
+            except _AnswerRefusedError as refused:
                 self._fault(series, refused)
         return found
 
     def _samples(self, given: Any, of: str, key: str) -> tuple[Sample, ...]:
         if not isinstance(given, tuple | list):
-            raise _RefusedError(f"{of}, {key}: must be a tuple of Samples, is {shown(given)}")
+            raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, is {shown(given)}")
         self._count(max(1, len(given)))
         return tuple([_sample(one, of, key) for one in given])
 
@@ -117,18 +117,18 @@ class _Check:
             self._count(1)
             try:
                 found[series] = {_name(key, series): self._forecast(one) for key, one in _items(subjects, "forecasts")}
-            except _RefusedError as refused:
+            except _AnswerRefusedError as refused:
                 self._fault(series, refused)
         return found
 
     def _forecast(self, given: Any) -> Forecast:
         if not isinstance(given, Forecast):
-            raise _RefusedError(f"forecasts: must be Forecasts, one is {shown(given)}")
+            raise _AnswerRefusedError(f"forecasts: must be Forecasts, one is {shown(given)}")
         self._count(1 + len(given.values) + len(given.lower) + len(given.upper))
         try:
             read = msgspec.convert(msgspec.to_builtins(given), Forecast)
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
-            raise _RefusedError(f"forecasts: must be Forecasts, one is not: {one_line(str(error))}") from None
+            raise _AnswerRefusedError(f"forecasts: must be Forecasts, one is not: {one_line(str(error))}") from None
         texts = (one_line(read.method), one_line(read.doubt), one_line(read.untaught))
         return replace(read, method=texts[0], doubt=texts[1], untaught=texts[2])
 
@@ -138,27 +138,27 @@ class _Check:
         if self._left < 0:
             raise _TooManyError(_too_many(self._most))
 
-    def _fault(self, series: str, refused: _RefusedError) -> None:
+    def _fault(self, series: str, refused: _AnswerRefusedError) -> None:
         if isinstance(refused, _TooManyError):
             raise refused
         if len(self._faults) < MOST_FAULTS:
             self._faults[series] = one_line(str(refused))
 
 
-class _TooManyError(_RefusedError):
+class _TooManyError(_AnswerRefusedError):
     pass
 
 
 def _items(table: object, of: str) -> Iterator[tuple[Any, Any]]:
     if not isinstance(table, Mapping):
-        raise _RefusedError(f"{of}: must be a table by name, is {shown(table)}")
+        raise _AnswerRefusedError(f"{of}: must be a table by name, is {shown(table)}")
     yield from table.items()
 
 
 def _sample(given: Any, of: str, key: str) -> Sample:
     """The same where there is nothing to change, as nearly always."""
     if not isinstance(given, Sample):
-        raise _RefusedError(f"{of}, {key}: must be a tuple of Samples, has {shown(given)}")
+        raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, has {shown(given)}")
     numbers = (given.value, given.measured, given.received, given.window)
     if type(given) is Sample and [*map(type, numbers)] == _FLOATS and _fits(given.pod) and _fits(given.container):
         return given
@@ -176,24 +176,24 @@ def _fits(text: Any) -> bool:
 def _number(value: Any, where: str) -> float:
     """A double, whatever kind of number it is."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise _RefusedError(f"{where}: must be a number, is {shown(value)}")
+        raise _AnswerRefusedError(f"{where}: must be a number, is {shown(value)}")
     try:
         return float(value)
     except OverflowError:
-        raise _RefusedError(f"{where}: must be a number that a double can hold, is {shown(value)}") from None
+        raise _AnswerRefusedError(f"{where}: must be a number that a double can hold, is {shown(value)}") from None
 
 
 def _name(value: Any, where: str) -> str:
     name = str.__str__(value) if isinstance(value, str) else ""
     if not name or not _fits(name):
         shape = f"of 1 to {LONGEST_NAME} characters that can be printed"
-        raise _RefusedError(f"{where}: must be a name {shape}, is {shown(value)}")
+        raise _AnswerRefusedError(f"{where}: must be a name {shape}, is {shown(value)}")
     return name
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise _RefusedError(f"{where}: must be text, is {shown(value)}")
+        raise _AnswerRefusedError(f"{where}: must be text, is {shown(value)}")
     return one_line(value)
 
 

@@ -18,7 +18,7 @@ from elasticd.model.policy import Select
 from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE
-from elasticd.sources.rates import Rates
+from elasticd.sources.rates import CounterRates
 from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, rounds, told
 from elasticd.sources.scrape import Page, Place, Scraper, Wanted, scraping
 
@@ -124,7 +124,7 @@ class _Plan(Struct, frozen=True):
 class _Endpoints:
     def __init__(self, site: Site, options: Endpoints, pages: _Pages, asked: Rounds[Page]) -> None:
         self._site, self._options, self._pages, self._rounds = site, options, pages, asked
-        self._rates = Rates()
+        self._rates = CounterRates()
         self._avoided: dict[str, float] = {}
 
     def describe(self) -> object:

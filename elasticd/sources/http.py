@@ -158,7 +158,7 @@ class _Secrets:
         return text
 
 
-class Http:
+class HttpClient:
     """Connections to one server. `async with Http(options)` opens and closes them; a file that is not there or not
     fit raises ConfigError then, and is a fault of the request later, when it may be in the middle of being renewed."""
 

@@ -13,7 +13,7 @@ from elasticd.api import hookimpl
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
-from elasticd.sources.rates import Rates
+from elasticd.sources.rates import CounterRates
 from elasticd.sources.rounds import Limits, Rounds, rounds, told
 
 SERIES = {"network_receive": "network_receive_bytes", "network_transmit": "network_transmit_bytes"}
@@ -49,7 +49,7 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
 class _Rates:
     def __init__(self, site: Site, asked: Rounds[Readings], options: NodeRates) -> None:
         self._site, self._rounds, self._options = site, asked, options
-        self._rates = Rates(longest=options.longest)
+        self._rates = CounterRates(longest=options.longest)
 
     def describe(self) -> object:
         """Who was asked, and who did not answer."""

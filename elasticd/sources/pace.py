@@ -48,7 +48,7 @@ _COST_TO_LEARN, _COST = 4.0, 10.0
 _NEVER = -inf
 
 
-class Renewal:
+class Pace:
     """What the reads of one source tell of its pace, or that it is known beforehand.
 
     `saw` is told of each read. `due` says from when on another can bring something new, `unasked` when there should be

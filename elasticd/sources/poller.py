@@ -21,7 +21,7 @@ from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Describes, Reader, Site, Source
 from elasticd.sources.bounds import MOST_SAMPLES, within
 from elasticd.sources.opening import readers
-from elasticd.sources.pace import Renewal
+from elasticd.sources.pace import Pace
 from elasticd.sources.threads import ThreadReader
 
 logger = logging.getLogger(__name__)
@@ -73,20 +73,20 @@ async def opened(
     most: int = MOST_SAMPLES,
     *,
     threads: bool = False,
-) -> AsyncIterator[list["Shelf"]]:
+) -> AsyncIterator[list["SourcePoller"]]:
     """A shelf for each source, for as long as the block runs. `most`, `threads`: see `readers`."""
     site = replace(site, beside={source.label: source for source in sources})
     async with readers(sources, site, most, threads=threads) as found, AsyncExitStack() as stack:
-        shelves = []
+        pollers = []
         for source, reader, trouble in found:
-            shelf = Shelf(reader, source, site.clock, told=told, most=most)
-            stack.push_async_callback(shelf.close)
-            shelf.warn(trouble)
-            shelves.append(shelf)
-        yield shelves
+            poller = SourcePoller(reader, source, site.clock, told=told, most=most)
+            stack.push_async_callback(poller.close)
+            poller.warn(trouble)
+            pollers.append(poller)
+        yield pollers
 
 
-class Shelf:
+class SourcePoller:
     """A source's last reading, and the read that will replace it.
 
     `ask` begins a read when there can be something new, `take` gives the reading, or None while one that is worth
@@ -110,8 +110,8 @@ class Shelf:
         self._most = most
         self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         self._complete = source.complete
-        self._pushes, self._renewal = source.pushes, Renewal(source.resolution, source.every)
-        self._heard: list[Callable[[Shelf], None]] = []
+        self._pushes, self._renewal = source.pushes, Pace(source.resolution, source.every)
+        self._on_read: list[Callable[[SourcePoller], None]] = []
         self._asked = self._until = self._served = float("-inf")
         self._task: asyncio.Task[None] | None = None
         self._begun = 0.0
@@ -134,9 +134,9 @@ class Shelf:
         """The last reading, whatever is under way."""
         return self._last
 
-    def heed(self, heard: "Callable[[Shelf], None]") -> None:
+    def on_read(self, callback: "Callable[[SourcePoller], None]") -> None:
         """Call this whenever a read has ended."""
-        self._heard.append(heard)
+        self._on_read.append(callback)
 
     def _is_due(self, now: float) -> bool:
         """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace;
@@ -217,8 +217,8 @@ class Shelf:
         self._note(said)
         if self._told is not None:
             self._told(self.name, took, not said.error)
-        for heard in self._heard:
-            heard(self)
+        for callback in self._on_read:
+            callback(self)
 
     def warn(self, trouble: str) -> None:
         """It cannot be read yet, and this is why; empty: it can."""

@@ -21,7 +21,7 @@ class _Last(Struct):
     rate: Sample | None = None
 
 
-class Rates:
+class CounterRates:
     """The rate of each counter over the time between two looks at it, by their own times.
 
     None, and never a guess, where it cannot be known: at the first look; after a counter began anew (its value fell:

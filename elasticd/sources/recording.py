@@ -17,14 +17,14 @@ from elasticd.api import hookimpl
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.text import shown
 from elasticd.model.workload import Readings, Sample
-from elasticd.ports.source import Memory, Points, Reader, Site, Source, Span
+from elasticd.ports.source import History, Points, Reader, Site, Source, TimeRange
 from elasticd.sources.recorded import FORMATS, MOST, Track, load
 from elasticd.sources.recorded import Recording as Recorded
 
 Samples = tuple[Sample, ...]
 
 
-class Recording(Source, frozen=True, tag="recording"):
+class RecordingSource(Source, frozen=True, tag="recording"):
     """A file of samples, played again: at each time it says what was newest by then.
 
     A gap in it stays one, and after its end its last samples grow old."""
@@ -75,7 +75,7 @@ class Recording(Source, frozen=True, tag="recording"):
         """Read the file; for as long as that takes, others go on."""
         return self._open(site)
 
-    def memory(self, site: Site) -> AbstractAsyncContextManager[Memory]:
+    def memory(self, site: Site) -> AbstractAsyncContextManager[History]:
         """What has been played, of workloads."""
         return self._open(site)
 
@@ -131,7 +131,7 @@ class _Player:
         )
         return Readings(self._label, now, pods, workloads, nodes)
 
-    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+    async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """What was played between the two times, of a recording that is played over and over in all its rounds."""
         known = self._recorded.workloads.get(series)
         if known is None:
@@ -139,7 +139,7 @@ class _Player:
         return {key: _played(known[key], self._tape, span) for key in workloads if key in known}
 
 
-def _played(tracks: Sequence[Track], tape: Tape, span: Span) -> Points:
+def _played(tracks: Sequence[Track], tape: Tape, span: TimeRange) -> Points:
     """The rows of a workload, when they were played. A workload has one track."""
     points = Points(array("d"), array("d"))
     track = tracks[0]
@@ -187,4 +187,4 @@ class _Now(Mapping[str, Samples]):
 @hookimpl
 def register_sources() -> Sequence[type[Source]]:
     """The source of this module."""
-    return [Recording]
+    return [RecordingSource]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from elasticd.base.clock import Clock
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line, raised
 from elasticd.model.workload import Sample
 from elasticd.sources.rounds import Fault
@@ -62,7 +62,7 @@ class Scraper:
 
     def __init__(self, session: aiohttp.ClientSession, place: Place, wanted: Sequence[Wanted], clock: Clock) -> None:
         self._session, self._place, self._wanted = session, place, wanted
-        self._now, self._offset = clock.now, Times(clock).offset
+        self._now, self._offset = clock.now, ServerTime(clock).offset
         names = "|".join(sorted({re.escape(one.metric) for one in wanted}))
         # Parsing takes a hundred times as long as looking for the few lines that are worth it.
         self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)

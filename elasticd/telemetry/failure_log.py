@@ -27,7 +27,7 @@ def asked(decision: Decision) -> frozenset[str]:
     return frozenset(hook for hook, is_shown in shown.items() if is_shown)
 
 
-class Troubles:
+class FailureLog:
     """A listener of the loop."""
 
     def __init__(self) -> None:

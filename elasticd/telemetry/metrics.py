@@ -181,7 +181,7 @@ class _Sources:
         yield from (up, age, pace, messages)
 
 
-class Metrics:
+class DaemonMetrics:
     """A listener of the loop. All series stand in a registry of their own."""
 
     def __init__(self) -> None:

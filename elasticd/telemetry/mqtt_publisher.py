@@ -15,8 +15,8 @@ from msgspec import Meta, Struct
 
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.sources.mqtt.broker import Broker
-from elasticd.sources.mqtt.keeper import Keeper
+from elasticd.sources.mqtt.broker import BrokerOptions
+from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
 
 PATIENCE = 1.0
@@ -32,7 +32,7 @@ _UNFIT = str.maketrans("/+#\0", "____")
 """What a level of a topic cannot hold; no name that Kubernetes allows has it, but a policy's might."""
 
 
-class Outlet(Broker, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublisherSettings(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[outlet]: the broker's options, and what it is told."""
 
     prefix: Annotated[
@@ -45,10 +45,10 @@ class Outlet(Broker, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["Teller"]:
+    async def open(self) -> AsyncIterator["MqttPublisher"]:
         """A listener that tells, for as long as the block runs. Raises ConfigError for a file that must be mended."""
         self.examine()
-        teller = Teller(self)
+        teller = MqttPublisher(self)
         async with teller.keeper.kept():
             try:
                 yield teller
@@ -56,7 +56,7 @@ class Outlet(Broker, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 await teller.finish()
 
 
-class Told(Struct, frozen=True):
+class PublisherReport(Struct, frozen=True):
     """How the outlet is; `shed` are records let go because too many waited, or because no connection survived them."""
 
     connected: bool
@@ -67,10 +67,10 @@ class Told(Struct, frozen=True):
     trouble: str = ""
 
 
-class Teller:
+class MqttPublisher:
     """A listener of the loop."""
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, outlet: PublisherSettings) -> None:
         self._outlet = outlet
         self._waiting: deque[Decision | Outcome] = deque()
         self._news = asyncio.Event()
@@ -79,7 +79,7 @@ class Teller:
         self._last: dict[tuple[str, Ref], tuple[object, ...]] = {}
         self._tried: tuple[Decision | Outcome | None, int] = (None, 0)
         self.published = self.shed = 0
-        self.keeper = Keeper("outlet", outlet, self._link, self._tell)
+        self.keeper = Connection("outlet", outlet, self._link, self._tell)
 
     def decided(self, decision: Decision) -> None:
         """Tell of it, if it is news: that a count is still right is none."""
@@ -100,10 +100,12 @@ class Teller:
         """Forget those that are no longer governed."""
         self._last = {key: news for key, news in self._last.items() if key in keys}
 
-    def describe(self) -> Told:
+    def describe(self) -> PublisherReport:
         """For reports."""
         keeper = self.keeper
-        return Told(keeper.connected, keeper.since, self.published, len(self._waiting), self.shed, keeper.trouble)
+        return PublisherReport(
+            keeper.connected, keeper.since, self.published, len(self._waiting), self.shed, keeper.trouble
+        )
 
     def _put(self, record: Decision | Outcome) -> None:
         if len(self._waiting) >= self._outlet.queue:

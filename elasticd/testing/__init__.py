@@ -113,13 +113,13 @@ async def simulate(
     async with AsyncExitStack() as stack:
         world = cluster.build(clock)
         loop = Loop(world, journal, clock, listeners, idle=float("inf"))
-        shelves = await stack.enter_async_context(opened(sources, loop.site))
-        loop.furnish(shelves, wait=None)
-        loop.adopt([policy for policy in policies if isinstance(policy, Policy)])
+        pollers = await stack.enter_async_context(opened(sources, loop.site))
+        loop.set_sources(pollers, wait=None)
+        loop.apply([policy for policy in policies if isinstance(policy, Policy)])
         placing = [one for one in listeners if isinstance(one, PlacingListener)]
         placer = Placer(world, loop.look, journal, clock, placing)
-        placer.furnish(shelves, wait=None)
-        placer.adopt([policy for policy in policies if isinstance(policy, PoolPolicy)])
+        placer.set_sources(pollers, wait=None)
+        placer.apply([policy for policy in policies if isinstance(policy, PoolPolicy)])
         moving = [one for one in listeners if isinstance(one, MovingListener)]
         mover = Mover(world, placer, journal, clock, moving)
         await loop.tick(start)

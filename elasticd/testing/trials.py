@@ -14,9 +14,9 @@ from msgspec import Struct
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan
 from elasticd.decision.workload.asking import Answers
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import NodeLevel
-from elasticd.model.placement import Candidate, DisruptionBudget, Line, Mask, PoolObservation, Victims
+from elasticd.model.placement import Candidate, DisruptionBudget, EvictionOrder, Mask, PoolObservation, Victims
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Restart, Taint, Term, Toleration
 from elasticd.model.policy import PoolPolicy, PoolSelect, Strategy
 from elasticd.model.workload import Container, Node, Pod
@@ -43,13 +43,13 @@ class Trial(Struct, frozen=True, eq=False):
         policy = PoolPolicy(name="test", pool=PoolSelect(), strategies=(strategy,), mode="act")
         return PoolCase(policy, self._observation(strategy), self._columns(strategy), Hooks((strategy,)))
 
-    def _columns(self, strategy: Strategy) -> Columns:
+    def _columns(self, strategy: Strategy) -> NodeTable:
         on: dict[str, list[Pod]] = {}
         for pod in self.pods:
             if pod.node:
                 on.setdefault(pod.node, []).append(pod)
         use = self._use(strategy.reads_of_nodes(), [node.name for node in self.nodes])
-        return Ledger().columns(self.nodes, on, use, use)
+        return NodeTableBuilder().columns(self.nodes, on, use, use)
 
     def _observation(self, strategy: Strategy) -> PoolObservation:
         names = [f"{pod.namespace}/{pod.name}" for pod in self.pods]
@@ -143,7 +143,7 @@ def _misled(case: PoolCase, asked: tuple[str, ...], heard: Answers) -> Iterator[
                 yield "place_pods placed a pod on a node that may not take it"
             if any(one.pod >= len(case.observation.pending) for one in value):
                 yield "place_pods placed a pod that is no candidate"
-        elif isinstance(value, Victims | Line):
+        elif isinstance(value, Victims | EvictionOrder):
             named_pods = value.pods if isinstance(value, Victims) else tuple([one.pod for one in value.turns])
             there = {pod.uid for pod in case.columns.pods(case.columns.names.index(asked[min(2, len(asked) - 1)]))}
             gone = [pod.uid for pod in named_pods]

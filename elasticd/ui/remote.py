@@ -16,9 +16,9 @@ from msgspec import Struct
 from elasticd.base.errors import UnavailableError
 from elasticd.base.shapes import RECORDS
 from elasticd.base.text import one_line
-from elasticd.config import Http
+from elasticd.config import HttpSettings
 from elasticd.model.moves import Underway
-from elasticd.model.pod_status import Whereabouts
+from elasticd.model.pod_status import PodStatus
 from elasticd.model.reports import NodeView, PoolReport, StatusReport
 from elasticd.model.workload import Series
 from elasticd.sources.poller import SourceReport
@@ -42,7 +42,7 @@ class PolicySeries(Struct, frozen=True):
     series: Series
 
 
-class Found(Struct, frozen=True):
+class QueryReply(Struct, frozen=True):
     """What each policy would see; where none is about the workload, those that some are about."""
 
     workloads: tuple[str, ...]
@@ -55,43 +55,43 @@ class InFlight(Struct, frozen=True):
     in_flight: list[Underway]
 
 
-def status(http: Http) -> StatusReport:
+def status(http: HttpSettings) -> StatusReport:
     """How the daemon stands. Raises UnavailableError when no daemon answers."""
     return _get(http, "/status", {}, StatusReport)
 
 
-def sources(http: Http) -> list[SourceReport]:
+def sources(http: HttpSettings) -> list[SourceReport]:
     """How the daemon's sources fare. Raises UnavailableError when no daemon answers."""
     return _get(http, "/sources", {}, list[SourceReport])
 
 
-def query(http: Http, series: str, workload: str) -> Found:
+def query(http: HttpSettings, series: str, workload: str) -> QueryReply:
     """What the daemon's policies would see of a series now. Raises UnavailableError when no daemon answers."""
-    return _get(http, "/query", {"series": series, "workload": workload}, Found)
+    return _get(http, "/query", {"series": series, "workload": workload}, QueryReply)
 
 
-def pools(http: Http) -> list[PoolReport]:
+def pools(http: HttpSettings) -> list[PoolReport]:
     """The daemon's pools and their nodes. Raises UnavailableError when no daemon answers."""
     return _get(http, "/nodes", {}, list[PoolReport])
 
 
-def node(http: Http, name: str) -> list[NodeView]:
+def node(http: HttpSettings, name: str) -> list[NodeView]:
     """One node, in each of the daemon's pools that has it. Raises UnavailableError when no daemon answers."""
     return _get(http, "/nodes", {"node": name}, list[NodeView])
 
 
-def moves(http: Http) -> list[Underway]:
+def moves(http: HttpSettings) -> list[Underway]:
     """The daemon's moves in flight. Raises UnavailableError when no daemon answers."""
     return _get(http, "/moves", {}, InFlight).in_flight
 
 
-def pod(http: Http, named: str) -> Whereabouts:
+def pod(http: HttpSettings, named: str) -> PodStatus:
     """What the daemon knows of a pod, NAMESPACE/NAME; empty: only which pools it has. Raises UnavailableError when no
     daemon answers."""
-    return _get(http, "/pod", {"pod": named}, Whereabouts)
+    return _get(http, "/pod", {"pod": named}, PodStatus)
 
 
-def unready(http: Http) -> str:
+def unready(http: HttpSettings) -> str:
     """Why the daemon cannot do its work just now; empty where it can, or where none answers soon."""
     if not http.port:
         return ""
@@ -104,12 +104,12 @@ def unready(http: Http) -> str:
         return ""
 
 
-def _address(http: Http) -> str:
+def _address(http: HttpSettings) -> str:
     host = _ANY.get(http.host, http.host)
     return f"http://[{host}]:{http.port}" if ":" in host else f"http://{host}:{http.port}"
 
 
-def _get(http: Http, path: str, params: Mapping[str, str], kind: type[T]) -> T:
+def _get(http: HttpSettings, path: str, params: Mapping[str, str], kind: type[T]) -> T:
     if not http.port:
         raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
     address = _address(http)

@@ -14,7 +14,7 @@ from rich.text import Text
 from elasticd.base.text import counted, one_line
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
-from elasticd.model.pod_status import Whereabouts, now, unclaimed
+from elasticd.model.pod_status import PodStatus, now, unclaimed
 from elasticd.ui import pod_words
 from elasticd.ui import pods as show_pods
 from elasticd.ui.decisions import add_row, make_table, seconds
@@ -23,7 +23,7 @@ from elasticd.ui.pod_story import Held, Story
 _GOOD, _DOUBT = "bold green", "yellow"
 
 
-def explain(name: str, story: Story, seen: Whereabouts | str, at: float) -> RenderableType:
+def explain(name: str, story: Story, seen: PodStatus | str, at: float) -> RenderableType:
     """The newest first. `seen` is what a running daemon knows of the pod, or why none is asked."""
     told: list[tuple[float, list[RenderableType]]] = []
     pods = _Pod(one_line(name), seen, story.uid, at)
@@ -45,7 +45,7 @@ def explain(name: str, story: Story, seen: Whereabouts | str, at: float) -> Rend
 class _Pod:
     """A pod, and what is known of it now."""
 
-    def __init__(self, name: str, seen: Whereabouts | str, uid: str, at: float) -> None:
+    def __init__(self, name: str, seen: PodStatus | str, uid: str, at: float) -> None:
         self._name, self._seen, self._at = name, seen, at
         found = None if isinstance(seen, str) else seen.found
         self._found = found if found and found.uid == uid else None

@@ -11,7 +11,7 @@ from elasticd.base.errors import ConfigError, ElasticdError, UnavailableError, n
 from elasticd.base.text import one_line
 from elasticd.config import Settings, load_settings
 from elasticd.model.moves import Underway
-from elasticd.model.pod_status import Whereabouts, undecided
+from elasticd.model.pod_status import PodStatus, undecided
 from elasticd.registry import discover
 from elasticd.ui import remote
 from elasticd.ui.pod_story import Held, Story, held, story
@@ -47,11 +47,11 @@ def is_name(part: str) -> bool:
         return False
 
 
-class Told(NamedTuple):
+class PodReport(NamedTuple):
     """What the journal says of a pod, and what a running daemon knows of it, or why none is asked."""
 
     story: Story
-    seen: Whereabouts | str
+    seen: PodStatus | str
 
     def record(self) -> dict[str, object]:
         """All of it, for a machine."""
@@ -66,16 +66,16 @@ class Told(NamedTuple):
         }
 
 
-def told_of(named: str, folder: Path, config: Path, policy: str | None) -> Told:
+def told_of(named: str, folder: Path, config: Path, policy: str | None) -> PodReport:
     """What is told of a pod, NAMESPACE/NAME, by the journal in this folder and the daemon of this config, if the folder
     is its. Raises UnavailableError, with why, where nothing was decided."""
     seen, found = _seen(named, folder, config), story(folder, named, policy)
     if found.empty:
         raise UnavailableError(f"{folder}: {_nothing(folder, named, policy, found, seen)}")
-    return Told(found, seen)
+    return PodReport(found, seen)
 
 
-def _seen(named: str, folder: Path, config: Path) -> Whereabouts | str:
+def _seen(named: str, folder: Path, config: Path) -> PodStatus | str:
     try:
         settings = load_settings(config, discover())
         if settings.state.resolve() != folder.resolve():
@@ -85,7 +85,7 @@ def _seen(named: str, folder: Path, config: Path) -> Whereabouts | str:
         return str(error)
 
 
-def _nothing(folder: Path, named: str, policy: str | None, told: Story, seen: Whereabouts | str) -> str:
+def _nothing(folder: Path, named: str, policy: str | None, told: Story, seen: PodStatus | str) -> str:
     """That nothing was decided, and why, as far as it is known."""
     said = f"the journal has no decision about pod {one_line(named)}"
     if policy is not None and told.others:

@@ -15,7 +15,7 @@ from elasticd.api import (
     CRITICAL,
     SPARE,
     DisruptionBudget,
-    Line,
+    EvictionOrder,
     Meta,
     Nodes,
     Pod,
@@ -125,11 +125,15 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return _NOT_FORCED if found.pods else found
 
     @hookimpl
-    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> Line:
+    def explain_victims(
+        self, node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy
+    ) -> EvictionOrder:
         """All on this node but those that never give way, the least first, and which option keeps each."""
         order = self._order(observation.use.get("cpu", {}))
         there = sorted(there_is(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
-        return Line(tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in there]), self._rule())
+        return EvictionOrder(
+            tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in there]), self._rule()
+        )
 
     def _turn(self, pod: Pod, scheduler: str, at: float) -> Turn:
         if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:

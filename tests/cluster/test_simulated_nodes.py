@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticd.cluster.simulated.nodes import Need, Room
+from elasticd.cluster.simulated.nodes import Need, NodePool
 from elasticd.model.workload import Node
 
 GI = 2**30
@@ -32,19 +32,19 @@ def _node(name: str, cpu: float, memory: float, pods: int = 110) -> Node:
 def test_a_pod_goes_to_the_least_requested_node_where_it_fits(
     nodes: list[Node], needs: list[Need], taken: list[str]
 ) -> None:
-    room = Room(nodes)
+    room = NodePool(nodes)
     assert [room.take(need) for need in needs] == taken
 
 
 def test_a_node_is_judged_by_what_it_holds_now_and_not_before() -> None:
-    room = Room([_node("a", 4, 8), _node("b", 4, 8)])
+    room = NodePool([_node("a", 4, 8), _node("b", 4, 8)])
     taken = [room.take((1000, 2 * GI)), room.take((1000, 2 * GI))]
     room.give("a", (1000, 2 * GI))
     assert [*taken, room.take((2000, 4 * GI)), room.take((1, 1))] == ["a", "b", "a", "b"]
 
 
 def test_what_is_given_back_can_be_taken_again() -> None:
-    room = Room([_node("a", 0.3, 1)])
+    room = NodePool([_node("a", 0.3, 1)])
     for _ in range(1000):
         assert [room.take((100, 7)) for _ in range(4)] == ["a", "a", "a", ""]
         for _ in range(3):

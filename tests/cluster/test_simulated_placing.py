@@ -436,7 +436,7 @@ async def test_who_heeds_the_cluster_hears_of_what_may_matter_to_a_pending_pod()
     cluster: Cluster = play.cluster
     heard: list[float] = []
     await play.look(0)
-    cluster.heed(lambda: heard.append(play.clock.now() - START))
+    cluster.on_change(lambda: heard.append(play.clock.now() - START))
     await play.bind(1, "web-000001", "n-1")
     for t in range(2, 10):
         await play.look(t)
@@ -451,7 +451,7 @@ async def test_scaling_a_workload_of_another_scheduler_is_heard_too() -> None:
     play = Placed(ours())
     heard: list[float] = []
     workload = await play.workload(1)
-    play.cluster.heed(lambda: heard.append(play.clock.now() - START))
+    play.cluster.on_change(lambda: heard.append(play.clock.now() - START))
     scaled: Scale = scale_to(workload, 2)
     await play.cluster.act(scaled)
     assert heard == [1]

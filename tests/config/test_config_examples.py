@@ -16,7 +16,7 @@ from elasticd.config import Settings, load_policies, load_policy, load_settings
 from elasticd.config.pools import load_pool, load_pools
 from elasticd.registry import Registry, discover
 from elasticd.sources.mqtt.broker import Tls
-from elasticd.telemetry.mqtt_publisher import Outlet
+from elasticd.telemetry.mqtt_publisher import PublisherSettings
 from elasticd.ui.options import options
 from tests.kube.rights import FOLDER as KUSTOMIZE
 from tests.kube.rights import shipped
@@ -98,8 +98,8 @@ def test_shipped_settings_name_every_setting(registry: Registry) -> None:
 
 def test_shipped_settings_show_the_outlet_at_its_defaults() -> None:
     shown = with_examples(SETTINGS.read_text())["outlet"]
-    assert msgspec.convert(shown, Outlet) == Outlet(tls=Tls())
-    assert set(shown) == {field.encode_name for field in msgspec.structs.fields(Outlet)}
+    assert msgspec.convert(shown, PublisherSettings) == PublisherSettings(tls=Tls())
+    assert set(shown) == {field.encode_name for field in msgspec.structs.fields(PublisherSettings)}
     assert set(shown["tls"]) == {field.encode_name for field in msgspec.structs.fields(Tls)}
 
 

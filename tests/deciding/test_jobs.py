@@ -252,7 +252,7 @@ class Slow(Scripted):
 async def test_a_daemon_that_stops_begins_nothing_more_of_what_was_decided() -> None:
     clock, journal, told = VirtualClock(NOW), Journal(), Told()
     loop = Loop(Slow(), journal, clock, [told])
-    loop.adopt([policy(3, successful_history=0)])
+    loop.apply([policy(3, successful_history=0)])
     await loop.tick(NOW)
     await clock.sleep_until(NOW + 2)
     await loop.tick(NOW + 2)
@@ -268,7 +268,7 @@ async def test_jobs_that_are_deleted_are_an_outcome_of_their_own() -> None:
     cluster = Slow()
     cluster.act = Scripted().act  # type: ignore[method-assign]
     loop = Loop(cluster, Journal(), clock, [told])
-    loop.adopt([policy(3, successful_history=0)])
+    loop.apply([policy(3, successful_history=0)])
     await loop.tick(NOW)
     await clock.sleep_until(NOW + 2)
     await loop.tick(NOW + 2)

@@ -150,7 +150,7 @@ class Town:
 
     async def wanted(self, replicas: int | None, mode: Any = "act", looks: int = 3) -> Decision:
         """The last decision of some looks, while so many are wanted."""
-        self.loop.adopt([policy(Wants(replicas=replicas), mode=mode)])
+        self.loop.apply([policy(Wants(replicas=replicas), mode=mode)])
         await self.loop.tick(self.clock.now())
         for _ in range(looks):
             await self.loop.step()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.sources.forecasting.dsp import FILTERS, LEAST, MARGINS, Filter, estimated, highest, strongest
+from elasticd.sources.forecasting.dsp import FILTERS, LEAST, MARGINS, FrequencyFilter, estimated, highest, strongest
 from elasticd.sources.forecasting.errors import amplified, lopsided, mean_absolute
 from tests.forecasting.waves import DAY, noise, wave
 
@@ -45,20 +45,20 @@ def test_a_weak_slow_component_keeps_both_of_its_bins() -> None:
     times = np.arange(4 * DAY)
     slow = np.sin(2 * np.pi * times / (DAY / 2))
     values = 1000 + 100 * np.sin(2 * np.pi * times / DAY) + slow
-    left = strongest(values, DAY, Filter(3, 10.0), HOUR) - 1000 - 100 * np.sin(2 * np.pi * times[:DAY] / DAY)
+    left = strongest(values, DAY, FrequencyFilter(3, 10.0), HOUR) - 1000 - 100 * np.sin(2 * np.pi * times[:DAY] / DAY)
     assert left == pytest.approx(slow[:DAY], abs=1e-6)
 
 
 def test_weak_fast_components_are_taken_out() -> None:
     times = np.arange(4 * DAY)
     values = 1000 + 100 * np.sin(2 * np.pi * times / DAY) + 0.01 * np.sin(2 * np.pi * times / 10)
-    smooth = strongest(values, DAY, Filter(3, 1.0), HOUR)
+    smooth = strongest(values, DAY, FrequencyFilter(3, 1.0), HOUR)
     assert smooth == pytest.approx(1000 + 100 * np.sin(2 * np.pi * times[:DAY] / DAY), abs=1e-9)
 
 
 def test_so_many_items_are_kept_however_weak() -> None:
     values = wave(4, 0) + 0.01 * np.sin(2 * np.pi * np.arange(4 * DAY) / 10)
-    assert strongest(values, DAY, Filter(50, 1.0), HOUR) == pytest.approx(values[-DAY:], abs=1e-6)
+    assert strongest(values, DAY, FrequencyFilter(50, 1.0), HOUR) == pytest.approx(values[-DAY:], abs=1e-6)
 
 
 def test_what_falls_to_nothing_becomes_a_hundredth() -> None:

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from elasticd.sources.forecasting.arrays import Floats
 from elasticd.sources.forecasting.fit import answer
-from elasticd.sources.forecasting.request import Question, Track, Wish
+from elasticd.sources.forecasting.request import PackedSamples, Question, Wish
 from elasticd.sources.forecasting.select import choose, periods_of
 from tests.forecasting.waves import DAY, START, WEEK, ask, forecast, noise, track, wave
 
@@ -189,7 +189,7 @@ def test_it_begins_with_what_is_known_and_reaches_the_horizon_until_it_expires()
 
 def test_a_step_that_has_not_ended_is_not_known_yet() -> None:
     times = START + 20 + 60.0 * np.arange(3000)
-    found = answer(Question(Wish(), Track(times.tobytes(), np.arange(3000.0).tobytes()))).forecast
+    found = answer(Question(Wish(), PackedSamples(times.tobytes(), np.arange(3000.0).tobytes()))).forecast
     assert found is not None
     assert found.fitted <= times[-1] < found.fitted + 60
 
@@ -219,7 +219,7 @@ def test_what_it_could_not_learn_is_told() -> None:
 
 def test_use_of_another_time_is_no_use() -> None:
     early = np.arange(100) * 60.0
-    other = Track(early.tobytes(), np.ones(100).tobytes())
+    other = PackedSamples(early.tobytes(), np.ones(100).tobytes())
     found = answer(Question(Wish(), track(wave(3)), other, other)).forecast
     assert found is not None
     assert found.per_pod is None

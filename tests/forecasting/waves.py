@@ -7,7 +7,7 @@ import numpy as np
 from elasticd.model.forecast import Forecast
 from elasticd.sources.forecasting.arrays import Floats
 from elasticd.sources.forecasting.fit import answer
-from elasticd.sources.forecasting.request import Question, Reply, Track, Wish
+from elasticd.sources.forecasting.request import PackedSamples, Question, Reply, Wish
 
 START = 1_699_920_000.0
 """A midnight, UTC."""
@@ -25,9 +25,9 @@ def wave(days: float, deviation: float = 5.0, seed: int = 0, each: int = DAY) ->
     return 50 + 30 * np.sin(2 * np.pi * np.arange(count) / each) + noise(count, deviation, seed)
 
 
-def track(values: Floats, step: float = 60.0) -> Track:
+def track(values: Floats, step: float = 60.0) -> PackedSamples:
     times = START + step * np.arange(len(values))
-    return Track(times.tobytes(), np.asarray(values, np.float64).tobytes())
+    return PackedSamples(times.tobytes(), np.asarray(values, np.float64).tobytes())
 
 
 def ask(values: Floats, *, used: Floats | None = None, replicas: Floats | None = None, **wish: Any) -> Reply:

@@ -3,12 +3,12 @@
 import asyncio
 import sys
 
-from elasticd.telemetry.mqtt_publisher import Outlet
+from elasticd.telemetry.mqtt_publisher import PublisherSettings
 
 
 async def main(host: str, port: int) -> None:
     """Be online until killed."""
-    async with Outlet(host=host, port=port).open():
+    async with PublisherSettings(host=host, port=port).open():
         await asyncio.Event().wait()
 
 

@@ -20,7 +20,7 @@ import pytest
 from elasticd.cluster.kubernetes.watch.places import Places
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WireNode, WirePod
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.workload import Node, Pod
 from elasticd_plugins.filters import Filters
 from tests.kube.client import JSON, ApiError, Client, wait_until
@@ -176,22 +176,22 @@ def decoded(pods: Sequence[JSON]) -> list[Pod]:
     return [Codec(WirePod, to_pod).one(json.dumps(pod).encode())[1] for pod in pods]
 
 
-async def seen(made: Ground) -> Columns:
+async def seen(made: Ground) -> NodeTable:
     """All nodes of the cluster, with the pods that are bound to them and have not ended."""
     codec = Codec(WireNode, to_node)
     nodes: list[Node] = [codec.one(json.dumps(one).encode())[1] for one in await made.client.list(NODES)]
     there = await made.client.list("/api/v1/pods", fieldSelector="spec.nodeName!=")
-    return Ledger().columns(tuple(sorted(nodes, key=lambda one: one.name)), Places(decoded(there)).on_nodes())
+    return NodeTableBuilder().columns(tuple(sorted(nodes, key=lambda one: one.name)), Places(decoded(there)).on_nodes())
 
 
-def fits(view: Columns, pod: Pod) -> str:
+def fits(view: NodeTable, pod: Pod) -> str:
     """The nodes that `filters` leaves: of these pods one at most, as each names one; empty: none."""
     refusals = Filters().filter_nodes(pod, view)
     refused = np.logical_or.reduce([one.nodes for one in refusals])
     return " ".join(view.names[index] for index in np.flatnonzero(~refused))
 
 
-def judge(tally: Tally, view: Columns, found: Sequence[JSON]) -> None:
+def judge(tally: Tally, view: NodeTable, found: Sequence[JSON]) -> None:
     """Compare the answers about the pods of one round and one filter."""
     for wire, pod in zip(found, decoded(found), strict=True):
         theirs, mine = wire["spec"].get("nodeName", ""), fits(view, pod)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Ref
-from elasticd.telemetry.mqtt_publisher import Outlet
+from elasticd.telemetry.mqtt_publisher import PublisherSettings
 from elasticd.testing import judge, observation
 from tests.cluster.kubernetes.fake import until
 from tests.kube.broker import OPEN, Broker
@@ -58,7 +58,7 @@ async def hearing(broker: Broker) -> AsyncIterator[Heard]:
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
 async def test_decisions_and_outcomes_are_told_as_the_journals_records(broker: Broker, protocol: Any) -> None:
-    outlet = Outlet(host=broker.address, port=broker.port, protocol=protocol, prefix="here/elasticd")
+    outlet = PublisherSettings(host=broker.address, port=broker.port, protocol=protocol, prefix="here/elasticd")
     async with hearing(broker) as heard, outlet.open() as teller:
         teller.decided(DECISION)
         teller.acted(OUTCOME)
@@ -70,7 +70,7 @@ async def test_decisions_and_outcomes_are_told_as_the_journals_records(broker: B
 
 
 async def test_whoever_comes_later_sees_that_it_is_online_and_when_it_has_ended(broker: Broker) -> None:
-    async with Outlet(host=broker.address, port=broker.port).open() as teller:
+    async with PublisherSettings(host=broker.address, port=broker.port).open() as teller:
         await until(lambda: teller.describe().connected)
         async with hearing(broker) as heard:
             await until(lambda: heard == {"elasticd/status": [b"online"]})
@@ -80,7 +80,7 @@ async def test_whoever_comes_later_sees_that_it_is_online_and_when_it_has_ended(
 
 async def test_what_still_waits_at_the_end_is_told(broker: Broker) -> None:
     async with hearing(broker) as heard:
-        async with Outlet(host=broker.address, port=broker.port).open() as teller:
+        async with PublisherSettings(host=broker.address, port=broker.port).open() as teller:
             await until(lambda: "elasticd/status" in heard)
             for number in range(100):
                 teller.acted(replace(OUTCOME, decision=str(number)))
@@ -101,7 +101,7 @@ async def test_a_process_that_is_killed_is_offline(broker: Broker, tmp_path: Pat
 
 
 async def test_what_was_decided_while_the_broker_was_away_is_told_later(broker: Broker) -> None:
-    async with Outlet(host=broker.address, port=broker.port, queue=10).open() as teller:
+    async with PublisherSettings(host=broker.address, port=broker.port, queue=10).open() as teller:
         await until(lambda: teller.describe().connected)
         await broker.kill()
         await until(lambda: not teller.describe().connected)

@@ -107,7 +107,7 @@ class Scene:
         select = PoolSelect(namespaces=(self.namespace,), nodes={"pool": self.namespace})
         policy = PoolPolicy(name="pool", pool=select, strategies=strategies, mode="act", interval=0.2)
         placer = Placer(self.cluster, lambda now: self.cluster.observe(now, frozenset()), Journal(), WallClock())
-        placer.adopt([policy])
+        placer.apply([policy])
         task = asyncio.create_task(placer.run())
         try:
             yield

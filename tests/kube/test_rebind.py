@@ -16,7 +16,7 @@ from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import DisruptionBudget, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.ports.cluster import Kind, Snapshot
-from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.drain import Drain
@@ -195,14 +195,14 @@ async def draining(kube: Kube, namespace: str, seen: Callable[[Snapshot], Snapsh
     settings = Kubernetes(kubeconfig=str(kube.plane.kubeconfig("admin")), lease=lease)
     clock, journal, heard = WallClock(), Journal(), _Heard()
     async with settings.open(clock) as cluster:
-        broker = Broker(cluster, BrokerTable(), clock)
+        broker = Disruption(cluster, DisruptionSettings(), clock)
 
         async def look(now: float) -> Snapshot:
             kinds: frozenset[Kind] = frozenset()
             return seen(await broker.observe(now, kinds))
 
         placer = Placer(broker, look, journal, clock)
-        placer.adopt([policy])
+        placer.apply([policy])
         mover = Mover(broker, placer, journal, clock, [heard])
         tasks = [asyncio.create_task(placer.run()), asyncio.create_task(mover.run())]
         try:

@@ -6,8 +6,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from elasticd.base.errors import ConfigError
-from elasticd.sources.mqtt.broker import Broker
-from elasticd.sources.mqtt.keeper import Keeper
+from elasticd.sources.mqtt.broker import BrokerOptions
+from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
 
 
@@ -44,6 +44,6 @@ def lost(cause: Exception) -> Exception:
     ids=str,
 )
 def test_the_reason_of_a_loss_is_told_in_a_line(error: Exception, why: str) -> None:
-    keeper = Keeper("mqtt", Broker(client_id="one"), lambda told: Link(**told), nothing)
+    keeper = Connection("mqtt", BrokerOptions(client_id="one"), lambda told: Link(**told), nothing)
     keeper._lost(error, 100.0, was_connected=True)
     assert keeper.trouble == f"broker localhost:1883: {why}"

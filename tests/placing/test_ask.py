@@ -9,7 +9,7 @@ import pytest
 from elasticd.base.text import LONGEST
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.moves import Move, NodeLevel
-from elasticd.model.placement import Line, Mend, PoolObservation, Refusal, Selection, Spared, Turn, Victims
+from elasticd.model.placement import EvictionOrder, Mend, PoolObservation, Refusal, Selection, Spared, Turn, Victims
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from tests.pools import columns, node, pod
 
@@ -31,7 +31,7 @@ ANSWERS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], list[str]]]]
     "spared": ("select_victims", lambda text: Spared(text, (text,)), lambda told: [told.why, *told.mends]),
     "line": (
         "explain_victims",
-        lambda text: Line((Turn(WEB, text, text),), text),
+        lambda text: EvictionOrder((Turn(WEB, text, text),), text),
         lambda told: [told.rule, told.turns[0].stays, told.turns[0].why],
     ),
     "moves": (

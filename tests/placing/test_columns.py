@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from elasticd.api import Pod, Port
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from tests.pools import GIB, columns, node, pod
 
 WEB = Port(80)
 THERE = [pod("x", 1, GIB, on="a", ports=(WEB,)), pod("y", 0.5, GIB, on="a"), pod("z", 0.5, GIB, on="b")]
 
 
-def view() -> Columns:
+def view() -> NodeTable:
     return columns([node("a"), node("b")], THERE, {"cpu": {"a": 1.1, "b": 0.3}})
 
 
@@ -23,7 +23,7 @@ def has_web(one: Pod) -> bool:
     return WEB in one.needs.ports and not one.deleted
 
 
-def shown(it: Columns) -> tuple[object, ...]:
+def shown(it: NodeTable) -> tuple[object, ...]:
     """All that a strategy can see."""
     amounts = [it.requested(name).tolist() for name in ("cpu", "memory", "pods")]
     use = it.use("cpu").tolist()
@@ -106,9 +106,9 @@ def test_a_series_that_is_first_looked_at_in_between_is_right_afterwards() -> No
 
 @given(some.lists(some.tuples(some.sampled_from("ab"), some.booleans()), max_size=6), some.data())
 def test_what_is_leaving_is_what_those_request_who_leave(said: list[tuple[str, bool]], data: some.DataObject) -> None:
-    ledger, nodes = Ledger(), (node("a"), node("b"))
+    ledger, nodes = NodeTableBuilder(), (node("a"), node("b"))
 
-    def seen(pods: list[tuple[str, bool]]) -> Columns:
+    def seen(pods: list[tuple[str, bool]]) -> NodeTable:
         made = [pod(f"p{index}", 0.1 + index, on=on, deleted=going) for index, (on, going) in enumerate(pods)]
         return ledger.columns(nodes, {name: tuple(one for one in made if one.node == name) for name in "ab"})
 

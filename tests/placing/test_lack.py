@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from elasticd.api import Disk, Expression, Port, Repel, Term
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import UNBOUND, Found
+from elasticd.decision.pool.filter_score import UNBOUND, Filtered
 from elasticd.decision.pool.remedies import lacking
 from elasticd.kit.bindings import BindingRule, LabelRule
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.placement import Mend, PoolObservation, Refusal, Selection
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Pod
@@ -28,7 +28,7 @@ NEAREST = "small is nearest: pods that stay there would have to request 400m cpu
 
 
 def told(
-    view: Columns,
+    view: NodeTable,
     waiting: Pod,
     curable: bool = True,
     bound: Selection | None = None,
@@ -41,7 +41,7 @@ def told(
     case = PoolCase(
         PoolPolicy(name="pool", pool=PoolSelect(), strategies=()), PoolObservation(NOW, (waiting,)), view, Hooks(())
     )
-    return lacking(case, waiting, Found(none | fits, none | curable, {}, bound, said=tuple(said)), yields or {})
+    return lacking(case, waiting, Filtered(none | fits, none | curable, {}, bound, said=tuple(said)), yields or {})
 
 
 def refusal(mend: str, *nodes: bool, **more: Any) -> Refusal:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.api import Line, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
+from elasticd.api import EvictionOrder, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.preemption import forbidden
@@ -13,7 +13,7 @@ from elasticd.model.placement import DisruptionBudget
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.registry import Hooks
 from elasticd.runtime import workers as judge
-from elasticd.runtime.workers import ThreadLine
+from elasticd.runtime.workers import EvictionOrderWorker
 from tests.pools import NOW, columns, node, pod
 
 
@@ -30,19 +30,19 @@ class Yields(Strategy, tag="yields", frozen=True):
         return None
 
     @hookimpl
-    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> Line:
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> EvictionOrder:
         assert observation.at == NOW
         there = sorted(nodes.pods(node), key=lambda one: one.name)
         young = ("Young", "it is young")
-        return Line(tuple(Turn(one, *young) if one.name == "b" else Turn(one) for one in there), self.rule)
+        return EvictionOrder(tuple(Turn(one, *young) if one.name == "b" else Turn(one) for one in there), self.rule)
 
 
 class Also(Yields, tag="also", frozen=True):
     """Says of the same pods that nothing keeps them, and of one that is elsewhere."""
 
     @hookimpl
-    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> Line:
-        return Line(tuple(Turn(one) for one in (*nodes.pods(node), pod("elsewhere", on="z"))), self.rule)
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> EvictionOrder:
+        return EvictionOrder(tuple(Turn(one) for one in (*nodes.pods(node), pod("elsewhere", on="z"))), self.rule)
 
 
 class Silent(Strategy, tag="silent", frozen=True):
@@ -68,10 +68,10 @@ class Odd(Silent, tag="odd", frozen=True):
         first = nodes.pods(node)[0]
         answers: dict[str, Any] = {
             "a list": [Turn(first)],
-            "no turns": Line(("a",)),  # type: ignore[arg-type]
-            "no pod": Line((Turn("a"),)),  # type: ignore[arg-type]
-            "no words": Line((Turn(first, 7),)),  # type: ignore[arg-type]
-            "twice": Line((Turn(first), Turn(first))),
+            "no turns": EvictionOrder(("a",)),  # type: ignore[arg-type]
+            "no pod": EvictionOrder((Turn("a"),)),  # type: ignore[arg-type]
+            "no words": EvictionOrder((Turn(first, 7),)),  # type: ignore[arg-type]
+            "twice": EvictionOrder((Turn(first), Turn(first))),
         }
         return answers[self.how]
 
@@ -145,7 +145,7 @@ def test_of_several_strategies_one_that_keeps_nobody_lets_them_go() -> None:
 
 def test_where_no_strategy_lets_pods_give_way_there_is_no_line_and_where_none_says_whom_it_is_empty() -> None:
     assert queue().line is None
-    assert queue(Silent()).line == Line(())
+    assert queue(Silent()).line == EvictionOrder(())
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_where_no_strategy_lets_pods_give_way_there_is_no_line_and_where_none_sa
 def test_who_answers_nonsense_is_named(how: str, told: str) -> None:
     found = queue(Odd(how=how))
     (failure,) = found.failures
-    assert (failure.plugin, failure.hook, found.line) == ("odd", "explain_victims", Line(()))
+    assert (failure.plugin, failure.hook, found.line) == ("odd", "explain_victims", EvictionOrder(()))
     assert told in failure.message
 
 
@@ -170,7 +170,7 @@ async def test_it_is_asked_in_a_thread_and_a_mistake_of_our_own_is_told(monkeypa
     strategies = (Yields(),)
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
     case = PoolCase(policy, PoolObservation(NOW, confirmed=NOW), columns([node("n")], ABC), Hooks(strategies))
-    ask = ThreadLine()
+    ask = EvictionOrderWorker()
     (found,) = await ask([LineCase(case, 0)])
     assert isinstance(found, Queue)
     assert [name for name, _, _ in said(found)] == ["a", "b", "c"]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.decision.pool.filter_score import Ranked
+from elasticd.decision.pool.filter_score import Scored
 from tests.pools import columns, node, pod
 
 SCORES = st.sampled_from([0.0, 1.0, 2.0, np.nextafter(1.0, 2.0), -1.0, float("nan")])
@@ -18,5 +18,5 @@ def test_the_first_is_the_best_of_the_best(nodes: list[tuple[float, bool, float,
     view, total = columns(records, pods), np.array([score for score, *_ in nodes])
     allowed = np.array([may for _, may, *_ in nodes])
     if allowed.any():
-        ranked = Ranked(total, {})
+        ranked = Scored(total, {})
         assert ranked.first(allowed, view) == ranked.best(allowed, view)[0]

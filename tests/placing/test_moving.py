@@ -21,7 +21,7 @@ from elasticd.api import (
 )
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -73,7 +73,7 @@ def running(name: str, on: str = "a", **more: Any) -> Pod:
 
 
 def moves(
-    view: Columns,
+    view: NodeTable,
     *strategies: Strategy,
     budgets: tuple[DisruptionBudget, ...] = (),
     confirmed: float = NOW,
@@ -153,7 +153,7 @@ def test_what_a_policy_allows_is_moved(table: dict[str, Any], more: dict[str, An
     assert told(moves(view, Fits(), Leave(node="a"), **table)) == [("p0", "b")]
 
 
-def alone(**more: Any) -> Columns:
+def alone(**more: Any) -> NodeTable:
     return columns([node("a"), node("b")], [running("p0", owner=("", "", ""), **more)])
 
 
@@ -282,7 +282,7 @@ class Wanting(Strategy, tag="wanting", frozen=True):
         return used["cpu"] <= (self.most or 0.0)
 
 
-def four(**use: float) -> Columns:
+def four(**use: float) -> NodeTable:
     """Four pods on a, and nodes that use so many cores."""
     return columns([node("a"), node("b"), node("c")], [running(f"p{i}") for i in range(4)], {"cpu": use})
 
@@ -415,7 +415,7 @@ def test_nonsense_in_a_move_is_a_failure(more: dict[str, Any], says: str) -> Non
 
 
 def test_ready_pods_of_a_controller_are_counted_as_they_come_and_go() -> None:
-    ledger = Ledger()
+    ledger = NodeTableBuilder()
     nodes = (node("a"), node("b"))
     on: dict[str, tuple[Pod, ...]] = {
         "a": (running("p0"), running("p1", deleted=True)),
@@ -431,7 +431,7 @@ def test_ready_pods_of_a_controller_are_counted_as_they_come_and_go() -> None:
 
 
 def test_nobody_is_moved_on_what_is_known_too_late() -> None:
-    def view() -> Columns:
+    def view() -> NodeTable:
         return columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
 
     assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 120)) == [("p0", "b")]

@@ -28,7 +28,7 @@ class Race(Heard):
         self.play = Placed(*workloads, **{"nodes": [NODE], **options})
         self._meanwhile = [meanwhile] * times
         self.placer = Placer(self.play.cluster, self._look, Journal(), self.play.clock, [self], self._plan)
-        self.placer.adopt([pool()])
+        self.placer.apply([pool()])
 
     async def _look(self, now: float) -> Snapshot:
         return await self.play.cluster.observe(now, frozenset({("apps/v1", "Deployment")}))

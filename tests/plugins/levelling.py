@@ -12,7 +12,7 @@ from msgspec import Struct
 from elasticd.api import DisruptionBudget, Look, Move, Moved, Nodes, Pod, PoolPast, Strategy
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.moves import plan_moves
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PoolObservation
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -32,7 +32,7 @@ Using = tuple[Pod, float, float]
 class Pool(Struct, eq=False):
     """Nodes with pods on them, and what both use."""
 
-    view: Columns
+    view: NodeTable
     nodes: tuple[Node, ...]
     use: By
     measured: By

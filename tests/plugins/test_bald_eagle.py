@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl, needed
 from elasticd.config.pools import load_pool
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.registry import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
 from elasticd_plugins.bald_eagle.batches import _chance
@@ -36,13 +36,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "policies"
 Eagles = type[BaldEagle] | type[BaldEaglePlain]
 
 
-def offered(pods: Sequence[Pod], view: Columns, allowed: Sequence[Sequence[bool]] | None = None) -> list[Candidate]:
+def offered(pods: Sequence[Pod], view: NodeTable, allowed: Sequence[Sequence[bool]] | None = None) -> list[Candidate]:
     size = len(view.names)
     masks = [np.array([True] * size if allowed is None else allowed[i], dtype=np.bool_) for i in range(len(pods))]
     return [Candidate(one, mask) for one, mask in zip(pods, masks, strict=True)]
 
 
-def places(strategy: Any, view: Columns, pods: Sequence[Pod], allowed: Any = None) -> dict[str, str]:
+def places(strategy: Any, view: NodeTable, pods: Sequence[Pod], allowed: Any = None) -> dict[str, str]:
     """The node's name by the pod's."""
     found: list[Placement] = strategy.place_pods(pods=offered(pods, view, allowed), nodes=view)
     return {pods[one.pod].name: view.names[one.node] for one in found}

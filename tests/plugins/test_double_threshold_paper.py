@@ -10,7 +10,7 @@ import pytest
 
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.cluster.simulated.options import Metrics, NodeTable, WorkloadTable
+from elasticd.cluster.simulated.options import MetricsOptions, NodeTable, WorkloadTable
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
@@ -153,7 +153,7 @@ async def test_the_example_through_the_daemons_own_loop() -> None:
                 demand=Demand(formula="max(0, 2*sin(pi*(t - 9.5)/180))"),  # first seen at 10.5 s, with its first pod
             ),
         ),
-        metrics=Metrics(resolution=0.5),
+        metrics=MetricsOptions(resolution=0.5),
     )
     policy = Policy(
         name="p", replicas=Bounds(10), strategies=(PAPER,), workload=Target("default", "web"), mode="act", jitter=0.0

@@ -8,7 +8,7 @@ import pytest
 from elasticd.api import Policy, Strategy
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
-from elasticd.cluster.simulated.options import NodeTable, SeriesTable, WorkloadTable
+from elasticd.cluster.simulated.options import NodeTable, SimulatedSeries, WorkloadTable
 from elasticd.decision.workload.zero import ZERO
 from elasticd.limits import RateLimit, Stabilization
 from elasticd.model.policy import Bounds, Target, Trust
@@ -44,7 +44,7 @@ class Told(faults.Told):
 async def play(queue: str, *voices: Strategy, seconds: float = 900, replicas: int = 0, **options: Any) -> Told:
     """The changes made to a workload whose queue is this formula of the time."""
     table = WorkloadTable(
-        name="web", replicas=replicas, series=(SeriesTable(name="queue", demand=Demand(formula=queue)),)
+        name="web", replicas=replicas, series=(SimulatedSeries(name="queue", demand=Demand(formula=queue)),)
     )
     cluster = Simulated(nodes=(NodeTable(name="node", cpu="64", memory="64Gi"),), workloads=(table,))
     limits = (decode(RateLimit, **RATES),)

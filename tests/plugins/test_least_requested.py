@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.workload import Pod
 from elasticd_plugins.least_requested import LeastRequested
 from tests.pools import GIB, MIB, columns, node, planned, pod
 
 
-def scores(view: Columns, new: Pod, **options: Any) -> list[float]:
+def scores(view: NodeTable, new: Pod, **options: Any) -> list[float]:
     said = LeastRequested(**options).score_nodes(new, view)
     return [float(one) for one in np.round(said.values, 6)]
 
 
-def one(cpu: float, memory: float, **more: Any) -> Columns:
+def one(cpu: float, memory: float, **more: Any) -> NodeTable:
     """A node of 4 cores and 8 GiB on which so much is requested."""
     return columns([node("a", cpu=4, memory=8 * GIB)], [pod("old", cpu, memory * GIB, on="a")], **more)
 

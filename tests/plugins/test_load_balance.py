@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elasticd.api import Nodes, Pod, Selection, Strategy, hookimpl, idleness, load_score, std_score
-from elasticd.kit.node_table import Columns, estimated
+from elasticd.kit.node_table import NodeTable, estimated
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.load_balance import LoadBalance
@@ -28,13 +28,13 @@ THESIS = [node("node1", 1, 2 * GIB), node("node2", 2, 4 * GIB), node("node3", 4,
 """The nodes of table 6-1."""
 
 
-def scores(view: Columns, new: Pod | None = None, **options: Any) -> list[float]:
+def scores(view: NodeTable, new: Pod | None = None, **options: Any) -> list[float]:
     """In mode paper, unless another is named."""
     said = LoadBalance(**{"mode": "paper", **options}).score_nodes(new or pod("p"), view)
     return [float(one) for one in np.round(said.values, 6)]
 
 
-def used(*parts: tuple[float, float], **rates: Sequence[float]) -> Columns:
+def used(*parts: tuple[float, float], **rates: Sequence[float]) -> NodeTable:
     """Nodes a, b, ... of 4 cores and 8 GiB of which such parts of cpu and memory are used, with series of rates."""
     names = [chr(ord("a") + index) for index in range(len(parts))]
     use: By = {
@@ -78,7 +78,7 @@ def test_scores_are_those_of_the_formula_after_each_of_the_pods_that_come_and_go
             assert LoadBalance().load(view, pods).tolist() == load_score(ratios).tolist()
 
 
-def labelled(*values: str) -> Columns:
+def labelled(*values: str) -> NodeTable:
     nodes = [replace(one, labels={"size": value} if value else {}) for one, value in zip(THESIS, values, strict=True)]
     parts = {"node1": 0.3 / 0.94, "node2": 0.3 / 1.12, "node3": 0.3 / 1.06}
     use = {"cpu": {one.name: parts[one.name] * one.allocatable["cpu"] for one in nodes}}
@@ -159,7 +159,7 @@ def test_only_series_of_factors_that_count_are_read() -> None:
     ],
 )
 def test_what_is_not_known_is_told_apart_from_idle(
-    view: Columns, options: dict[str, Any], expected: list[float]
+    view: NodeTable, options: dict[str, Any], expected: list[float]
 ) -> None:
     assert scores(view, **options) == pytest.approx(expected, abs=1e-6, nan_ok=True)
 

@@ -46,10 +46,10 @@ async def placed(strategies: Sequence[Strategy], count: int) -> Counter[str]:
     board = Measured(clock, NODES, ())
     placer = Placer(board, board.observe, Journal(), clock)
     async with AsyncExitStack() as stack:
-        shelves = await stack.enter_async_context(opened([ResourceMetrics(nodes=True)], site(board, clock)))
+        pollers = await stack.enter_async_context(opened([ResourceMetrics(nodes=True)], site(board, clock)))
         stack.push_async_callback(placer.drain, 0)
-        placer.furnish(shelves, wait=None)
-        placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act")])
+        placer.set_sources(pollers, wait=None)
+        placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=tuple(strategies), mode="act")])
         for index in range(count):
             board.add(pod(f"p{index}", 0.1, 200 * MIB))
             while not board.pods[f"p{index}"].node:

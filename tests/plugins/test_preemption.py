@@ -26,7 +26,7 @@ from elasticd.api import (
     Victims,
 )
 from elasticd.config.pools import load_pool
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
 from elasticd.testing import check_strategy, registry
@@ -591,7 +591,7 @@ def pods_on(draw: some.DrawFn, name: str, on: str) -> Pod:
 
 
 @some.composite
-def pools(draw: some.DrawFn) -> tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]]:
+def pools(draw: some.DrawFn) -> tuple[NodeTable, list[Pod], list[Pod], tuple[DisruptionBudget, ...]]:
     """Up to three nodes with pods and budgets, and pods that wait."""
     nodes = [node(name, cpu=draw(some.sampled_from([1.0, 2.0])), memory=4 * GIB, pods=6) for name in "abc"]
     there = [
@@ -619,7 +619,7 @@ def pools(draw: some.DrawFn) -> tuple[Columns, list[Pod], list[Pod], tuple[Disru
 @given(pools(), some.sampled_from(["product", "paper"]))
 @settings(max_examples=150)
 def test_victims_are_lesser_and_unprotected_within_budgets_and_they_suffice(
-    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]], mode: str
+    pool: tuple[NodeTable, list[Pod], list[Pod], tuple[DisruptionBudget, ...]], mode: str
 ) -> None:
     view, there, waiting, budgets = pool
     known, strategy = {one.uid: one for one in there}, decode(mode=mode)
@@ -649,7 +649,7 @@ def _rank(one: Pod, mode: str) -> tuple[int, int]:
     return (0 if mode == "paper" else one.needs.priority), CLASSES[one.needs.restart]
 
 
-def _suffices(view: Columns, decisions: Sequence[PodDecision], pods: Sequence[Pod], gone: Sequence[Pod]) -> None:
+def _suffices(view: NodeTable, decisions: Sequence[PodDecision], pods: Sequence[Pod], gone: Sequence[Pod]) -> None:
     """Once all who go have gone, everybody who is on a node of somebody who gave way, or came there, has room."""
     left = [one for one in pods if one.node and one not in gone and not one.deleted]
     comes = {decision.uid: decision.node for decision in decisions if decision.node}
@@ -667,7 +667,7 @@ def _suffices(view: Columns, decisions: Sequence[PodDecision], pods: Sequence[Po
 @given(pools())
 @settings(max_examples=40)
 def test_equal_pools_have_equal_plans(
-    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]],
+    pool: tuple[NodeTable, list[Pod], list[Pod], tuple[DisruptionBudget, ...]],
 ) -> None:
     view, there, waiting, budgets = pool
     again = columns(view.nodes, there[::-1])
@@ -1085,7 +1085,7 @@ def test_a_more_than_critical_pod_is_told_that_others_are_critical() -> None:
 @given(pools())
 @settings(max_examples=60)
 def test_nobody_could_have_been_kept(
-    pool: tuple[Columns, list[Pod], list[Pod], tuple[DisruptionBudget, ...]],
+    pool: tuple[NodeTable, list[Pod], list[Pod], tuple[DisruptionBudget, ...]],
 ) -> None:
     view, there, waiting, budgets = pool
     seen = PoolObservation(NOW, (waiting[0],), budgets=budgets, confirmed=NOW)

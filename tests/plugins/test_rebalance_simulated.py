@@ -5,7 +5,7 @@ from typing import Any
 from elasticd.cluster.simulated import Simulated
 from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.needs import ExpressionTable, TermTable
-from elasticd.cluster.simulated.options import BudgetTable, Metrics, NodeChange, NodeTable, WorkloadTable
+from elasticd.cluster.simulated.options import BudgetTable, MetricsOptions, NodeChange, NodeTable, WorkloadTable
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
@@ -133,7 +133,7 @@ async def test_a_node_takes_no_second_busy_pod_before_the_first_is_measured() ->
     strategies = (Filters(), LoadBalance(), Rebalance(by="deviation", marks=marks, observations=1))
     moves = MovesTable(per_look=1, single=True)
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=moves)
-    cluster = Simulated(nodes=tuple(nodes), workloads=tuple(workloads), metrics=Metrics(resolution=200.0))
+    cluster = Simulated(nodes=tuple(nodes), workloads=tuple(workloads), metrics=MetricsOptions(resolution=200.0))
     told = Told()
     await simulate(cluster, [policy], 320, sources=[ResourceMetrics(nodes=True)], listeners=[told])
     assert [one.target for one in told.moves if one.verdict == "move"] == ["b"]

@@ -77,9 +77,9 @@ async def run(cluster: Any, clock: VirtualClock, *voices: Strategy, until: float
     options: dict[str, Any] = {"mode": "act", "interval": 10.0, "jitter": 0.0}
     policy = Policy(name="p", replicas=Bounds(20), strategies=voices, workload=target, **options)
     loop = Loop(cluster, Journal(), clock, [told], idle=float("inf"))
-    async with opened([ResourceMetrics(nodes=True)], loop.site) as shelves:
-        loop.furnish(shelves)
-        loop.adopt([policy])
+    async with opened([ResourceMetrics(nodes=True)], loop.site) as pollers:
+        loop.set_sources(pollers)
+        loop.apply([policy])
         await loop.tick(clock.now())
         while clock.now() < until:
             await loop.step()

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.api import Nodes, Refusal, Selection, Strategy, hookimpl
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.static import HIGH, Static
 from tests.pools import GIB, MIB, columns, node, planned, pod
 
 
-def used(*parts: float) -> Columns:
+def used(*parts: float) -> NodeTable:
     """Nodes a, b, ... of which such a part of both cpu and memory is used."""
     nodes = [node(chr(ord("a") + index)) for index in range(len(parts))]
     use = {
@@ -27,7 +27,7 @@ def used(*parts: float) -> Columns:
     return columns(nodes, (), use)
 
 
-def refused(view: Columns, **options: Any) -> list[bool]:
+def refused(view: NodeTable, **options: Any) -> list[bool]:
     (refusal,) = Static(**options).filter_nodes(view)
     assert (refusal.reason, refusal.curable) == (HIGH, False)
     return [bool(one) for one in refusal.nodes]

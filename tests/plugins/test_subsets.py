@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.api import Pod
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.testing import check_strategy
 from elasticd_plugins import spread
 from elasticd_plugins.filters import Filters
@@ -31,14 +31,14 @@ def web(number: int, on: str = "", **more: Any) -> Pod:
     return pod(f"web-{number:02d}", on=on, **{"owner": WEB, "cpu": 1.0, **more})
 
 
-def pool(*there: Pod, base: int = 2, elastic: int = 4, cpu: float = 4.0) -> Columns:
+def pool(*there: Pod, base: int = 2, elastic: int = 4, cpu: float = 4.0) -> NodeTable:
     """Nodes of both pools; those of the elastic one come first by name, and one belongs to none."""
     nodes = [node(f"a-elastic-{index}", cpu, labels=ELASTIC) for index in range(elastic)]
     nodes += [node(f"z-base-{index}", cpu, labels=BASE) for index in range(base)]
     return columns([*nodes, node("other", cpu)], there)
 
 
-def placed(strategy: Subsets, view: Columns, pending: list[Pod]) -> Counter[str]:
+def placed(strategy: Subsets, view: NodeTable, pending: list[Pod]) -> Counter[str]:
     """How many pods went where, by kind of node; "": they wait."""
     made = planned((Filters(), LeastRequested(), strategy), view, pending)
     return Counter("base" if "base" in one.node else "elastic" if "elastic" in one.node else one.node for one in made)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from elasticd.api import Scores
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd_plugins.topsis import (
     Topsis,
     Weights,
@@ -37,7 +37,7 @@ def decoded(**options: Any) -> Topsis:
     return msgspec.convert({"type": "topsis", **options}, Topsis)
 
 
-def scored(strategy: Topsis, view: Columns, **pending: Any) -> list[float]:
+def scored(strategy: Topsis, view: NodeTable, **pending: Any) -> list[float]:
     found = strategy.score_nodes(pod=pod("p", **pending), nodes=view)
     assert isinstance(found, Scores)
     return [float(one) for one in found.values]

@@ -9,15 +9,15 @@ import pytest
 from elasticd.api import Move, Nodes, PoolObservation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.cluster.dry_run import DryRun
-from elasticd.config import Http
+from elasticd.config import HttpSettings
 from elasticd.journal import Journal
 from elasticd.model.actions import Bind, Evict
-from elasticd.model.pod_status import Whereabouts
+from elasticd.model.pod_status import PodStatus
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.ports.cluster import Snapshot
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer, at_once
-from elasticd.runtime.pools.pod_lookup import KEPT, Lookout, Looks
+from elasticd.runtime.pools.pod_lookup import KEPT, Looks, PodLookup
 from elasticd.telemetry.web import serve
 from elasticd.ui import remote
 from tests.board import Board
@@ -44,16 +44,16 @@ class Scene:
         journal = Journal()
         self.placer = Placer(self.board, self.board.observe, journal, self.clock, planner=self.looks.placing(at_once))
         strategies = (Fits(), Stay())
-        self.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
+        self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
         self.mover = Mover(self.board, self.placer, journal, self.clock)
-        self.lookout = Lookout(self.board, self.placer, self.mover, self.clock, self.looks)
+        self.lookout = PodLookup(self.board, self.placer, self.mover, self.clock, self.looks)
 
     async def tick(self, at: float) -> None:
         """Look at pods that wait, and at pods that should move."""
         await self.placer.tick(NOW + at)
         await self.mover.tick(NOW + at)
 
-    async def find(self, named: str) -> Whereabouts:
+    async def find(self, named: str) -> PodStatus:
         return await self.lookout.find(named)
 
 
@@ -138,5 +138,5 @@ async def test_a_command_is_answered_as_the_daemon_sees_it(scene: Scene) -> None
     told = Told()
     told.pod = scene.find  # type: ignore[method-assign]
     async with serve(told.pages(), "127.0.0.1", 0) as address:
-        http = Http(port=int(address.rpartition(":")[2]))
+        http = HttpSettings(port=int(address.rpartition(":")[2]))
         assert await asyncio.to_thread(remote.pod, http, "shop/runs") == await scene.find("shop/runs")

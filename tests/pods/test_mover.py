@@ -26,8 +26,8 @@ from elasticd.ports.source import Source
 from elasticd.runtime.loop import Loop
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
-from elasticd.sources.poller import Shelf
-from elasticd.telemetry.metrics import Metrics
+from elasticd.sources.poller import SourcePoller
+from elasticd.telemetry.metrics import DaemonMetrics
 from tests.board import Board
 from tests.pools import NOW, node, pod
 
@@ -86,13 +86,13 @@ class Bench:
         journal.append = wrote  # type: ignore[method-assign]
         placer = Placer(self.board, self.board.observe, journal, self.clock)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
-        placer.adopt([policy])
+        placer.apply([policy])
         self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
 
     def select(self, nodes: dict[str, str]) -> None:
         """The same policy with nodes of these labels."""
         placer = self.mover._placer
-        placer.adopt([replace(placer.pools[0].policy, pool=PoolSelect(nodes=nodes))])
+        placer.apply([replace(placer.pools[0].policy, pool=PoolSelect(nodes=nodes))])
 
     async def until(self, seconds: float) -> None:
         while self.clock.now() < NOW + seconds:
@@ -195,7 +195,7 @@ async def test_what_is_held_back_ends_with_the_policy() -> None:
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(2)
         assert len(it.mover._journal.moves("pool")) == 1
-        it.mover._placer.adopt([])
+        it.mover._placer.apply([])
         await it.mover.turn()
         assert it.mover._journal.moves("pool") == []
         assert [one.verdict for one in it.heard.decisions] == ["refuse", "over"]
@@ -219,7 +219,7 @@ async def test_that_it_ended_with_the_policy_is_in_the_journal_at_once(tmp_path:
         with closing(Journal(tmp_path)) as journal:
             it.mover._journal = journal
             await it.until(2)
-            it.mover._placer.adopt([])
+            it.mover._placer.apply([])
             await it.mover.turn()
             verdicts = [one.verdict for one in read(tmp_path) if isinstance(one, MoveDecision)]
     assert verdicts == ["refuse", "over"]
@@ -237,7 +237,7 @@ async def test_what_a_daemon_before_held_back_ends_with_its_policy(policies: lis
     async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
         await it.until(2)
         placer, heard = it.mover._placer, Heard()
-        placer.adopt([replace(placer.pools[0].policy, name=name) for name in policies])
+        placer.apply([replace(placer.pools[0].policy, name=name) for name in policies])
         again = Mover(it.board, placer, it.journal, it.clock, [heard])
         again._moving()
         assert [one.verdict for one in heard.decisions] == told
@@ -286,7 +286,7 @@ async def test_one_that_has_left_is_wanted_no_longer() -> None:
 async def test_on_command_every_pool_is_looked_at_now() -> None:
     async with bench([node("a")], [running("p", "a")], every=3600.0) as it:
         await it.until(10)
-        it.mover.hurry()
+        it.mover.trigger()
         await it.until(12)
     assert len(SHOWN) == 2
 
@@ -394,11 +394,11 @@ async def test_a_move_in_vain_is_not_remembered_as_one_and_is_told_as_what_it_wa
 async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
     async with bench([node("a")], [running("p", "a")]) as it:
         await it.until(2)
-        assert it.mover.hurry() == "1 pool is looked at now"
-        it.mover._placer.adopt([])
-        assert it.mover.hurry() == "no policy in force has a strategy that moves pods"
+        assert it.mover.trigger() == "1 pool is looked at now"
+        it.mover._placer.apply([])
+        assert it.mover.trigger() == "no policy in force has a strategy that moves pods"
         it.board.leading = False
-        assert it.mover.hurry() == "this elasticd does not lead: another looks at the pools"
+        assert it.mover.trigger() == "this elasticd does not lead: another looks at the pools"
 
 
 class Broken(Strategy, tag="broken", frozen=True):
@@ -416,7 +416,7 @@ class Broken(Strategy, tag="broken", frozen=True):
 async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
     it = Bench([node("a")], [running("p", "a")])
     placer = it.mover._placer
-    placer.adopt([replace(placer.pools[0].policy, strategies=(Broken(),))])
+    placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
     for looked in range(1, 6):
         assert placer.pools[0].off() == frozenset()
         await it.mover.tick(NOW + 30 * looked)
@@ -495,7 +495,7 @@ async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> No
     async with bench([node("a")], [running("p", "a")]) as it:
         meter = Meter()
         placer = it.mover._placer
-        placer.furnish([Shelf(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
+        placer.set_sources([SourcePoller(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
         await it.mover.step()
         assert (meter.asked, SHOWN) == (1, [])
         meter.open.set()
@@ -511,10 +511,10 @@ async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
     it = Bench([node("a")], [running("p", "a")])
     placer = it.mover._placer
     old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
-    placer.adopt(old)
+    placer.apply(old)
 
     async def reloaded(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
-        placer.adopt([replace(one, interval=7.0) for one in old])
+        placer.apply([replace(one, interval=7.0) for one in old])
         asked.extend(case.policy.name for case in cases)
         return [MovesPlan() for _ in cases]
 
@@ -537,7 +537,7 @@ async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
     mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
     mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
     began = time.monotonic()
-    await Daemon(Loops(loop, placer, mover), board, journal, Metrics(), clock).drain(0.3)
+    await Daemon(Loops(loop, placer, mover), board, journal, DaemonMetrics(), clock).drain(0.3)
     assert time.monotonic() - began < 0.6
     assert all(one.cancelled() for one in stuck)
 
@@ -563,8 +563,8 @@ def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Stra
     board = Board(clock, [], [])
     loop = Loop(board, journal, clock)
     placer = Placer(board, loop.look, journal, clock)
-    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, Metrics(), clock)
-    daemon.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
+    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, DaemonMetrics(), clock)
+    daemon.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
     assert loop.also == kinds
-    daemon.adopt([])
+    daemon.apply([])
     assert loop.also == frozenset()

@@ -80,7 +80,7 @@ async def test_what_was_not_done_is_told_again_where_it_was_not_wanted_meanwhile
 async def test_a_plugin_that_fails_is_logged_and_that_it_is_switched_off(caplog: pytest.LogCaptureFixture) -> None:
     async with bench([node("a")], [running("p", "a")], every=1.0) as it:
         placer = it.mover._placer
-        placer.adopt([replace(placer.pools[0].policy, strategies=(Broken(),))])
+        placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
         await it.until(20)
         assert placer.pools[0].off() == {"broken"}
     assert caplog.messages == [

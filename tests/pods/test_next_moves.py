@@ -10,7 +10,7 @@ from elasticd.model.moves import MoveDecision, MovesPlan, NodeLevel, Stand, Unde
 from elasticd.model.placement import PodOutcome
 from elasticd.model.reports import Moving
 from elasticd.model.workload import Failure, Ref
-from elasticd.runtime.pools.next_moves import Seen, held, moving, words
+from elasticd.runtime.pools.next_moves import LatestLook, held, moving, words
 from tests.pools import NOW
 
 
@@ -50,7 +50,7 @@ def of(
     going: Sequence[MoveDecision] = (),
 ) -> Moving:
     known = {f"uid-{one.pod.name}": one for one in outcomes}
-    look = Seen(plan, known, {one.uid: one for one in underway}, {one.uid: one for one in going})
+    look = LatestLook(plan, known, {one.uid: one for one in underway}, {one.uid: one for one in going})
     return moving(NOW, NOW + 30, look, lambda _: reasons or {})
 
 

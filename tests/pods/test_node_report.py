@@ -11,7 +11,7 @@ from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Turn
 from elasticd.model.pod_spec import Expression, Repel, Taint, Term
 from elasticd.model.workload import Pod
-from elasticd.runtime.pools.node_report import Heaps, Standing, asked_labels, report
+from elasticd.runtime.pools.node_report import Heaps, PodStandings, asked_labels, report
 from tests.pools import GIB, MIB, NOW, columns, node, pod
 
 
@@ -49,7 +49,7 @@ def heaps(
     held = stays or {}
     moved = {f"uid-{name}": (word, "a sentence") for name, word in held.items()}
     leaving = {one.uid: ("Leaving", "it is being deleted") for one in pods if one.deleted}
-    return Heaps(pods, known, Standing(leaving, moved, line))
+    return Heaps(pods, known, PodStandings(leaving, moved, line))
 
 
 def never(name: str, memory: float = MIB, cpu: float = 0.1, **more: Any) -> Pod:

@@ -17,7 +17,7 @@ from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from elasticd.model.workload import Node, Pod
 from elasticd.runtime.pools.placer import FIRST_REST, Placer
-from elasticd.runtime.workers import ThreadPlanner
+from elasticd.runtime.workers import PlanWorker
 from tests.board import Board
 from tests.pools import NOW, node, pod
 
@@ -77,7 +77,7 @@ class Bench:
         self.placer = Placer(self.board, self.board.observe, self.journal, self.clock, [self.heard])
         strategies = (Fits(), Lesser())
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode=mode)  # type: ignore[arg-type]
-        self.placer.adopt([policy])
+        self.placer.apply([policy])
 
     async def settle(self) -> None:
         """Let what was begun come to its end."""
@@ -160,7 +160,7 @@ ASKED: list[float] = []
 
 async def test_a_pod_without_a_place_is_tried_again_after_ever_longer_pauses() -> None:
     async with bench([node("a", cpu=1)], [pod("big", cpu=2)]) as it:
-        it.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Tells(),), mode="act")])
+        it.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Tells(),), mode="act")])
         ASKED.clear()
         await it.until(40)
         assert [round(after - before) for before, after in pairwise(ASKED)][:6] == [1, 2, 4, 8, 10, 10]
@@ -241,7 +241,7 @@ async def test_budgets_that_are_not_known_let_nobody_give_way_and_are_asked_for_
         await it.until(2)
         assert it.board.tried(Evict) == [(NOW + FIRST_REST, "x")]
     async with bench([node("a", cpu=1)], [pod("new", cpu=1)]) as it:
-        it.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(),), mode="act")])
+        it.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(),), mode="act")])
         it.board.limits = None
         await it.placer.tick(NOW)
         await it.settle()
@@ -272,8 +272,8 @@ RELEASED: list[bool] = []
 async def test_a_plugin_that_does_not_come_back_is_named_and_not_called_again() -> None:
     clock, heard = VirtualClock(NOW), Heard()
     board = Board(clock, [node("a")], [pod("p")])
-    placer = Placer(board, board.observe, Journal(), clock, [heard], ThreadPlanner(patience=0.2))
-    placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Stuck(),), mode="act")])
+    placer = Placer(board, board.observe, Journal(), clock, [heard], PlanWorker(patience=0.2))
+    placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Stuck(),), mode="act")])
     try:
         await placer.tick(NOW)
     finally:
@@ -292,7 +292,7 @@ async def test_who_leads_no_more_waits_for_no_pod() -> None:
     async with bench([node("a", cpu=1)], [pod("large", cpu=2)]) as it:
         await it.until(2)
         it.board.leading = False
-        it.placer._stirred.clear()
+        it.placer._changed.clear()
         begun = it.clock.now()
         for _ in range(3):
             await it.placer.step()

@@ -14,7 +14,7 @@ from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.placement import PodDecision
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools import placer as module
 from elasticd.runtime.pools.placer import Placer
 from elasticd_plugins.filters import Filters
@@ -59,7 +59,7 @@ async def test_the_queue_is_kept_where_more_wait_than_one_plan_is_about(monkeypa
     monkeypatch.setattr(module, "MOST", 2)
     young = [pod(f"young{number}", cpu=1, created=NOW - 1, priority=5) for number in range(3)]
     async with bench([node("a", cpu=1)], [pod("old", cpu=1, created=NOW - 100), *young]) as it:
-        it.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(order="fifo"), strategies=(Fits(),), mode="act")])
+        it.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(order="fifo"), strategies=(Fits(),), mode="act")])
         await it.until(3)
         assert [name for _, name in it.board.tried(Bind)] == ["old"]
 
@@ -75,10 +75,10 @@ async def test_what_was_planned_under_policies_that_are_gone_is_not_done() -> No
     board = Board(clock, [node("a")], [pod("p")])
     placer = Placer(board, board.observe, Journal(), clock, [Heard()], slowly)
     policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(),), mode="act")
-    placer.adopt([policy])
+    placer.apply([policy])
     tick = asyncio.create_task(placer.tick(NOW))
     await asyncio.sleep(0)
-    placer.adopt([replace(policy, mode="observe")])
+    placer.apply([replace(policy, mode="observe")])
     gate.set()
     await tick
     await placer.drain(1)
@@ -89,7 +89,7 @@ async def test_a_pod_that_still_waits_is_not_told_of_again_for_a_reload_but_wher
     async with bench([node("a", cpu=1)], [pod("p", cpu=9)]) as it:
         await it.until(3)
         for policies in ((mine := it.placer.pools[0].policy), mine, replace(mine, mode="observe")):
-            it.placer.adopt([policies])
+            it.placer.apply([policies])
             await it.until(it.clock.now() - NOW + 15)
         assert [one.mode for one in it.heard.decisions] == ["act", "observe"]
 
@@ -98,10 +98,10 @@ async def test_nobody_gives_way_where_not_all_would_be_let() -> None:
     old = [pod(f"x{i}", cpu=0.1, on="a", owner=("ReplicaSet", "rs", "rs"), started=NOW - 600) for i in range(8)]
     clock, heard = VirtualClock(NOW), Heard()
     board = Board(clock, [node("a", cpu=0.8)], [*old, pod("new", cpu=0.8, priority=5)])
-    broker = Broker(board, BrokerTable(per_controller=5), clock)
+    broker = Disruption(board, DisruptionSettings(per_controller=5), clock)
     placer = Placer(broker, board.observe, Journal(), clock, [heard])
     strategies = (Filters(), Preemption())
-    placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
+    placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
     await placer.tick(NOW)
     await placer.drain(1)
     assert board.done == []
@@ -121,9 +121,11 @@ async def test_a_plan_that_would_be_refused_costs_nobody_else_a_place() -> None:
     clock, heard = VirtualClock(NOW), Heard()
     waiting = [pod("high", cpu=1.6, priority=9), pod("job", cpu=0.4, priority=5)]
     board = Board(clock, [node("a", cpu=1.6), node("b", cpu=1)], [*crowd, lone, *waiting])
-    placer = Placer(Broker(board, BrokerTable(per_controller=3), clock), board.observe, Journal(), clock, [heard])
+    placer = Placer(
+        Disruption(board, DisruptionSettings(per_controller=3), clock), board.observe, Journal(), clock, [heard]
+    )
     strategies = (Filters(), Preemption())
-    placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
+    placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")])
     await placer.tick(NOW)
     await placer.drain(1)
     told = {one.pod.name: (one.verdict, one.reason, one.node) for one in heard.decisions}

@@ -38,7 +38,7 @@ class Bench:
         self.outcomes: list[PodOutcome] = []
         self.placer = Placer(self.board, self._look, self.journal, self.clock, [self])
         used = (Filters(), *(strategies or (Preemption(),)))
-        self.placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=used, mode="act")])
+        self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=used, mode="act")])
 
     def placing(self, decision: PodDecision) -> None:
         """Decisions show in what is done."""

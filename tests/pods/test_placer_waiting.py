@@ -10,7 +10,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.journal import Journal
 from elasticd.model.actions import Action, Answer, Bind, Evict
 from elasticd.model.policy import PoolPolicy, PoolSelect
-from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools.placer import Placer
 from tests.board import Board
 from tests.placers import Fits, Lesser
@@ -73,8 +73,8 @@ async def test_a_pod_for_which_the_broker_lets_nobody_go_waits_for_that_reason()
     clock, heard = VirtualClock(NOW), Heard()
     lesser = [pod(f"x{number}", cpu=0.25, on="a") for number in range(4)]
     board = Board(clock, [node("a", cpu=1)], [*lesser, URGENT])
-    placer = Placer(Broker(board, BrokerTable(per_node=3), clock), board.observe, Journal(), clock, [heard])
-    placer.adopt([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(), Lesser()), mode="act")])
+    placer = Placer(Disruption(board, DisruptionSettings(per_node=3), clock), board.observe, Journal(), clock, [heard])
+    placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(), Lesser()), mode="act")])
     await placer.tick(NOW)
     await placer.drain(1)
     await placer.tick(NOW)
@@ -110,7 +110,7 @@ async def test_each_pod_counts_for_its_own_pool() -> None:
         it.heard.pools = lambda names: None  # type: ignore[method-assign]
         it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
         it.heard.waiting = lambda policy, counts: heard.update({policy: dict(counts)})  # type: ignore[method-assign]
-        it.placer.adopt([replace(mine, pool=PoolSelect(namespaces=("shop",))), theirs])
+        it.placer.apply([replace(mine, pool=PoolSelect(namespaces=("shop",))), theirs])
         await it.until(1)
         assert heard == {"pool": {"Unschedulable": 1}, "zoo": {"Unschedulable": 1}}
 
@@ -120,7 +120,7 @@ async def test_a_pod_is_that_of_the_policy_that_acts_and_not_of_one_that_looks_o
         mine = it.placer.pools[0].policy
         it.heard.pools = lambda names: None  # type: ignore[method-assign]
         it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
-        it.placer.adopt([replace(mine, name="a-trial", mode="observe"), mine])
+        it.placer.apply([replace(mine, name="a-trial", mode="observe"), mine])
         await it.until(1)
         assert it.board.pods["p"].node == "a"
         assert [one.policy for one in it.heard.decisions] == ["pool"]
@@ -137,7 +137,7 @@ class Wrong(Fits, tag="wrong", frozen=True):
 async def test_a_plugin_that_fails_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async with bench([node("a", cpu=1)], [pod("p", cpu=0.5), pod("q", cpu=0.5)]) as it:
         mine = it.placer.pools[0].policy
-        it.placer.adopt([replace(mine, strategies=(Wrong(),))])
+        it.placer.apply([replace(mine, strategies=(Wrong(),))])
         await it.placer.tick(NOW)
         await it.placer.tick(NOW + 5)
         assert now(it) == {"PluginFailed": 2}

@@ -50,7 +50,7 @@ def test_a_plugin_that_fails_is_told_once_and_is_switched_off_in_time(
     caplog.set_level("INFO")
     it = pool()
     for part, plugins in plans:
-        it.strike(part, failing(*plugins), HOOKS)
+        it.count_failure(part, failing(*plugins), HOOKS)
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == log
     assert it.off() == off
 
@@ -59,7 +59,7 @@ def test_a_plugin_works_again_only_when_it_was_asked_and_did(caplog: pytest.LogC
     caplog.set_level("INFO")
     it = pool()
     for failures, hooks in ((failing("bad"), HOOKS), ([], ()), ([], ["score_nodes"]), ([], HOOKS), ([], HOOKS)):
-        it.strike("placing", failures, hooks)
+        it.count_failure("placing", failures, hooks)
     assert [f"{one.levelname} {one.getMessage()}" for one in caplog.records] == [BAD, WELL]
 
 
@@ -76,12 +76,16 @@ def test_what_a_plan_shows_to_have_been_asked() -> None:
 def test_one_that_says_something_else_of_every_pod_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for number in range(3):
-        it.strike("placing", [one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")], HOOKS)
+        it.count_failure(
+            "placing", [one for name in "xyz" for one in failing("bad", message=f"raised {name}{number}")], HOOKS
+        )
     assert caplog.messages == ["policy p: plugin bad: filter_nodes raised x0"]
 
 
 def test_what_is_stuck_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     it = pool()
     for _ in range(STRIKES + 1):
-        it.strike("placing", [Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")], ())
+        it.count_failure(
+            "placing", [Failure(OURSELVES, "", "stuck in slow.py:7 filter_nodes; it is not called again")], ()
+        )
     assert caplog.messages == ["policy p: stuck in slow.py:7 filter_nodes; it is not called again"]

@@ -17,17 +17,17 @@ from elasticd.journal import Journal
 from elasticd.kit.calendars import Hours
 from elasticd.model.actions import Answer, Evict
 from elasticd.model.moves import MovesPlan, Underway
-from elasticd.model.placement import DisruptionBudget, Line
+from elasticd.model.placement import DisruptionBudget, EvictionOrder
 from elasticd.model.pod_spec import Taint
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
 from elasticd.model.reports import NodeView, PoolReport
 from elasticd.model.workload import Failure, Node, Pod
 from elasticd.ports.cluster import Snapshot
-from elasticd.runtime.disruption import Broker, BrokerTable
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
 from elasticd.runtime.pools.mover import Mover
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.report import PoolReports
-from elasticd.runtime.workers import ThreadLine
+from elasticd.runtime.workers import EvictionOrderWorker
 from elasticd_plugins.preemption import Preemption
 from tests.board import Board
 from tests.placers import Fits
@@ -75,7 +75,7 @@ class Bench:
         self.clock = VirtualClock(NOW)
         self.board = Board(self.clock, nodes, pods)
         journal = Journal()
-        door = Broker(self.board, BrokerTable(**changes.pop("broker", {})), self.clock)
+        door = Disruption(self.board, DisruptionSettings(**changes.pop("broker", {})), self.clock)
 
         async def look(now: float) -> Snapshot:
             return await door.observe(now, frozenset())
@@ -83,7 +83,7 @@ class Bench:
         self.placer = Placer(door, look, journal, self.clock)
         moves = MovesTable(**{"every": 30.0, **changes.pop("moves", {})})
         own: dict[str, Any] = {"name": "pool", "pool": PoolSelect(), "mode": "act", "moves": moves}
-        self.placer.adopt([PoolPolicy(strategies=strategies or (Fits(), Leave()), **{**own, **changes})])
+        self.placer.apply([PoolPolicy(strategies=strategies or (Fits(), Leave()), **{**own, **changes})])
         self.mover = Mover(door, self.placer, journal, self.clock)
         self.reports = PoolReports(door, self.placer, self.mover, self.clock)
 
@@ -149,7 +149,7 @@ async def test_what_was_refused_on_the_way_stays_for_its_reason() -> None:
 async def test_outcomes_are_those_of_pods_that_still_should_move() -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")]) as it:
         await it.look()
-        it.mover.hurry()
+        it.mover.trigger()
         await it.look()
         latest = it.mover.latest("pool")
         assert (latest.plan.decisions, latest.outcomes) == ((), {})
@@ -195,7 +195,7 @@ async def test_a_plugin_that_got_stuck_or_fails_is_why_nothing_moves() -> None:
 async def test_one_that_fails_again_and_again_is_switched_off_though_no_pod_is_concerned() -> None:
     async with bench(TWO, [running("p", "a")], Tired()) as it:
         for _ in range(6):
-            it.mover.hurry()
+            it.mover.trigger()
             await it.look()
         assert it.placer.pools[0].off() == {"tired"}
 
@@ -210,7 +210,7 @@ async def test_one_that_cannot_explain_is_not() -> None:
 
         it.mover._planner = planner
         for _ in range(6):
-            it.mover.hurry()
+            it.mover.trigger()
             await it.look()
         assert it.placer.pools[0].off() == frozenset()
         found = await it.pool()
@@ -367,10 +367,10 @@ class Hangs(Strategy, tag="hangs", frozen=True):
         return None
 
     @hookimpl
-    def explain_victims(self) -> Line:
+    def explain_victims(self) -> EvictionOrder:
         CAME.append(threading.current_thread())
         GATE.wait()
-        return Line(())
+        return EvictionOrder(())
 
 
 CAME: list[threading.Thread] = []
@@ -387,7 +387,7 @@ def gate() -> Iterator[threading.Event]:
 
 async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_about(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a"), running("r", "b")], Fits(), Hangs()) as it:
-        it.reports._line_up = ThreadLine(0.05)
+        it.reports._line_up = EvictionOrderWorker(0.05)
         together = await asyncio.gather(it.node("a"), it.node("b"), it.node("a"))
         found = [*together, await it.node("a"), await it.node("b")]
         assert len(CAME) == 1
@@ -397,14 +397,14 @@ async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_ab
         )
         assert [bool(re.fullmatch(pattern, one)) for one in told] == [True] * 5
         assert it.placer.pools[0].blocked == "", "nothing is decided by that: pods are placed and moved as before"
-        it.placer.adopt([pool.policy for pool in it.placer.pools])
+        it.placer.apply([pool.policy for pool in it.placer.pools])
         gate.set()
         assert (await it.node("a")).failures == (), "after a reload it is asked again"
 
 
 async def test_a_pool_of_which_a_plugin_got_stuck_is_asked_nothing(gate: threading.Event) -> None:
     async with bench(TWO, [running("p", "a")], Fits(), Hangs()) as it:
-        it.reports._line_up = ThreadLine(0.05)
+        it.reports._line_up = EvictionOrderWorker(0.05)
         it.placer.pools[0].blocked = "stuck in tired.py:7 filter_nodes; it is not called again until reload"
         (failure,) = (await it.node("a")).failures
         assert failure.message == f"is not asked: {it.placer.pools[0].blocked}"
@@ -455,7 +455,7 @@ async def test_of_a_pod_whose_move_is_taken_back_it_is_said_that_it_stays() -> N
         going = replace(going, step="back: one fewer", stays=True)
         view = await it.node("a")
         assert ([one.name for one in view.leaving], [one.name for one in view.always]) == ([], ["p", "q"])
-        it.mover.hurry()
+        it.mover.trigger()
         await it.look()
         assert it.board.tried(Evict)[-1] == (NOW, "p"), "as nothing leaves, one may go, and it is the first"
         found = (await it.pool()).moving
@@ -490,7 +490,7 @@ async def test_a_bare_pod_that_gave_way_after_a_move_that_was_held_back_is_not_s
         found = (await it.pool()).moving
         assert found is not None
         assert (found.moves, found.summary[:14]) == ((), "nothing moves:"), "before the next look"
-        it.mover.hurry()
+        it.mover.trigger()
         await it.look()
         found = (await it.pool()).moving
         assert found is not None

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
 from elasticd.model.workload import Ref
-from elasticd.runtime.pools.deduplicated import AGAIN, OBSERVED, REPEAT, UNASKED, Said
+from elasticd.runtime.pools.deduplicated import AGAIN, OBSERVED, REPEAT, UNASKED, LastDecisions
 
 REF = Ref("shop", "Pod", "p", "v1")
 BIND, NOTE = Bind(REF, "p", "a"), Nominate(REF, "p", "a")
@@ -38,7 +38,7 @@ WAIT = said(message="3 full", mend="a is nearest")
     ],
 )
 def test_a_decision_is_news_when_it_says_something_else(then: dict[str, object], news: bool) -> None:
-    it = Said()
+    it = LastDecisions()
     assert it.news(WAIT)
     assert it.news(replace(WAIT, **then)) is news
 
@@ -60,7 +60,7 @@ NODES = "0/{} nodes are available: {}, {}; no others can give way for it: {}, {}
 def test_what_is_told_in_the_order_of_its_counts_is_no_news_when_they_change_about(
     parts: tuple[object, ...], news: bool
 ) -> None:
-    it = Said()
+    it = LastDecisions()
     before = NODES.format(9, "2 full", "7 closed", "on 7 nodes closed", "on 2 nodes full")
     assert it.news(said(message=before))
     then = said(message=NODES.format(*parts), at=1.0 + AGAIN)
@@ -72,7 +72,7 @@ def test_what_is_told_in_the_order_of_its_counts_is_no_news_when_they_change_abo
     ("mode", "news"), [pytest.param("act", True, id="they go"), pytest.param("observe", False, id="they would go")]
 )
 def test_other_victims_on_the_same_node_are_news_where_they_really_go(mode: str, news: bool) -> None:
-    it = Said()
+    it = LastDecisions()
     first, second = (said("preempt", "Preempts", mode=mode, node="a", actions=(evict(uid),)) for uid in ("u", "v"))
     assert [it.news(one) for one in (first, first, second, second)] == [True, False, news, False]
 
@@ -82,13 +82,13 @@ def evict(uid: str) -> Evict:
 
 
 def test_words_are_as_old_as_when_they_were_told() -> None:
-    it = Said()
+    it = LastDecisions()
     found = [it.news(said(message=str(number), at=10.0 * number)) for number in range(8)]
     assert found == [True, False, False, False, False, False, True, False]
 
 
 def test_what_could_not_be_done_is_news_when_it_is_tried_again() -> None:
-    it = Said()
+    it = LastDecisions()
     assert it.news(said("bind", "Placed", actions=(BIND,)))
     it.undone("p", "Conflict")
     assert it.news(said("bind", "Placed", actions=(BIND,)))
@@ -114,7 +114,7 @@ PREEMPT = said("preempt", "Preempts", actions=(NOTE,))
     ],
 )
 def test_why_a_pod_waits(decisions: list[PodDecision], undone: str, counts: dict[str, int]) -> None:
-    it = Said()
+    it = LastDecisions()
     for one in decisions:
         it.news(one)
     if undone:
@@ -123,14 +123,14 @@ def test_why_a_pod_waits(decisions: list[PodDecision], undone: str, counts: dict
 
 
 def test_what_was_not_done_counts_until_something_is_decided_again() -> None:
-    it = Said()
+    it = LastDecisions()
     it.undone("p", "Conflict")
     it.news(WAIT)
     assert it.waiting(["p"]) == {"Unschedulable": 1}
 
 
 def test_who_is_gone_is_forgotten() -> None:
-    it = Said()
+    it = LastDecisions()
     it.news(WAIT)
     it.undone("q", "Conflict")
     it.keep({"q"})

@@ -29,7 +29,7 @@ class Site(Scripted):
 
     def __init__(self, world: World) -> None:
         super().__init__()
-        self.world, self.heeds_costs = world, world.heeds
+        self.world, self.honours_deletion_costs = world, world.heeds
         self.acts: list[Action] = []
         self.answer: Callable[[Action], Answer | None] = lambda _: None
         self.also: tuple[Pod, ...] = ()

@@ -42,7 +42,7 @@ class Site:
         strategies = (Filters(), LeastRequested(), Drain())
         moves = MovesTable(every=3.0, min_age=1.0, surge=True)
         policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act", moves=moves)
-        self.placer.adopt([policy])
+        self.placer.apply([policy])
         self.mover = Mover(self.cluster, self.placer, journal, self.clock, [self])
 
     async def look(self, now: float) -> SimulatedSnapshot:

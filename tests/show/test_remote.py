@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.base.errors import UnavailableError
-from elasticd.config import Http
+from elasticd.config import HttpSettings
 from elasticd.decision.decide import held
 from elasticd.journal import Journal
 from elasticd.model.policy import Bounds, Policy, Target
@@ -20,7 +20,7 @@ from tests.daemons import called, write
 
 
 @contextmanager
-def answering(code: int, text: str) -> Iterator[Http]:
+def answering(code: int, text: str) -> Iterator[HttpSettings]:
     """A server that says one thing."""
 
     class Says(http.server.BaseHTTPRequestHandler):
@@ -36,7 +36,7 @@ def answering(code: int, text: str) -> Iterator[Http]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield Http(port=server.server_address[1])
+            yield HttpSettings(port=server.server_address[1])
         finally:
             server.shutdown()
             thread.join()
@@ -45,7 +45,7 @@ def answering(code: int, text: str) -> Iterator[Http]:
 @pytest.mark.parametrize("ask", [remote.sources, remote.pools, remote.moves])
 def test_a_port_that_nobody_knows_is_told_to_be_one(ask: object) -> None:
     with pytest.raises(UnavailableError, match=r"^http\.port: must be given to ask a running elasticd, is 0, of which"):
-        ask(Http(port=0))  # type: ignore[operator]
+        ask(HttpSettings(port=0))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_whether_a_daemon_is_ready(code: int, text: str, told: str) -> None:
 def test_where_none_answers_nothing_is_told() -> None:
     with answering(200, "") as gone:
         pass
-    assert remote.unready(gone) == remote.unready(Http(port=0)) == ""
+    assert remote.unready(gone) == remote.unready(HttpSettings(port=0)) == ""
 
 
 UNWRITTEN = "the journal has not been written since 2026-11-22 02:41:07 UTC: No space left on device"

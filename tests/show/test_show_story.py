@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts
+from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout
 from elasticd.ui import story as show_story
 from elasticd.ui.pod_story import Held, Story
 from tests.pools import NOW
@@ -14,14 +14,14 @@ from tests.show.test_pod_story import FIRST, GAVE_WAY, PLACED, came, move, over,
 
 POOL = PoolAbout("pool", "act", "elasticd", looked=NOW + 148)
 HERE = PodFound("uid-web", "elasticd", node="a", phase="Running", policy="pool", policies=("pool",))
-ON_A = Whereabouts(NOW + 150, NOW + 149, leading=True, pools=(POOL,), found=HERE, inhabited=True)
+ON_A = PodStatus(NOW + 150, NOW + 149, leading=True, pools=(POOL,), found=HERE, inhabited=True)
 WAITS = replace(ON_A, found=replace(HERE, node="", latest=placed(145)))
 ANEW = replace(ON_A, found=replace(HERE, uid="anew", node="b"))
 GONE = replace(ON_A, found=None)
 ELSEWHERE = replace(POOL, namespaces=("bank",))
 
 
-def unclaimed(seen: Whereabouts) -> Whereabouts:
+def unclaimed(seen: PodStatus) -> PodStatus:
     """The same when no policy is about the pod any more."""
     assert seen.found is not None
     return replace(seen, pools=(ELSEWHERE,), found=replace(seen.found, policy="", policies=()))
@@ -34,7 +34,7 @@ BLACKOUT = came(1, PLACED, "refused", "Blackout", message="no pod is moved: unti
 DISTURBED = came(61, FIRST, "refused", "Disturbed", message="1 pod of its controller went")
 
 
-def told(story: Story, seen: Whereabouts | str = ON_A) -> list[str]:
+def told(story: Story, seen: PodStatus | str = ON_A) -> list[str]:
     """The lines, 150 s after the pod was placed."""
     console = Console(width=200, color_system=None)
     with console.capture() as capture:
@@ -183,7 +183,7 @@ def told(story: Story, seen: Whereabouts | str = ON_A) -> list[str]:
     ],
 )
 def test_the_first_lines_are_the_newest_and_where_it_is_now(
-    story: Story, seen: Whereabouts | str, first: list[str]
+    story: Story, seen: PodStatus | str, first: list[str]
 ) -> None:
     assert told(story, seen)[: len(first)] == first
 
@@ -254,7 +254,7 @@ def test_the_first_lines_are_the_newest_and_where_it_is_now(
     ],
 )
 def test_what_was_decided_of_a_pod_that_its_policy_is_about_no_longer_is_told_as_past(
-    story: Story, seen: Whereabouts, first: list[str]
+    story: Story, seen: PodStatus, first: list[str]
 ) -> None:
     lines = told(story, seen)
     assert lines[: len(first)] == first
@@ -296,7 +296,7 @@ DRY = "dry run: not sent"
         ),
     ],
 )
-def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: Story, seen: Whereabouts, lines: list[str]) -> None:
+def test_of_a_dry_run_it_is_told_where_a_pod_really_is(story: Story, seen: PodStatus, lines: list[str]) -> None:
     head, *found = told(story, seen)
     assert found[:2] == lines
     assert ("looked at" in head) == (story.moving is not None)
@@ -329,7 +329,7 @@ def test_what_was_decided_stands_with_the_newest_first(story: Story, heads: list
         pytest.param(Story(replace(WAITING, at=NOW + 100), gave_way=GAVE_WAY), WAITS, True, id="it gave way before"),
     ],
 )
-def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: Whereabouts | str, mends: bool) -> None:
+def test_what_would_have_to_change_is_told_while_it_would(story: Story, seen: PodStatus | str, mends: bool) -> None:
     assert ("What would have to change" in told(story, seen)) is mends
 
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.base.errors import ConfigError, UnavailableError, near
-from elasticd.config import Http
+from elasticd.config import HttpSettings
 from elasticd.model.moves import Underway
-from elasticd.model.pod_status import PodFound, PoolAbout, Whereabouts
+from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout
 from elasticd.model.workload import Ref
 from elasticd.ui import remote
 from elasticd.ui.telling import pod_of
@@ -18,7 +18,7 @@ from tests.pools import NOW
 from tests.show.test_pod_story import FIRST, PLACED, WEB, came, journal, stays
 
 POOL = PoolAbout("pool", "act", "elasticd")
-SEEN = Whereabouts(NOW, NOW, leading=True, pools=(POOL,), inhabited=True)
+SEEN = PodStatus(NOW, NOW, leading=True, pools=(POOL,), inhabited=True)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ class Daemon:
         self.config = folder / "elasticd.toml"
         self.config.write_text(f'policies = "policies"\nstate = "state"\n{cluster}')
 
-    def pod(self, http: Http, named: str) -> Whereabouts:
+    def pod(self, http: HttpSettings, named: str) -> PodStatus:
         return self.seen
 
-    def unready(self, http: Http) -> str:
+    def unready(self, http: HttpSettings) -> str:
         return self.unfit
 
-    def moves(self, http: Http) -> list[Underway]:
+    def moves(self, http: HttpSettings) -> list[Underway]:
         return self.in_flight
 
 
@@ -115,7 +115,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
 
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Daemon:
-    def unanswered(http: Http, named: str) -> Whereabouts:
+    def unanswered(http: HttpSettings, named: str) -> PodStatus:
         raise UnavailableError("http://127.0.0.1:9464: must be a running elasticd, is not: Connection refused")
 
     monkeypatch.setattr(remote, "unready", lambda _: "")

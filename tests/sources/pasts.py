@@ -9,7 +9,7 @@ import numpy as np
 
 from elasticd.base.errors import UnavailableError
 from elasticd.model.workload import Ref
-from elasticd.ports.source import Points, Span
+from elasticd.ports.source import Points, TimeRange
 from elasticd.sources.forecast import ForecastSource
 from elasticd.sources.forecasting.arrays import Floats
 from tests.forecasting.waves import START, wave
@@ -37,10 +37,10 @@ class Remembered:
 
     def __init__(self, **series: Mapping[str, Points]) -> None:
         self.series = series
-        self.asked: list[tuple[str, Span]] = []
+        self.asked: list[tuple[str, TimeRange]] = []
         self.trouble = ""
 
-    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+    async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         self.asked.append((series, span))
         if self.trouble:
             raise UnavailableError(self.trouble)

@@ -25,9 +25,9 @@ from elasticd.ports.source import Describes, Reader, Site
 from elasticd.registry import discover
 from elasticd.sources.forecast import ForecastSource, register_sources
 from elasticd.sources.forecast.fitter import Fitter, Here, Lost
-from elasticd.sources.forecast.keeper import FIRST_PAUSE, Keeper
+from elasticd.sources.forecast.keeper import FIRST_PAUSE, ForecastKeeper
 from elasticd.sources.forecasting.request import Question, Reply
-from elasticd.sources.recording import Recording
+from elasticd.sources.recording import RecordingSource
 from elasticd.testing import simulate, site
 from elasticd_plugins.forecast import Ahead
 from elasticd_plugins.hpa import Hpa
@@ -139,7 +139,7 @@ class Rounds:
     def __init__(self, memory: Remembered, *refs: Ref, **options: Any) -> None:
         self.refs, self.memory, self.fitter = refs, memory, Counting()
         self.woken: list[tuple[str, str]] = []
-        self.keeper = Keeper(source(**options).plan(), memory, self._site(), self.fitter.opened)
+        self.keeper = ForecastKeeper(source(**options).plan(), memory, self._site(), self.fitter.opened)
 
     def _site(self) -> Site:
         made = site(clock=VirtualClock(NOW), wake=lambda subject, key: self.woken.append((subject, key)))
@@ -274,12 +274,12 @@ async def test_what_one_pod_uses_is_learnt_from_two_more_series() -> None:
     assert [name for name, _ in rounds.memory.asked] == ["requests", "cores", "replicas"]
 
 
-def recording(folder: Path, rows: int = 2016) -> Recording:
+def recording(folder: Path, rows: int = 2016) -> RecordingSource:
     """A week of the daily wave, at the times at which it was."""
     load = daily(rows / 288)
     lines = [f"{time},requests,workload,{KEY},{value}" for time, value in zip(*load, strict=True)]
     (folder / "week.csv").write_text("time,series,subject,key,value\n" + "\n".join(lines) + "\n")
-    return Recording(file=str(folder / "week.csv"), start="recorded", name="week")
+    return RecordingSource(file=str(folder / "week.csv"), start="recorded", name="week")
 
 
 @asynccontextmanager

@@ -14,7 +14,17 @@ import pytest_asyncio
 
 from elasticd.sources.forecast.fitter import Apart, Here, Lost, apart, here, lacking
 from elasticd.sources.forecasting.__main__ import humble, serve
-from elasticd.sources.forecasting.request import HEAD_BYTES, LARGEST, Question, Reply, Track, Wish, frame, length, reply
+from elasticd.sources.forecasting.request import (
+    HEAD_BYTES,
+    LARGEST,
+    PackedSamples,
+    Question,
+    Reply,
+    Wish,
+    frame,
+    length,
+    reply,
+)
 from tests.forecasting.waves import track, wave
 
 QUESTION = Question(Wish(step=300.0), track(wave(7, each=288), 300.0))
@@ -189,7 +199,7 @@ def test_nothing_is_lacking_here() -> None:
 
 
 def test_it_answers_until_there_are_no_more_questions_and_what_one_fails_of_harms_no_other() -> None:
-    bad = Question(Wish(), Track(b"odd", b"odd"))
+    bad = Question(Wish(), PackedSamples(b"odd", b"odd"))
     questions, replies = io.BytesIO(frame(bad) + frame(QUESTION) + b"\0\0"), io.BytesIO()
     serve(questions, replies)
     replies.seek(0)

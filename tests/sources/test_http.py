@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from elasticd.base.errors import ConfigError
-from elasticd.sources.http import Http, HttpFault, HttpSource
+from elasticd.sources.http import HttpClient, HttpFault, HttpSource
 from tests.kube import pki
 from tests.sources.scripted import Say, Scripted, drop
 
@@ -47,7 +47,7 @@ def secret(folder: Path, name: str = "token", text: str = CANARY, mode: int = 0o
 
 
 async def ask(url: str, **more: Any) -> bytes:
-    async with Http(options(url, **more)) as http:
+    async with HttpClient(options(url, **more)) as http:
         return await http.ask("/x")
 
 
@@ -59,7 +59,7 @@ async def fault(url: str, **more: Any) -> str:
 
 
 async def test_a_form_is_posted_and_nothing_is_got_without_one(server: Scripted) -> None:
-    async with Http(options(server.url + "/", at_once=1)) as http:
+    async with HttpClient(options(server.url + "/", at_once=1)) as http:
         assert msgspec.json.decode(await http.ask("/x")) == FINE
         await http.ask("/x", {"query": "a{b='c'}"})
     assert [(one.method, one.form) for one in server.seen] == [("GET", {}), ("POST", {"query": "a{b='c'}"})]
@@ -157,7 +157,7 @@ async def test_a_renewed_token_is_read_when_the_old_one_is_refused(server: Scrip
         return web.json_response(FINE if good else {"error": "expired"}, status=200 if good else 401)
 
     server.on("/x", guarded)
-    async with Http(options(server.url, bearer_file=secret(tmp_path, text="first"))) as http:
+    async with HttpClient(options(server.url, bearer_file=secret(tmp_path, text="first"))) as http:
         with pytest.raises(HttpFault, match="401 Unauthorized: expired"):
             await http.ask("/x")
         assert len(server.seen) == 1  # what is the same is not tried again
@@ -171,7 +171,7 @@ async def test_a_renewed_token_is_read_when_the_old_one_is_refused(server: Scrip
 async def test_a_token_that_went_missing_is_a_fault_that_passes(server: Scripted, tmp_path: Path) -> None:
     path = secret(tmp_path)
     server.on("/x", Say(401), Say(401), FINE)
-    async with Http(options(server.url, bearer_file=path)) as http:
+    async with HttpClient(options(server.url, bearer_file=path)) as http:
         os.unlink(path)  # noqa: PTH108
         with pytest.raises(HttpFault, match="token: must be readable, is not: No such file"):
             await http.ask("/x")
@@ -228,7 +228,7 @@ async def test_no_message_tells_a_secret_not_even_one_the_server_repeats(
 
     server.on("/x", parrot)
     asking = options(server.url, **placed(table, secret(tmp_path)))
-    async with Http(asking) as http:
+    async with HttpClient(asking) as http:
         with pytest.raises(HttpFault) as caught:
             await http.ask("/x")
     for text in (str(caught.value), repr(caught.value), repr(asking), repr(http), caplog.text):
@@ -322,7 +322,7 @@ async def test_a_server_that_asks_to_be_left_alone_is(
 ) -> None:
     when = formatdate(time.time() + 60, usegmt=True) if header == "DATE" else header
     server.on("/x", Say(status, b"{}", {"Retry-After": when}), FINE)
-    async with Http(options(server.url)) as http:
+    async with HttpClient(options(server.url)) as http:
         with pytest.raises(HttpFault, match=str(status)):
             await http.ask("/x")
         if not seconds:
@@ -346,7 +346,7 @@ async def test_no_more_requests_are_under_way_than_are_wanted(server: Scripted) 
         return web.json_response(FINE)
 
     server.on("/x", counted)
-    async with Http(options(server.url, at_once=2)) as http:
+    async with HttpClient(options(server.url, at_once=2)) as http:
         await asyncio.gather(*[http.ask("/x") for _ in range(10)])
     assert most == 2
 
@@ -452,7 +452,7 @@ async def test_a_certificate_of_ours_is_shown_and_read_again_when_renewed(author
         certificate, key = tmp_path / "c", tmp_path / "k"
         table = {"ca_file": str(authority.own.certificate), "cert_file": str(certificate), "key_file": str(key)}
         renew(authority.certificate("first"), certificate, key)
-        async with Http(options(server.url, **table)) as http:
+        async with HttpClient(options(server.url, **table)) as http:
             await asyncio.gather(http.ask("/x"), http.ask("/x"))
             renew(authority.certificate("second"), certificate, key)
             await asyncio.gather(http.ask("/x"), http.ask("/x"))

@@ -60,7 +60,7 @@ async def read(kubelets: Kubelets, snapshot: Shown | None = PLACED, **options: A
 
 
 @pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+def trigger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.05)
 
 

@@ -14,11 +14,11 @@ from elasticd.base.errors import UnavailableError
 from elasticd.journal import Journal, lines_after
 from elasticd.model.records import Decision
 from elasticd.model.workload import Quality, Ref, Sample, Series
-from elasticd.ports.source import Memory, Span
+from elasticd.ports.source import History, TimeRange
 from elasticd.sources.forecast.journal import JournalMemory
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.memory import OVERLAP, Remembering
-from elasticd.sources.recording import Recording
+from elasticd.sources.recording import RecordingSource
 from elasticd.testing import site
 from tests.sources.scripted import NOW, Handler, Say, Scripted, matrix
 
@@ -60,13 +60,13 @@ async def test_a_prometheus_is_asked_for_what_it_remembers_of_the_workloads_alon
     async with msgspec.convert({"type": "prometheus", "url": server.url, "series": [RATE]}, Prometheus).memory(
         site()
     ) as memory:
-        found = await memory.past("rate", [WEB], Span(NOW, NOW + 30, 15))
+        found = await memory.past("rate", [WEB], TimeRange(NOW, NOW + 30, 15))
     assert listed(found) == {WEB: [(NOW, 0), (NOW + 15, 15), (NOW + 30, 30)]}
 
 
 async def test_two_weeks_come_in_portions_and_each_sample_once(server: Scripted) -> None:
     server.on(RANGE, counting(WEB))
-    found = await remembering(server).past("rate", [WEB], Span(NOW, NOW + 14 * 86400, 60))
+    found = await remembering(server).past("rate", [WEB], TimeRange(NOW, NOW + 14 * 86400, 60))
     assert len(found[WEB].times) == 14 * 1440 + 1
     assert sorted(set(found[WEB].times)) == list(found[WEB].times)
     steps = [(float(form["end"]) - float(form["start"])) / 60 for form in server.forms(RANGE)]
@@ -76,9 +76,9 @@ async def test_two_weeks_come_in_portions_and_each_sample_once(server: Scripted)
 async def test_later_only_what_is_new_is_asked_for_and_what_is_too_old_goes(server: Scripted) -> None:
     server.on(RANGE, counting(WEB))
     memory = remembering(server)
-    await memory.past("rate", [WEB], Span(NOW, NOW + 6000, 60))
+    await memory.past("rate", [WEB], TimeRange(NOW, NOW + 6000, 60))
     asked = len(server.forms(RANGE))
-    found = await memory.past("rate", [WEB], Span(NOW + 600, NOW + 6600, 60))
+    found = await memory.past("rate", [WEB], TimeRange(NOW + 600, NOW + 6600, 60))
     assert [float(form["start"]) for form in server.forms(RANGE)[asked:]] == [NOW + 6000 - OVERLAP * 60]
     assert listed(found) == {WEB: [(NOW + at, at) for at in range(600, 6601, 60)]}
 
@@ -86,18 +86,18 @@ async def test_later_only_what_is_new_is_asked_for_and_what_is_too_old_goes(serv
 @pytest.mark.parametrize(
     ("workloads", "span"),
     [
-        pytest.param([WEB, CART], Span(NOW + 60, NOW + 660, 60), id="another workload"),
-        pytest.param([WEB], Span(NOW - 60, NOW + 660, 60), id="farther back"),
-        pytest.param([WEB], Span(NOW + 60, NOW + 660, 30), id="other steps"),
-        pytest.param([WEB], Span(NOW + 9000, NOW + 9600, 60), id="after a long pause"),
+        pytest.param([WEB, CART], TimeRange(NOW + 60, NOW + 660, 60), id="another workload"),
+        pytest.param([WEB], TimeRange(NOW - 60, NOW + 660, 60), id="farther back"),
+        pytest.param([WEB], TimeRange(NOW + 60, NOW + 660, 30), id="other steps"),
+        pytest.param([WEB], TimeRange(NOW + 9000, NOW + 9600, 60), id="after a long pause"),
     ],
 )
 async def test_all_is_asked_for_again_where_what_is_known_does_not_do(
-    server: Scripted, workloads: list[str], span: Span
+    server: Scripted, workloads: list[str], span: TimeRange
 ) -> None:
     server.on(RANGE, counting(WEB, CART))
     memory = remembering(server)
-    await memory.past("rate", [WEB], Span(NOW, NOW + 600, 60))
+    await memory.past("rate", [WEB], TimeRange(NOW, NOW + 600, 60))
     found = await memory.past("rate", workloads, span)
     assert {key: (one.times[0], one.times[-1]) for key, one in found.items()} == dict.fromkeys(
         workloads, (span.first, span.last)
@@ -117,38 +117,38 @@ async def test_what_a_prometheus_cannot_say_is_told_and_then_asked_for_in_full(
 ) -> None:
     server.on(RANGE, counting(WEB))
     memory = remembering(server, RATE, {"name": "cpu", "query": "cpu", "subject": "pod"})
-    await memory.past("rate", [WEB], Span(NOW, NOW + 600, 60))
+    await memory.past("rate", [WEB], TimeRange(NOW, NOW + 600, 60))
     server.on(RANGE, answer)
     with pytest.raises(UnavailableError, match=problem):
-        await memory.past(series, [WEB], Span(NOW + 60, NOW + 660, 60))
+        await memory.past(series, [WEB], TimeRange(NOW + 60, NOW + 660, 60))
     server.on(RANGE, counting(WEB))
-    found = await memory.past("rate", [WEB], Span(NOW + 120, NOW + 720, 60))
+    found = await memory.past("rate", [WEB], TimeRange(NOW + 120, NOW + 720, 60))
     assert (found[WEB].times[0], found[WEB].times[-1]) == (NOW + 120, NOW + 720)
 
 
-def recorded(folder: Path, **options: Any) -> Recording:
+def recorded(folder: Path, **options: Any) -> RecordingSource:
     rows = "".join(f"{1000 + 10 * at},queue,workload,{WEB},{at}\n" for at in range(6))
     (folder / "day.csv").write_text("time,series,subject,key,value\n" + rows + "1000,cpu,pod,shop/web-1,1\n")
-    return Recording(file=str(folder / "day.csv"), **options)
+    return RecordingSource(file=str(folder / "day.csv"), **options)
 
 
-async def past_of(source: Recording, now: float, span: Span, series: str = "queue") -> dict[str, list[Any]]:
+async def past_of(source: RecordingSource, now: float, span: TimeRange, series: str = "queue") -> dict[str, list[Any]]:
     async with source.memory(site(clock=VirtualClock(now))) as memory:
         return listed(await memory.past(series, [WEB, CART], span))
 
 
 async def test_a_recording_remembers_what_it_has_played(tmp_path: Path) -> None:
-    found = await past_of(recorded(tmp_path, start="recorded"), 0, Span(1005, 1030, 10))
+    found = await past_of(recorded(tmp_path, start="recorded"), 0, TimeRange(1005, 1030, 10))
     assert found == {WEB: [(1010, 1), (1020, 2), (1030, 3)]}
 
 
 async def test_one_that_plays_from_now_on_has_the_times_at_which_it_plays(tmp_path: Path) -> None:
-    found = await past_of(recorded(tmp_path, speed=10), 5000, Span(5000, 5003, 1))
+    found = await past_of(recorded(tmp_path, speed=10), 5000, TimeRange(5000, 5003, 1))
     assert found == {WEB: [(5000, 0), (5001, 1), (5002, 2), (5003, 3)]}
 
 
 async def test_one_that_plays_over_and_over_remembers_all_its_rounds(tmp_path: Path) -> None:
-    found = await past_of(recorded(tmp_path, repeat=60), 5000, Span(5040, 5130, 10))
+    found = await past_of(recorded(tmp_path, repeat=60), 5000, TimeRange(5040, 5130, 10))
     assert found == {WEB: [(5040, 4), (5050, 5), (5060, 0), (5070, 1), (5080, 2), (5090, 3), (5100, 4), (5110, 5),
                            (5120, 0), (5130, 1)]}  # fmt: skip
 
@@ -156,7 +156,7 @@ async def test_one_that_plays_over_and_over_remembers_all_its_rounds(tmp_path: P
 @pytest.mark.parametrize("series", ["cpu", "none"], ids=["of pods", "not there"])
 async def test_a_series_that_a_recording_does_not_have_of_workloads_is_told(tmp_path: Path, series: str) -> None:
     with pytest.raises(UnavailableError, match=f'recording: has no series "{series}" of workloads'):
-        await past_of(recorded(tmp_path), 0, Span(0, 1, 1), series)
+        await past_of(recorded(tmp_path), 0, TimeRange(0, 1, 1), series)
 
 
 REF = Ref("shop", "Deployment", "web")
@@ -185,10 +185,10 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-EVER = Span(0, 1e12, 60)
+EVER = TimeRange(0, 1e12, 60)
 
 
-async def journalled(memory: Memory, series: str = "rps", span: Span = EVER) -> list[tuple[float, float]]:
+async def journalled(memory: History, series: str = "rps", span: TimeRange = EVER) -> list[tuple[float, float]]:
     return listed(await memory.past(series, [WEB], span)).get(WEB, [])
 
 
@@ -198,7 +198,7 @@ async def test_the_journal_remembers_the_sum_over_the_pods(tmp_path: Path) -> No
     assert await journalled(memory) == [(60, 3), (120, 4)]
     assert await journalled(memory, "replicas") == [(60, 2), (120, 1)]
     assert await journalled(memory) == [(60, 3), (120, 4)]
-    assert await journalled(memory, span=Span(100, 200, 60)) == [(120, 4)]
+    assert await journalled(memory, span=TimeRange(100, 200, 60)) == [(120, 4)]
     assert await journalled(memory, "none") == []
 
 

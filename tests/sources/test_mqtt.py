@@ -14,7 +14,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.config import load_settings
 from elasticd.registry import discover
 from elasticd.sources.mqtt import Mqtt
-from elasticd.sources.mqtt.broker import Broker, Tls
+from elasticd.sources.mqtt.broker import BrokerOptions, Tls
 from elasticd.sources.mqtt.reader import Listening
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import NOW, site
@@ -91,7 +91,7 @@ def test_files_are_made_absolute_and_credentials_stay(tmp_path: Path) -> None:
     assert source.tls == Tls(str(tmp_path / "ca.crt"), "credential:crt", "credential:key")
 
 
-def files(folder: Path) -> dict[str, Broker]:
+def files(folder: Path) -> dict[str, BrokerOptions]:
     """Brokers, each with a file that a person must mend."""
     (folder / "open").write_text(CANARY)
     (folder / "open").chmod(0o644)
@@ -99,12 +99,12 @@ def files(folder: Path) -> dict[str, Broker]:
     (folder / "closed").chmod(0o600)
     at = {name: str(folder / name) for name in ("open", "closed", "missing")}
     return {
-        "password, missing": Broker(username="u", password_file=at["missing"]),
-        "password, open": Broker(username="u", password_file=at["open"]),
-        "authority, missing": Broker(tls=Tls(ca_file=at["missing"])),
-        "authority, no PEM": Broker(tls=Tls(ca_file=at["closed"])),
-        "key, open": Broker(tls=Tls(cert_file=at["closed"], key_file=at["open"])),
-        "key, no PEM": Broker(tls=Tls(cert_file=at["closed"], key_file=at["closed"])),
+        "password, missing": BrokerOptions(username="u", password_file=at["missing"]),
+        "password, open": BrokerOptions(username="u", password_file=at["open"]),
+        "authority, missing": BrokerOptions(tls=Tls(ca_file=at["missing"])),
+        "authority, no PEM": BrokerOptions(tls=Tls(ca_file=at["closed"])),
+        "key, open": BrokerOptions(tls=Tls(cert_file=at["closed"], key_file=at["open"])),
+        "key, no PEM": BrokerOptions(tls=Tls(cert_file=at["closed"], key_file=at["closed"])),
     }
 
 
@@ -121,7 +121,7 @@ def files(folder: Path) -> dict[str, Broker]:
 )
 async def test_a_file_that_a_person_must_mend_is_named_at_once(which: str, tmp_path: Path) -> None:
     broker = files(tmp_path)[which]
-    own = {name: getattr(broker, name) for name in Broker.__struct_fields__}
+    own = {name: getattr(broker, name) for name in BrokerOptions.__struct_fields__}
     with pytest.raises(ConfigError) as told:
         async with Mqtt(topic=(LOAD,), **own).open(site()):
             pass

@@ -11,7 +11,7 @@ from elasticd.sources.mqtt import intake as intakes
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
 from elasticd.sources.mqtt.packets import Message
-from elasticd.sources.mqtt.table import Table
+from elasticd.sources.mqtt.table import SensorTable
 from elasticd.sources.mqtt.topics import Topic
 from elasticd.testing import NOW
 
@@ -23,7 +23,7 @@ class Listened:
 
     def __init__(self, *topics: Topic, **options: Any) -> None:
         self.woken: list[tuple[str, str]] = []
-        self.table = Table(options.get("subjects", 100), 600, 60)
+        self.table = SensorTable(options.get("subjects", 100), 600, 60)
         self.inbox = Inbox(options.get("queue", 100))
         self.intake = Intake(
             topics,

@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.model.workload import Sample
-from elasticd.sources.mqtt.table import Reading, Slot, Table
+from elasticd.sources.mqtt.table import SensorReading, SensorTable, Slot
 from elasticd.testing import NOW
 
 KEY = "shop/Deployment/web"
 SENDER = ("up/{workload}", "web")
 
 
-def table(**options: Any) -> tuple[Table, Slot]:
-    made = Table(**{"subjects": 100, "ttl": 600.0, "skew": 60.0, **options})
+def table(**options: Any) -> tuple[SensorTable, Slot]:
+    made = SensorTable(**{"subjects": 100, "ttl": 600.0, "skew": 60.0, **options})
     return made, made.slot("workload", "load")
 
 
-def reading(value: float = 1.0, **options: Any) -> Reading:
+def reading(value: float = 1.0, **options: Any) -> SensorReading:
     given = {"time": None, "sequence": None, "received": NOW, "retained": False, "again": False, **options}
-    return Reading(value, **given)
+    return SensorReading(value, **given)
 
 
 def sample(slot: Slot, key: str = KEY) -> Sample:
@@ -53,7 +53,7 @@ def sample(slot: Slot, key: str = KEY) -> Sample:
         (reading(1), reading(2, time=None), "new"),
     ],
 )
-def test_of_two_readings_the_newer_is_known(first: Reading, second: Reading, verdict: str) -> None:
+def test_of_two_readings_the_newer_is_known(first: SensorReading, second: SensorReading, verdict: str) -> None:
     made, slot = table()
     assert made.take(slot, KEY, first) == "new"
     assert made.take(slot, KEY, second) == verdict
@@ -111,7 +111,7 @@ def test_a_clock_that_is_wrong_is_refused(options: dict[str, Any]) -> None:
     assert slot.samples == {}
 
 
-def gone(verdicts: list[Reading]) -> tuple[list[str], Sample]:
+def gone(verdicts: list[SensorReading]) -> tuple[list[str], Sample]:
     made, slot = table()
     made.take(slot, KEY, reading(1, sequence=5, time=NOW), SENDER)
     assert made.gone(slot, SENDER, NOW + 10) == {KEY}
@@ -134,7 +134,7 @@ def test_a_live_sensor_whose_will_says_offline_is_unknown_and_not_zero() -> None
         (reading(2, sequence=6, time=NOW + 11, received=NOW + 11, retained=True), "new"),
     ],
 )
-def test_only_a_newer_message_brings_a_sensor_back(after: Reading, verdict: str) -> None:
+def test_only_a_newer_message_brings_a_sensor_back(after: SensorReading, verdict: str) -> None:
     (found,), left = gone([after])
     assert found == verdict
     assert (left.measured > 0) == (verdict == "new")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticd.model.workload import Sample
-from elasticd.sources.rates import Rates
+from elasticd.sources.rates import CounterRates
 
 
 def look(value: float, at: float) -> Sample:
@@ -16,7 +16,7 @@ def look(value: float, at: float) -> Sample:
 
 def rated(*looks: tuple[float, float]) -> list[float | None]:
     """The rates after each look: (value, seconds)."""
-    rates = Rates()
+    rates = CounterRates()
     found = [rates.rate("c", look(value, at)) for value, at in looks]
     return [None if one is None else one.value for one in found]
 
@@ -44,13 +44,13 @@ def test_rate_is_known_or_not(looks: list[tuple[float, float]], expected: list[f
 
 
 def test_rate_is_of_the_time_of_the_later_look_and_says_over_how_long() -> None:
-    rates = Rates()
+    rates = CounterRates()
     rates.rate("c", look(0, 100))
     assert rates.rate("c", look(50, 110)) == Sample(5.0, 110, 110.25, 10.0)
 
 
 def test_counters_are_apart_and_may_be_forgotten() -> None:
-    rates = Rates()
+    rates = CounterRates()
     for key in ("a", "b"):
         rates.rate(key, look(0, 0))
     rates.retain(["b"])

@@ -17,7 +17,7 @@ from elasticd.model.records import Decision, Outcome
 from elasticd.model.workload import Sample
 from elasticd.ports.source import Reader
 from elasticd.registry import discover
-from elasticd.sources.recording import Recording, Tape, register_sources
+from elasticd.sources.recording import RecordingSource, Tape, register_sources
 from elasticd.testing import simulate, site
 from elasticd_plugins.hpa import Hpa
 
@@ -34,10 +34,10 @@ ROWS = """\
 WEB = "shop/Deployment/web"
 
 
-def recording(folder: Path, rows: str = ROWS, **options: Any) -> Recording:
+def recording(folder: Path, rows: str = ROWS, **options: Any) -> RecordingSource:
     path = folder / "day.csv"
     path.write_text(HEADER + rows)
-    return msgspec.convert({"type": "recording", "file": str(path), **options}, Recording)
+    return msgspec.convert({"type": "recording", "file": str(path), **options}, RecordingSource)
 
 
 async def queue(reader: Reader, now: float) -> tuple[float, float] | None:
@@ -157,7 +157,7 @@ def test_wrong_options_are_refused_naming_the_key(options: dict[str, Any], probl
     assert f"source[0].{problem}" in str(refused.value)
 
 
-def load(folder: Path, options: dict[str, Any]) -> Recording:
+def load(folder: Path, options: dict[str, Any]) -> RecordingSource:
     """The source as it comes from elasticd.toml."""
     lines = ["[[source]]", 'type = "recording"']
     for key, value in options.items():
@@ -165,7 +165,7 @@ def load(folder: Path, options: dict[str, Any]) -> Recording:
     path = folder / "elasticd.toml"
     path.write_text("\n".join(lines))
     (source,) = load_settings(path, discover()).sources
-    assert isinstance(source, Recording)
+    assert isinstance(source, RecordingSource)
     return source
 
 
@@ -177,8 +177,8 @@ def _toml(value: Any) -> str:
 
 def test_its_file_is_found_beside_elasticd_toml(tmp_path: Path) -> None:
     source = load(tmp_path, {"file": "day.csv", "repeat": 86400})
-    assert source == Recording(file=str(tmp_path / "day.csv"), repeat=86400)
-    assert register_sources() == [Recording]
+    assert source == RecordingSource(file=str(tmp_path / "day.csv"), repeat=86400)
+    assert register_sources() == [RecordingSource]
 
 
 DAY = 86400
@@ -207,7 +207,7 @@ class Told:
     def governed(self, keys: Any) -> None: ...
 
 
-async def followed(source: Recording, start: float) -> list[Decision]:
+async def followed(source: RecordingSource, start: float) -> list[Decision]:
     """What a policy that wants a replica for every ten that wait decides in a day of virtual time."""
     cluster = msgspec.convert(
         {

@@ -23,7 +23,7 @@ from elasticd.ports.source import Reader, Site, Source
 from elasticd.registry import discover
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.sources.usage_histogram import UsageHistogram
-from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options
+from elasticd.sources.usage_histogram.ledger import SERIES, Options, UsageLedger
 from elasticd.testing import judge, observation, simulate, site
 from elasticd_plugins.vertical import Vertical
 from tests.clusters import Shown
@@ -47,7 +47,7 @@ def said(*samples: Sample, series: str = "cpu", pod: str = "web-0") -> dict[str,
     return {series: {f"shop/{pod}": samples}}
 
 
-def learnt(ledger: Ledger, series: str = "cpu_max") -> dict[str, float]:
+def learnt(ledger: UsageLedger, series: str = "cpu_max") -> dict[str, float]:
     return {one.container: one.value for one in ledger.say(NOW)[0][series].get(WEB, ())}
 
 
@@ -72,11 +72,11 @@ def learnt(ledger: Ledger, series: str = "cpu_max") -> dict[str, float]:
     ],
 )
 def test_what_counts_as_use(pods: list[Pod], use: Mapping[str, Any], new: int) -> None:
-    assert Ledger(OPTIONS).fold(WEB, pods, use, NOW) == new
+    assert UsageLedger(OPTIONS).fold(WEB, pods, use, NOW) == new
 
 
 def test_of_memory_only_the_peak_of_each_window_counts() -> None:
-    ledger, start = Ledger(OPTIONS), NOW - NOW % 300
+    ledger, start = UsageLedger(OPTIONS), NOW - NOW % 300
     for second, value in [(0, 1e9), (60, 3e9), (120, 2e9), (300, 1e9)]:
         one = Sample(value, start + second, NOW, 0.0, "web-0", "main")
         ledger.fold(WEB, [pod()], said(one, series="memory"), start + second)
@@ -91,7 +91,7 @@ def test_of_memory_only_the_peak_of_each_window_counts() -> None:
     [pytest.param(None, 1.2e9, id="by its request"), pytest.param(2e9, 2.4e9, id="by what it used, which was more")],
 )
 def test_a_kill_for_want_of_memory_counts_once_as_more_than_there_was(used: float | None, expected: float) -> None:
-    ledger, killed = Ledger(OPTIONS), pod(killed={"main": NOW - 5})
+    ledger, killed = UsageLedger(OPTIONS), pod(killed={"main": NOW - 5})
     use = said(sample(used, 10), series="memory") if used else {}
     ledger.fold(WEB, [killed], use, NOW)
     first = learnt(ledger, "memory_max")["main"]
@@ -102,7 +102,7 @@ def test_a_kill_for_want_of_memory_counts_once_as_more_than_there_was(used: floa
 
 
 def test_nothing_is_said_before_there_are_enough_hours() -> None:
-    ledger = Ledger(replace(OPTIONS, enough=3600.0))
+    ledger = UsageLedger(replace(OPTIONS, enough=3600.0))
     ledger.fold(WEB, [pod()], said(sample(1.0, 3700)), NOW - 3700)
     assert (learnt(ledger), ledger.say(NOW)[1]) == ({}, 1)
     ledger.fold(WEB, [pod()], said(sample(1.0)), NOW)
@@ -111,14 +111,14 @@ def test_nothing_is_said_before_there_are_enough_hours() -> None:
 
 
 def test_what_is_said_is_as_old_as_its_newest_sample() -> None:
-    ledger = Ledger(OPTIONS)
+    ledger = UsageLedger(OPTIONS)
     ledger.fold(WEB, [pod()], said(sample(1.0, 100)), NOW)
     (one,) = ledger.say(NOW)[0]["cpu_p95"][WEB]
     assert (one.measured, one.received, one.pod, one.container) == (NOW - 100, NOW, "", "main")
 
 
 def test_every_series_has_a_value_for_each_container() -> None:
-    ledger = Ledger(OPTIONS)
+    ledger = UsageLedger(OPTIONS)
     both = {**said(sample(1.0, 0, "a"), sample(2.0, 0, "b")), **said(sample(1e9, 0, "a"), series="memory")}
     ledger.fold(WEB, [pod("web-0", "a", "b")], both, NOW)
     found, _ = ledger.say(NOW)
@@ -128,7 +128,7 @@ def test_every_series_has_a_value_for_each_container() -> None:
 
 
 def test_what_is_gone_is_forgotten_after_its_history() -> None:
-    ledger = Ledger(OPTIONS)
+    ledger = UsageLedger(OPTIONS)
     ledger.fold(WEB, [pod()], said(sample(1.0)), NOW)
     ledger.retain((), NOW + 7.9 * DAY)
     assert len(ledger) == 1
@@ -137,14 +137,14 @@ def test_what_is_gone_is_forgotten_after_its_history() -> None:
 
 
 def test_a_checkpoint_gives_back_what_was_learnt() -> None:
-    first, again = Ledger(OPTIONS), Ledger(OPTIONS)
+    first, again = UsageLedger(OPTIONS), UsageLedger(OPTIONS)
     first.fold(WEB, [pod()], {**said(sample(1.0)), **said(sample(1e9), series="memory")}, NOW)
     again.load(first.save(NOW))
     assert again.say(NOW) == first.say(NOW)
 
 
 def broken(**changes: Any) -> bytes:
-    ledger = Ledger(OPTIONS)
+    ledger = UsageLedger(OPTIONS)
     ledger.fold(WEB, [pod()], said(sample(1.0)), NOW)
     body = json.loads(ledger.save(NOW))
     entry = body["entries"][0]
@@ -169,7 +169,7 @@ def broken(**changes: Any) -> bytes:
     ],
 )
 def test_a_damaged_checkpoint_is_refused_and_changes_nothing(body: bytes, told: str) -> None:
-    ledger = Ledger(OPTIONS)
+    ledger = UsageLedger(OPTIONS)
     ledger.fold(WEB, [pod()], said(sample(1.0)), NOW)
     before = ledger.say(NOW)
     with pytest.raises(ValueError, match=told):

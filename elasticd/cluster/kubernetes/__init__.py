@@ -18,14 +18,14 @@ from msgspec import Meta, Struct
 
 from elasticd.base.clock import Clock
 from elasticd.base.errors import ConfigError, UnavailableError
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.access import Access
-from elasticd.cluster.kubernetes.cluster import KubernetesCluster, Parts
+from elasticd.cluster.kubernetes.cluster import ClusterParts, KubernetesCluster
 from elasticd.cluster.kubernetes.description import Description
 from elasticd.cluster.kubernetes.lease import Elector, LeaseSettings
 from elasticd.cluster.kubernetes.session import ApiError, Calls, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
-from elasticd.cluster.kubernetes.watch.informer import Means
+from elasticd.cluster.kubernetes.watch.informer import Dependencies
 from elasticd.cluster.kubernetes.wire.discovery import Version
 from elasticd.cluster.kubernetes.write.budget import Budget
 
@@ -90,14 +90,14 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         async with Session(Credentials(self.kubeconfig, self.context), self.request_timeout) as session:
             yield Access(session, await _greet(session))
 
-    def _parts(self, session: Session, clock: Clock, version: str, *, elect: bool) -> Parts:
+    def _parts(self, session: Session, clock: Clock, version: str, *, elect: bool) -> ClusterParts:
         identity = self.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         lease = msgspec.structs.replace(self.lease, namespace=self.lease.namespace or own_namespace())
         namespaces, silence = tuple(dict.fromkeys(self.namespaces)), self.watch_silence
-        return Parts(
+        return ClusterParts(
             session=session,
             clock=clock,
-            means=Means(session, clock, Times(clock), Discovery(session), namespaces, self.page, silence),
+            means=Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, self.page, silence),
             budget=Budget(clock, self.writes_per_second, self.burst),
             elector=Elector(session, clock, lease, identity) if elect and lease.enabled else None,
             identity=identity,

@@ -11,21 +11,21 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.description import Description
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.lease import Elector
-from elasticd.cluster.kubernetes.metrics import Metrics
+from elasticd.cluster.kubernetes.metrics import MetricsClient
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
-from elasticd.cluster.kubernetes.restore.steps import Workshop
+from elasticd.cluster.kubernetes.restore.steps import RestorerParts
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore
-from elasticd.cluster.kubernetes.watch.discovery import heeds_costs
+from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore
 from elasticd.cluster.kubernetes.watch.informer import (
-    Follower,
-    Means,
+    Dependencies,
+    Informer,
     follow_autoscalers,
     follow_budgets,
     follow_jobs,
@@ -140,12 +140,12 @@ class LiveSnapshot:
         return f"HorizontalPodAutoscaler {', '.join(names)}" if names else ""
 
 
-class Parts(Struct, frozen=True):
+class ClusterParts(Struct, frozen=True):
     """What a cluster is made of."""
 
     session: Session
     clock: Clock
-    means: Means
+    means: Dependencies
     budget: Budget
     elector: Elector | None
     identity: str
@@ -161,7 +161,7 @@ class Parts(Struct, frozen=True):
 class KubernetesCluster:
     """A Cluster. Made by Kubernetes.open, which also ends it."""
 
-    def __init__(self, parts: Parts, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, parts: ClusterParts, tasks: asyncio.TaskGroup) -> None:
         self.pods, self.nodes, self.workloads = PodStore(), NodeStore(), WorkloadStore()
         self.jobs = JobStore(parts.clock.now)
         self.autoscalers, self._budgets = AutoscalerStore(), BudgetStore(self.pods)
@@ -174,7 +174,9 @@ class KubernetesCluster:
         once, discovery = Once(session, parts.budget), means.discovery
         evictor = Evictor(session, discovery, once, clock)
         records, patience = Records(session, parts.home), 3 * parts.patience
-        shop = Workshop(session, parts.budget, clock, records, evictor, lambda: self.leading, parts.identity, patience)
+        shop = RestorerParts(
+            session, parts.budget, clock, records, evictor, lambda: self.leading, parts.identity, patience
+        )
         self._restorer = Restorer(shop)
         self._pod_actions = PodActions(
             (self.pods, self.nodes),
@@ -184,8 +186,8 @@ class KubernetesCluster:
             self._events.begin,
         )
         self._jobs = Jobs(session, parts.budget, clock, means.times, self.jobs)
-        self._metrics = Metrics(session, means.discovery, means.times, means.namespaces)
-        self._custom = CustomMetrics(session, means.discovery, means.times, parts.patience)
+        self._metrics = MetricsClient(session, means.discovery, means.times, means.namespaces)
+        self._custom = AggregatedMetrics(session, means.discovery, means.times, parts.patience)
         self._kubelets = Kubelets(session, means.times)
         self._snapshot = LiveSnapshot(self)
         self._always = {
@@ -194,7 +196,7 @@ class KubernetesCluster:
             _AUTOSCALER: follow_autoscalers(means, self.autoscalers),
         }
         self._restoring = False
-        self._kinds: dict[Kind, tuple[Follower, asyncio.Task[None]]] = {}
+        self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
         self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
         if parts.elector is not None:
             self._tasks.append(tasks.create_task(parts.elector.run()))
@@ -218,9 +220,9 @@ class KubernetesCluster:
         return self._parts.elector is None or self._parts.elector.leading
 
     @property
-    def heeds_costs(self) -> bool:
+    def honours_deletion_costs(self) -> bool:
         """Whether the server's own controllers look at deletion costs: those of Kubernetes 1.22 and later do."""
-        return heeds_costs(self._parts.version)
+        return honours_deletion_costs(self._parts.version)
 
     def restoring(self) -> list[Underway]:
         """The pods that are being made anew."""
@@ -263,7 +265,7 @@ class KubernetesCluster:
             self._tasks.append(self._group.create_task(follower.run()))
         return self._budgets.all() if follower.confirmed() > 0 else None
 
-    def _followers(self) -> list[Follower]:
+    def _followers(self) -> list[Informer]:
         return [*self._always.values(), *[follower for follower, _ in self._kinds.values()]]
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> LiveSnapshot:
@@ -365,10 +367,10 @@ class KubernetesCluster:
             noted = msgspec.structs.replace(known, annotations=mark.on(known.annotations))
             self.workloads.put(noted, listed=False)
 
-    def heed(self, stir: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Call this whenever a pod is seen that is on no node, or a node or pod goes or has room."""
         for stirred in (self.pods.stirred, self.nodes.stirred):
-            stirred.heeding.append(stir)
+            stirred.heeding.append(callback)
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""

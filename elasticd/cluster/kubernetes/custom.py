@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery, UnknownKindError
@@ -54,14 +54,14 @@ class _Answer(Struct):
     fault: str = ""
 
 
-class CustomMetrics:
+class AggregatedMetrics:
     """Asks these APIs, a few calls at a time.
 
     All calls of one read together may take three times as long as one of the API server: those that are then unanswered
     are faults of their series, so that an adapter that hangs cannot hold up the rest for ever.
     """
 
-    def __init__(self, session: Session, discovery: Discovery, times: Times, timeout: float) -> None:
+    def __init__(self, session: Session, discovery: Discovery, times: ServerTime, timeout: float) -> None:
         self._session, self._discovery, self._times = session, discovery, times
         self._patience = timeout * _PATIENCE_FACTOR
         self._groups: dict[str, str] = {}

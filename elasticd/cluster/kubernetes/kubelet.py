@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.wire.objects import ObjectReference
 from elasticd.cluster.kubernetes.wire.pod_template import Wire
@@ -92,7 +92,7 @@ _POD = msgspec.json.Decoder(_Pod)
 class Kubelets:
     """Asks the kubelets, each on its own."""
 
-    def __init__(self, session: Session, times: Times) -> None:
+    def __init__(self, session: Session, times: ServerTime) -> None:
         self._session, self._times = session, times
         self.skipped = 0
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
-from elasticd.cluster.kubernetes.wire.objects import Envelope, Usage
+from elasticd.cluster.kubernetes.wire.objects import Envelope, UsageMetrics
 from elasticd.cluster.kubernetes.wire.values import amount, go_seconds
 from elasticd.model.workload import Readings, Sample
 
@@ -27,15 +27,15 @@ GROUP = "metrics.k8s.io"
 SERIES = ("cpu", "memory")
 _AT_ONCE = 2000
 _ENVELOPE = msgspec.json.Decoder(Envelope)
-_USAGE, _USAGES = msgspec.json.Decoder(Usage), msgspec.json.Decoder(list[Usage])
+_USAGE, _USAGES = msgspec.json.Decoder(UsageMetrics), msgspec.json.Decoder(list[UsageMetrics])
 
 Samples = dict[str, dict[str, tuple[Sample, ...]]]
 
 
-class Metrics:
+class MetricsClient:
     """Asks the metrics API, in whichever version the server prefers."""
 
-    def __init__(self, session: Session, discovery: Discovery, times: Times, namespaces: tuple[str, ...]) -> None:
+    def __init__(self, session: Session, discovery: Discovery, times: ServerTime, namespaces: tuple[str, ...]) -> None:
         self._session, self._discovery, self._times = session, discovery, times
         self._namespaces = namespaces
         self._group: str | None = None
@@ -107,14 +107,14 @@ class Metrics:
                 _take(usage, into, now, offset)
             await asyncio.sleep(0)
 
-    def _decode(self, items: Sequence[Raw]) -> Iterable[Usage]:
+    def _decode(self, items: Sequence[Raw]) -> Iterable[UsageMetrics]:
         """Those that can be read: all at once, or one by one where one of them cannot be."""
         try:
             return _USAGES.decode(b"[%b]" % b",".join(items))
         except (msgspec.DecodeError, ValueError):
             return self._readable(items)
 
-    def _readable(self, items: Iterable[Raw]) -> Iterable[Usage]:
+    def _readable(self, items: Iterable[Raw]) -> Iterable[UsageMetrics]:
         for raw in items:
             try:
                 yield _USAGE.decode(raw)
@@ -122,7 +122,7 @@ class Metrics:
                 self.skipped += 1
 
 
-def _take(usage: Usage, into: tuple[Samples, Samples], now: float, offset: float) -> None:
+def _take(usage: UsageMetrics, into: tuple[Samples, Samples], now: float, offset: float) -> None:
     """Into the samples of whole pods; into those of parts where a container lacks one, for half a sum is no sum."""
     key = f"{usage.metadata.namespace}/{usage.metadata.name}"
     measured = usage.timestamp.timestamp() + offset
@@ -132,7 +132,7 @@ def _take(usage: Usage, into: tuple[Samples, Samples], now: float, offset: float
             into[len(samples) < containers][name][key] = samples
 
 
-def _samples(usage: Usage, name: str, measured: float, now: float) -> tuple[Sample, ...]:
+def _samples(usage: UsageMetrics, name: str, measured: float, now: float) -> tuple[Sample, ...]:
     """One sample for each container that has one."""
     pod, window = usage.metadata.name, go_seconds(usage.window)
     found: tuple[Sample, ...] = ()

@@ -16,9 +16,9 @@ from elasticd.cluster.simulated.demand import Curve, Demand
 from elasticd.cluster.simulated.jobs import JobsTable, make_job_sets
 from elasticd.cluster.simulated.making import make_workloads
 from elasticd.cluster.simulated.needs import plain
-from elasticd.cluster.simulated.options import HOSTNAME, BudgetTable, Metrics, NodeTable, WorkloadTable
+from elasticd.cluster.simulated.options import HOSTNAME, BudgetTable, MetricsOptions, NodeTable, WorkloadTable
 from elasticd.cluster.simulated.pods import make_uid
-from elasticd.cluster.simulated.samples import Loads, Usage
+from elasticd.cluster.simulated.samples import Loads, SimulatedUsage
 from elasticd.cluster.simulated.tables import MOST, Quantity, amount, further
 from elasticd.cluster.simulated.world import World
 from elasticd.model.pod_spec import Taint
@@ -39,7 +39,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     workloads: tuple[WorkloadTable, ...] = ()
     jobs: tuple[JobsTable, ...] = ()
     budgets: tuple[BudgetTable, ...] = ()
-    metrics: Metrics = Metrics()
+    metrics: MetricsOptions = MetricsOptions()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -68,7 +68,9 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         changes = {name: table.changes for table in self.nodes for name in table.names()}
         loads = {name: found for table in self.nodes for found in (_loads(table),) for name in table.names()}
         world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution, changes)
-        return SimulatedCluster(clock, world, Usage(self.metrics, self.seed, start, workloads, loads), self.budgets)
+        return SimulatedCluster(
+            clock, world, SimulatedUsage(self.metrics, self.seed, start, workloads, loads), self.budgets
+        )
 
     def _nodes(self) -> Iterator[Node]:
         for table in self.nodes:

@@ -15,7 +15,7 @@ from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.options import BudgetTable
 from elasticd.cluster.simulated.placing import place
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload
-from elasticd.cluster.simulated.samples import Usage
+from elasticd.cluster.simulated.samples import SimulatedUsage
 from elasticd.cluster.simulated.snapshot import Sight, SimulatedSnapshot, look
 from elasticd.cluster.simulated.world import World
 from elasticd.kit.sizes import resized, unfit
@@ -42,15 +42,15 @@ class SimulatedCluster:
 
     leading = True
 
-    def __init__(self, clock: Clock, world: World, usage: Usage, budgets: Sequence[BudgetTable] = ()) -> None:
+    def __init__(self, clock: Clock, world: World, usage: SimulatedUsage, budgets: Sequence[BudgetTable] = ()) -> None:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
         self._clock, self._world, self._usage, self._budgets = clock, world, usage, budgets
         self._sight = Sight({}, world.ground.nodes, budgets)
         self._stir: list[Callable[[], None]] = []
 
-    def heed(self, stir: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Call this when it is looked at, or something is done to it, and it has moved: else it does not move."""
-        self._stir.append(stir)
+        self._stir.append(callback)
 
     @property
     def next(self) -> float:
@@ -58,7 +58,7 @@ class SimulatedCluster:
         return self._world.next
 
     @property
-    def heeds_costs(self) -> bool:
+    def honours_deletion_costs(self) -> bool:
         """It does."""
         return True
 
@@ -95,8 +95,8 @@ class SimulatedCluster:
         """Whoever waits for something to happen hears of what did."""
         if self._world.stirred:
             self._world.stirred = False
-            for stir in self._stir:
-                stir()
+            for callback in self._stir:
+                callback()
 
     async def usage(self, now: float) -> Readings:
         """Series cpu and memory of every pod that is ready, and the further series of the workloads."""

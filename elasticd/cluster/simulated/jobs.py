@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from elasticd.cluster.simulated.demand import Curve, Demand, remember
 from elasticd.cluster.simulated.needs import PodTable
 from elasticd.cluster.simulated.nodes import claim_of
-from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
+from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
 from elasticd.cluster.simulated.tables import Delay, Quantity, amount, further
 from elasticd.model.actions import Create
@@ -51,7 +51,7 @@ class JobsTable(PodTable, frozen=True, kw_only=True):
             raise ValueError("restart_policy: must be OnFailure or Never for Jobs, is Always")
         for key in ("cpu", "memory"):
             amount(key, getattr(self, key))
-        SeriesTable(name=self.queue, demand=self.arrivals)
+        SimulatedSeries(name=self.queue, demand=self.arrivals)
 
     def drawn(self, seed: int, name: str) -> float:
         """How many seconds the Job of this name runs."""
@@ -202,5 +202,5 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
             arrivals=remember(table.arrivals.curve()),
             batch=table,
         )
-        made.series = ((SeriesTable(name=table.queue, demand=table.arrivals), made.waiting),)
+        made.series = ((SimulatedSeries(name=table.queue, demand=table.arrivals), made.waiting),)
         yield made

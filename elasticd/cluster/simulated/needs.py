@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, convert, field
 
-from elasticd.cluster.simulated.tables import Quantity, Table, further
+from elasticd.cluster.simulated.tables import CountedTable, Quantity, further
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Restart, Taint, Term, Toleration
 
 OWN = "default-scheduler"
@@ -70,7 +70,7 @@ class TermTable(Struct, frozen=True, forbid_unknown_fields=True):
     fields: tuple[ExpressionTable, ...] = ()
 
 
-class PodTable(Table, frozen=True):
+class PodTable(CountedTable, frozen=True):
     """What the pods of a table ask of nodes, beside cpu and memory."""
 
     scheduler: Annotated[
@@ -116,4 +116,6 @@ class PodTable(Table, frozen=True):
 
 def placing(table: PodTable) -> dict[str, Any]:
     """Those options of a table that say what its pods ask of nodes."""
-    return {name: getattr(table, name) for name in PodTable.__struct_fields__ if name not in Table.__struct_fields__}
+    return {
+        name: getattr(table, name) for name in PodTable.__struct_fields__ if name not in CountedTable.__struct_fields__
+    }

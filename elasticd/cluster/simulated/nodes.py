@@ -47,7 +47,7 @@ class _Left(Struct):
     held: list[Needs]
 
 
-class Room:
+class NodePool:
     """What is left of every node, kept in the order in which they are tried."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:

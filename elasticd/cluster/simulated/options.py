@@ -11,12 +11,12 @@ from elasticd.cluster.simulated.demand import Demand
 from elasticd.cluster.simulated.needs import PodTable, TaintTable
 from elasticd.cluster.simulated.tables import (
     MOST,
+    CountedTable,
     Delay,
     Moment,
     Name,
     Number,
     Quantity,
-    Table,
     amount,
     check_positive,
     check_unique,
@@ -54,7 +54,7 @@ class NodeSeriesTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError(f"name: must not be cpu or memory, see {self.name}_used, is {self.name}")
 
 
-class NodeTable(Table, frozen=True):
+class NodeTable(CountedTable, frozen=True):
     """Nodes that are alike: what they can allocate to pods, what is used on them beside pods, and what becomes of them.
 
     `cpu_used` and `memory_used` are of what is no pod, on each node; nothing is allocated to that.
@@ -100,7 +100,7 @@ class ContainerTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             amount("memory", self.memory)
 
 
-class SeriesTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SimulatedSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A further series: one value for the workload, or divided equally over its ready pods."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -143,7 +143,7 @@ class WorkloadTable(PodTable, frozen=True):
     stop_seconds: Delay = 0.0
     demand: Demand | None = None
     memory_per_pod: Quantity | None = None
-    series: tuple[SeriesTable, ...] = ()
+    series: tuple[SimulatedSeries, ...] = ()
     bare: bool = False
     at: Moment = 0.0
     every: Delay = 0.0
@@ -178,7 +178,7 @@ class WorkloadTable(PodTable, frozen=True):
         return self.containers or (ContainerTable(name=self.name),)
 
 
-class BudgetTable(Table, frozen=True, kw_only=True):
+class BudgetTable(CountedTable, frozen=True, kw_only=True):
     """A PodDisruptionBudget: of the pods that have all these labels, so many must stay ready. No labels: all pods of
     the namespace. Those that run and are not ready go as the eviction API lets them: while enough are, or always."""
 
@@ -188,7 +188,7 @@ class BudgetTable(Table, frozen=True, kw_only=True):
     unhealthy_pod_eviction_policy: Literal["IfHealthyBudget", "AlwaysAllow"] = "IfHealthyBudget"
 
 
-class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetricsOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the cluster is measured: every `resolution` seconds since the start (metrics-server: 15).
 
     `window` is passed on with each sample, whose value is that instant's. `noise` is the greatest relative

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from elasticd.base.units import milli
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.nodes import NOTHING, Claim, Need
-from elasticd.cluster.simulated.options import SeriesTable, WorkloadTable
+from elasticd.cluster.simulated.options import SimulatedSeries, WorkloadTable
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import COST, Container, Pod, Ref, Workload
 
 
-class Serving(NamedTuple):
+class ServingPods(NamedTuple):
     """The pods that serve demand: for each the key of its samples, NAMESPACE/NAME, and its name."""
 
     keys: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class SimulatedWorkload(Struct, eq=False):
     memory: float
     """The bytes a ready pod uses."""
     parts: Parts
-    series: tuple[tuple[SeriesTable, Curve], ...]
+    series: tuple[tuple[SimulatedSeries, Curve], ...]
     claim: Claim = NOTHING
     pod_annotations: dict[str, str] = field(default_factory=dict)
     """Those that each pod has from the start."""
@@ -142,7 +142,7 @@ class SimulatedWorkload(Struct, eq=False):
     generation: int = 1
     serial: int = 0
     pods: dict[str, SimulatedPod] = field(default_factory=dict)
-    served: deque[tuple[float, Serving]] = field(default_factory=deque)
+    served: deque[tuple[float, ServingPods]] = field(default_factory=deque)
     """Which pods have served since when, the newest last: samples are of a time that may be past."""
 
     @property
@@ -197,7 +197,7 @@ class SimulatedWorkload(Struct, eq=False):
         """Note which pods serve from now on; forget what is older than `keep` seconds."""
         namespace = self.ref.namespace
         names = tuple(pod.name for pod in self.pods.values() if pod.serving)
-        serving = Serving(tuple(f"{namespace}/{name}" for name in names), names)
+        serving = ServingPods(tuple(f"{namespace}/{name}" for name in names), names)
         if self.served and self.served[-1][0] == at:
             self.served.pop()
         if self.served and self.served[-1][1] == serving:
@@ -206,12 +206,12 @@ class SimulatedWorkload(Struct, eq=False):
         while len(self.served) > 1 and self.served[1][0] <= at - keep:
             self.served.popleft()
 
-    def serving_at(self, at: float) -> Serving:
+    def serving_at(self, at: float) -> ServingPods:
         """The pods that served at a time."""
         for since, serving in reversed(self.served):
             if since <= at:
                 return serving
-        return Serving()
+        return ServingPods()
 
     def look(self) -> Workload:
         """As judgement sees it."""

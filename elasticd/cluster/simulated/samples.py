@@ -11,8 +11,8 @@ from math import floor, isnan, nan
 from elasticd.cluster.simulated.bare import Bare
 from elasticd.cluster.simulated.demand import Curve
 from elasticd.cluster.simulated.lazy import Block, LazySamples
-from elasticd.cluster.simulated.options import Metrics
-from elasticd.cluster.simulated.pods import Parts, Serving, SimulatedWorkload
+from elasticd.cluster.simulated.options import MetricsOptions
+from elasticd.cluster.simulated.pods import Parts, ServingPods, SimulatedWorkload
 from elasticd.model.bulk_lookup import Samples
 from elasticd.model.workload import Readings, Sample
 
@@ -22,11 +22,11 @@ Loads = Mapping[str, Curve]
 """Curves by series."""
 
 
-class Renewal:
+class UsageSnapshot:
     """The samples of one renewal, by series. `t` is when they were measured, in seconds since the start; `newest` is
     the same as a time, where it is sure that there is a sample."""
 
-    def __init__(self, usage: "Usage", number: int, t: float, measured: float, received: float) -> None:
+    def __init__(self, usage: "SimulatedUsage", number: int, t: float, measured: float, received: float) -> None:
         self.number, self.t, self.measured, self.received = number, t, measured, received
         # Whoever serves uses memory. Nobody need look through all samples, and have them computed, to know their time.
         served = any(workload.serving_at(measured).keys for workload in usage.workloads.values())
@@ -49,14 +49,14 @@ class _Moment:
     """What was used when a renewal was measured. It knows no series that has it: a circle of references would keep
     all of them until Python's collector comes by."""
 
-    def __init__(self, usage: "Usage", number: int, t: float, measured: float, received: float) -> None:
+    def __init__(self, usage: "SimulatedUsage", number: int, t: float, measured: float, received: float) -> None:
         self.number = number
         self._usage, self._t, self._measured, self._received = usage, t, measured, received
 
     def of_pods(self, series: str, key: str) -> Block:
         """The samples of a workload's pods."""
         workload = self._usage.workloads.get(key)
-        pods = Serving() if workload is None else workload.serving_at(self._measured)
+        pods = ServingPods() if workload is None else workload.serving_at(self._measured)
         if workload is None or not pods.keys:
             return Block()
         if series == "memory":
@@ -81,7 +81,7 @@ class _Moment:
         curves = [curve for table, curve in workload.series if (table.name, table.per) == (series, per)]
         return curves[-1](self._t) if curves else nan
 
-    def _even(self, series: str, pods: Serving, value: float, parts: Parts) -> Block:
+    def _even(self, series: str, pods: ServingPods, value: float, parts: Parts) -> Block:
         """The same value for each pod, split over its containers. NaN is no sample."""
         if isnan(value):
             return Block()
@@ -108,12 +108,12 @@ class _Moment:
         return 1.0 + noise * (uniform - 1.0)
 
 
-class Usage:
+class SimulatedUsage:
     """The metrics of all workloads over time. The samples of one renewal are the same until the next."""
 
     def __init__(
         self,
-        metrics: Metrics,
+        metrics: MetricsOptions,
         seed: int,
         start: float,
         workloads: Iterable[SimulatedWorkload],
@@ -136,7 +136,7 @@ class Usage:
         tables = [table for workload in self.workloads.values() for table, _ in workload.series]
         self.pod_series = ("cpu", "memory", *dict.fromkeys(t.name for t in tables if t.per == "pod"))
         self.workload_series = tuple(dict.fromkeys(t.name for t in tables if t.per == "workload"))
-        self._renewal: Renewal | None = None
+        self._renewal: UsageSnapshot | None = None
 
     def owner_of(self, pod: str) -> str:
         """The key of the workload of a pod; empty where it is nobody's."""
@@ -163,13 +163,13 @@ class Usage:
                 renewal.put(found.setdefault(series, {}), node, curve(renewal.t), self.metrics.window)
         return Readings("resource-metrics", now, nodes=found, newest=renewal.measured)
 
-    def _renew(self, now: float) -> Renewal:
+    def _renew(self, now: float) -> UsageSnapshot:
         """The renewal that is in force at a time."""
         number = floor((now - self._start) / self.metrics.resolution)
         if self._renewal is None or self._renewal.number != number:
             t = number * self.metrics.resolution
             # A sum may round up, and no sample is from the future.
-            self._renewal = Renewal(self, number, t, min(self._start + t, now), now)
+            self._renewal = UsageSnapshot(self, number, t, min(self._start + t, now), now)
         return self._renewal
 
 

@@ -57,7 +57,7 @@ def check_unique(key: str, names: Collection[str]) -> None:
         seen.add(name)
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CountedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One or, with a count, several alike: NAME, or NAME-1 to NAME-count."""
 
     name: Name

@@ -17,7 +17,7 @@ from elasticd.cluster.simulated.bare import Bare
 from elasticd.cluster.simulated.ground import Ground
 from elasticd.cluster.simulated.jobs import SimulatedJobSet
 from elasticd.cluster.simulated.needs import OWN
-from elasticd.cluster.simulated.nodes import Claim, Need, Room
+from elasticd.cluster.simulated.nodes import Claim, Need, NodePool
 from elasticd.cluster.simulated.options import NodeChange
 from elasticd.cluster.simulated.pods import SimulatedPod, SimulatedWorkload, make_uid, need_of
 from elasticd.decision.pool.order import RESUMED
@@ -52,7 +52,7 @@ class World:
         self.stirred = False
         self.ground = Ground(nodes)
         self._keep = keep
-        self._room = Room(nodes)
+        self._room = NodePool(nodes)
         self._due: list[tuple[float, int, Transition, Any]] = []
         self._sequence = itertools.count()
         self._pods: dict[tuple[str, str], SimulatedPod] = {}

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from elasticd.base.text import LONGEST, one_line
 from elasticd.decision.workload.asking import Answers, Asks
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.moves import Move, NodeLevel, PoolPast
 from elasticd.model.placement import (
-    Line,
+    EvictionOrder,
     Mend,
     Placement,
     PoolObservation,
@@ -38,7 +38,7 @@ class PoolCase(Struct, frozen=True, eq=False):
 
     policy: PoolPolicy
     observation: PoolObservation
-    columns: Columns
+    columns: NodeTable
     hooks: Asks
     off: frozenset[str] = frozenset()
     past: PoolPast = PoolPast()
@@ -100,7 +100,7 @@ def _victims(value: Any, _: int) -> None:
 
 
 def _line(value: Any, _: int) -> None:
-    turns: Any = value.turns if isinstance(value, Line) else [None]
+    turns: Any = value.turns if isinstance(value, EvictionOrder) else [None]
     if not all(isinstance(one, Turn) and isinstance(one.pod, Pod) for one in turns):
         raise TypeError("must be a Line of Turns of pods")
     if not all(
@@ -143,7 +143,7 @@ _TEXTS: Mapping[type, tuple[str, ...]] = {
     Selection: ("why", "fault", "match"),
     Victims: ("why",),
     Spared: ("why", "mends"),
-    Line: ("turns", "rule"),
+    EvictionOrder: ("turns", "rule"),
     Turn: ("stays", "why"),
     Move: ("reason", "message", "waits"),
     NodeLevel: ("message",),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.preemption import Budgets, forbidden
-from elasticd.model.placement import Line, Turn
+from elasticd.model.placement import EvictionOrder, Turn
 from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Pod
 
@@ -31,7 +31,7 @@ class LineCase(Struct, frozen=True, eq=False):
 class Queue(Struct, frozen=True, eq=False):
     """What is said of a node's pods; None: nobody gives way there. Or who could not say it."""
 
-    line: Line | None = None
+    line: EvictionOrder | None = None
     failures: tuple[Failure, ...] = ()
 
 
@@ -40,7 +40,7 @@ def gives_way(asked: LineCase) -> Queue:
     and by budgets, where those before them in the line have gone. Of several strategies one that keeps a pod does not
     count beside one that does not."""
     case = asked.case
-    if not case.hooks.heeds("select_victims"):
+    if not case.hooks.implements("select_victims"):
         return Queue()
     heard = case.ask("explain_victims", node=asked.node)
     there = {pod.uid for pod in case.columns.pods(asked.node)}
@@ -51,7 +51,7 @@ def gives_way(asked: LineCase) -> Queue:
             if turn.pod.uid in there and (before is None or (before.stays and not turn.stays)):
                 said[turn.pod.uid] = turn
     rule = "; ".join(filter(None, (line.rule for _, line in heard.values)))
-    return Queue(Line(tuple(_within(said.values(), case)), rule), heard.failures)
+    return Queue(EvictionOrder(tuple(_within(said.values(), case)), rule), heard.failures)
 
 
 def _within(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:

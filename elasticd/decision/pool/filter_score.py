@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refusal, Scores, Selection
 from elasticd.model.workload import Failure, Pod
 
@@ -22,7 +22,7 @@ SHOWN = 3
 UNBOUND = "node(s) didn't match its binding"
 
 
-class Found(Struct, frozen=True, eq=False):
+class Filtered(Struct, frozen=True, eq=False):
     """What plugins said of the nodes for a pod: where it fits, where it would if fewer pods were there, what it is
     bound to, and the counts of nodes by reason."""
 
@@ -67,14 +67,14 @@ class Found(Struct, frozen=True, eq=False):
         return told if self.bound is None else f"{told}; it is bound to {self.bound.why}"
 
 
-class Ranked(Struct, frozen=True, eq=False):
+class Scored(Struct, frozen=True, eq=False):
     """The sum of all scores, NaN where nothing is known, and each strategy's part."""
 
     total: Column
     parts: dict[str, Column]
     failures: tuple[Failure, ...] = ()
 
-    def best(self, allowed: Mask, columns: Columns) -> list[int]:
+    def best(self, allowed: Mask, columns: NodeTable) -> list[int]:
         """The best nodes, best first. Where the score is not known it is the worst; equal ones go by the room left,
         then by name."""
         places = np.flatnonzero(allowed)
@@ -86,14 +86,14 @@ class Ranked(Struct, frozen=True, eq=False):
         order = np.lexsort((places, -_room_left(places, columns), -scores))
         return [int(places[index]) for index in order[:SHOWN]]
 
-    def first(self, allowed: Mask, columns: Columns) -> int:
+    def first(self, allowed: Mask, columns: NodeTable) -> int:
         """The best of them alone, where there is one that is allowed."""
         scores = np.where(allowed, self.total, np.nan)
         most = np.fmax.reduce(scores)
         places = np.flatnonzero(allowed if np.isnan(most) else scores == most)
         return int(places[np.argmax(_room_left(places, columns))] if len(places) > 1 else places[0])
 
-    def shown(self, index: int, columns: Columns) -> NodeScore:
+    def shown(self, index: int, columns: NodeTable) -> NodeScore:
         """A node's score, for who reads the decision."""
 
         def known(value: float) -> float | None:
@@ -103,11 +103,11 @@ class Ranked(Struct, frozen=True, eq=False):
         return NodeScore(columns.names[index], known(self.total[index]), parts)
 
 
-UNRANKED = Ranked(np.zeros(0, dtype=np.float64), {})
+UNRANKED = Scored(np.zeros(0, dtype=np.float64), {})
 """Where no node is to be chosen."""
 
 
-def look(case: PoolCase, pod: Pod) -> Found:
+def look(case: PoolCase, pod: Pod) -> Filtered:
     """What stands against each node, and what the pod is bound to."""
     selections = case.ask("select_nodes", pod=pod)
     bound = _narrowed([selection for _, selection in selections.values])
@@ -121,7 +121,7 @@ def look(case: PoolCase, pod: Pod) -> Found:
         refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mends=(Mend(f"nodes match {bound.match or bound.why}"),)))
     failures += selections.failures
     counts = _counts((one.reason, one.nodes) for one in refusals)
-    return Found(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
+    return Filtered(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
 
 
 def refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
@@ -130,19 +130,19 @@ def refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[lis
     return [_yielding(refusal, bound) for _, said in answers.values for refusal in said], answers.failures
 
 
-def rank(case: PoolCase, pod: Pod) -> Ranked:
+def rank(case: PoolCase, pod: Pod) -> Scored:
     """How good each node is."""
     heard = case.ask("score_nodes", pod=pod)
     parts = {name: _weighed(scores) for name, scores in heard.values}
     nothing = np.zeros(len(case.columns.names), dtype=np.float64)
-    return Ranked(reduce(np.add, parts.values()) if parts else nothing, parts, heard.failures)
+    return Scored(reduce(np.add, parts.values()) if parts else nothing, parts, heard.failures)
 
 
 def _weighed(scores: Scores) -> Column:
     return scores.values if scores.weight == 1 else scores.weight * scores.values
 
 
-def _room_left(places: NDArray[np.intp], columns: Columns) -> Column:
+def _room_left(places: NDArray[np.intp], columns: NodeTable) -> Column:
     """How much of cpu and memory nodes have left, in cores and in GiB, so that the larger of two empty ones counts for
     more."""
     left = np.zeros(len(places), dtype=np.float64)

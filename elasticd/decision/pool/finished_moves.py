@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.moves import GONE, NOT_WANTED, MoveDecision
 from elasticd.model.workload import Pod
 
@@ -17,7 +17,7 @@ OnNodes = Mapping[str, Sequence[Pod]]
 def over(
     before: Iterable[MoveDecision],
     now: Sequence[MoveDecision],
-    columns: Columns,
+    columns: NodeTable,
     on_nodes: OnNodes,
     leaving: Collection[str],
     at: float,

@@ -15,7 +15,7 @@ URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
 
 def levels(case: PoolCase) -> tuple[tuple[NodeLevel, ...], tuple[Failure, ...]]:
     """One word about each node that there is one about, in the order of the first strategy; and who failed."""
-    if not case.hooks.heeds("explain_nodes"):
+    if not case.hooks.implements("explain_nodes"):
         return (), ()
     heard = case.ask("explain_nodes")
     said = [one for _, found in heard.values for one in found if case.columns.index(one.node) is not None]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import raised
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import Found, Ranked, look, rank
+from elasticd.decision.pool.filter_score import Filtered, Scored, look, rank
 from elasticd.decision.pool.levels import levels
 from elasticd.decision.pool.plan import Draft
 from elasticd.decision.pool.preemption import forbidden
@@ -253,11 +253,11 @@ class _Asked:
         self._case, self._pod = case, pod
 
     @cached_property
-    def _found(self) -> Found:
+    def _found(self) -> Filtered:
         return look(self._case, self._pod)
 
     @cached_property
-    def _ranked(self) -> Ranked:
+    def _ranked(self) -> Scored:
         return rank(self._case, self._pod)
 
     def best(self, wanted: Mask) -> int | None:

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import UNRANKED, Found, Ranked, look, rank
+from elasticd.decision.pool.filter_score import UNRANKED, Filtered, Scored, look, rank
 from elasticd.decision.pool.order import in_order
-from elasticd.decision.pool.preemption import Budgets, Nobody, Room, make_room, suffices
+from elasticd.decision.pool.preemption import Budgets, NoVictims, Preemption, make_room, suffices
 from elasticd.decision.pool.remedies import lacking
 from elasticd.model.actions import Bind, Nominate
 from elasticd.model.placement import FORCED, Candidate, Mask, Placement, PodDecision, PodVerdict, Selection
@@ -27,7 +27,7 @@ def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     """Decisions about all pending pods, in the order in which they were made."""
     state = Draft(case)
     pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved, case.observation.returned)
-    if case.hooks.heeds("place_pods"):
+    if case.hooks.implements("place_pods"):
         return state.together(pods)
     return tuple([state.one(pod) for pod in pods])
 
@@ -54,7 +54,7 @@ class Draft:
     def __init__(self, case: PoolCase) -> None:
         self._case, self.columns = case, case.columns
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
-        self._hopeless: dict[Hashable, Nobody] = {}
+        self._hopeless: dict[Hashable, NoVictims] = {}
         self._supposed: dict[Hashable, tuple[str, ...]] = {}
         self._lacking: dict[Hashable, str] = {}
         self._asked = self._asked_more = 0
@@ -88,14 +88,14 @@ class Draft:
             return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", found)
         allowed = found.allowed()
         either = found.bound is not None and found.bound.full == "preempt_or_any"
-        asked = either or allowed.any() or self._case.hooks.heeds("select_victims")
+        asked = either or allowed.any() or self._case.hooks.implements("select_victims")
         ranked = rank(self._case, pod) if asked else UNRANKED
         if ranked.failures:
             return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
         return self._bind(pod, allowed, place, found, ranked) if allowed.any() else self._no_place(pod, found, ranked)
 
     def _bind(
-        self, pod: Pod, allowed: Mask, place: Placement | None, found: Found, ranked: Ranked, message: str = ""
+        self, pod: Pod, allowed: Mask, place: Placement | None, found: Filtered, ranked: Scored, message: str = ""
     ) -> PodDecision:
         chosen = self._chosen(pod, allowed, place)
         if not chosen.any():
@@ -115,10 +115,10 @@ class Draft:
         nominated = self.columns.index(pod.nominated) if pod.nominated else None
         if nominated is not None and allowed[nominated]:
             return _only(allowed, nominated)
-        together = self._case.hooks.heeds("place_pods")
+        together = self._case.hooks.implements("place_pods")
         return _only(allowed, place.node if place else None) if together else allowed
 
-    def _no_place(self, pod: Pod, found: Found, ranked: Ranked) -> PodDecision:
+    def _no_place(self, pod: Pod, found: Filtered, ranked: Scored) -> PodDecision:
         """It fits nowhere it may go: it waits for those that are leaving, others give way, or it just waits."""
         bound, columns = found.bound, self.columns
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
@@ -127,7 +127,7 @@ class Draft:
         node = columns.index(pod.nominated) if pod.nominated else None
         if node is not None and places is not None and places[node] and self._empties(pod, bound, node):
             return self._leaving(pod, found, ranked, node)
-        if places is None or not places.any() or not self._case.hooks.heeds("select_victims"):
+        if places is None or not places.any() or not self._case.hooks.implements("select_victims"):
             return self._unhelped(pod, found, ranked)
         if not pod.needs.preempts:
             return self._unhelped(pod, found, ranked, NEVER)
@@ -138,16 +138,16 @@ class Draft:
     def _empties(self, pod: Pod, bound: Selection | None, node: int) -> bool:
         """Whether a node will have room for a pod when those that are leaving it have left."""
         leaving = any(one.deleted for one in self.columns.pods(node))
-        return leaving and suffices(self._case, pod, bound, Room(node, ()))
+        return leaving and suffices(self._case, pod, bound, Preemption(node, ()))
 
-    def _by_force(self, pod: Pod, found: Found, ranked: Ranked) -> PodDecision:
+    def _by_force(self, pod: Pod, found: Filtered, ranked: Scored) -> PodDecision:
         """Others give way, if anybody can."""
         if self._asked > QUESTIONS:
             return self._waits(pod, "Unschedulable", found, ranked, "who could give way is asked at a later look")
         if why := self._blind():
             return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
         room = self._room(pod, found, ranked)
-        if isinstance(room, Nobody):
+        if isinstance(room, NoVictims):
             if failures := room.failures:
                 return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
             told = ": ".join(filter(None, ("no others can give way for it", room.why)))
@@ -155,7 +155,7 @@ class Draft:
         return self._preempt(pod, found, ranked, room) if room.victims else self._leaving(pod, found, ranked, room.node)
 
     def _unhelped(
-        self, pod: Pod, found: Found, ranked: Ranked, more: str = "", yields: Mapping[str, int] | None = None
+        self, pod: Pod, found: Filtered, ranked: Scored, more: str = "", yields: Mapping[str, int] | None = None
     ) -> PodDecision:
         """Nobody gives way for it: it waits, or goes where there is room, as its binding says."""
         bound = found.bound
@@ -178,7 +178,7 @@ class Draft:
             return None
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
-    def _room(self, pod: Pod, found: Found, ranked: Ranked) -> Room | Nobody:
+    def _room(self, pod: Pod, found: Filtered, ranked: Scored) -> Preemption | NoVictims:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
         like = _like(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
@@ -186,7 +186,7 @@ class Draft:
             return self._hopeless[like]
         room = make_room(self._case, pod, found, ranked.total, self.budgets)
         self._asked += room.asked
-        if isinstance(room, Nobody) and not again:
+        if isinstance(room, NoVictims) and not again:
             self._hopeless[like] = room
         return room
 
@@ -194,8 +194,8 @@ class Draft:
         self,
         pod: Pod,
         reason: str,
-        found: Found,
-        ranked: Ranked,
+        found: Filtered,
+        ranked: Scored,
         more: str = "",
         yields: Mapping[str, int] | None = None,
     ) -> PodDecision:
@@ -210,10 +210,10 @@ class Draft:
             pod, "wait", reason, message, found, ranked, mend=self._lacking[like], actions=_unnoted(pod)
         )
 
-    def _supposing(self, pod: Pod, found: Found, ranked: Ranked) -> tuple[str, ...]:
+    def _supposing(self, pod: Pod, found: Filtered, ranked: Scored) -> tuple[str, ...]:
         """What about the pod alone would let others give way for it; asked of some nodes, and once for pods alike."""
         bound = found.bound
-        if not self._case.hooks.heeds("select_victims") or self._blind():
+        if not self._case.hooks.implements("select_victims") or self._blind():
             return ()
         if not pod.needs.preempts:
             mend, then = PREEMPTS, found
@@ -227,8 +227,8 @@ class Draft:
             count = 0 if places is None else int(np.count_nonzero(places))
             able = 0 < count <= SUPPOSED - self._asked_more
             self._asked_more += count if able else 0
-            room = make_room(self._case, pod, then, ranked.total, self.budgets) if able else Nobody()
-            self._supposed[like] = (mend,) if isinstance(room, Room) and room.victims else ()
+            room = make_room(self._case, pod, then, ranked.total, self.budgets) if able else NoVictims()
+            self._supposed[like] = (mend,) if isinstance(room, Preemption) and room.victims else ()
         return self._supposed[like]
 
     def _take(self, node: int, pod: Pod) -> None:
@@ -236,15 +236,15 @@ class Draft:
         self._lacking.clear()
         self.columns.take(node, pod)
 
-    def _leaving(self, pod: Pod, found: Found, ranked: Ranked, node: int) -> PodDecision:
+    def _leaving(self, pod: Pod, found: Filtered, ranked: Scored, node: int) -> PodDecision:
         """It waits for those that are leaving a node, and what they have left so far is not another's."""
         self._take(node, pod)
         name = self.columns.names[node]
-        actions = Room(node, ()).actions(pod, name)
+        actions = Preemption(node, ()).actions(pod, name)
         text = f"waits until others have left {name}"
         return self.decision(pod, "wait", "Nominated", text, found, ranked, node=name, actions=actions)
 
-    def _preempt(self, pod: Pod, found: Found, ranked: Ranked, room: Room) -> PodDecision:
+    def _preempt(self, pod: Pod, found: Filtered, ranked: Scored, room: Preemption) -> PodDecision:
         for victim in room.victims:
             self.columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
             self.budgets.spend(victim)
@@ -265,8 +265,8 @@ class Draft:
         verdict: PodVerdict,
         reason: str,
         message: str,
-        found: Found | None = None,
-        ranked: Ranked | None = None,
+        found: Filtered | None = None,
+        ranked: Scored | None = None,
         **more: object,
     ) -> PodDecision:
         """A record of what was found."""

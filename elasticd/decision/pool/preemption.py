@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.base.text import counted
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import Found, refusals_for
+from elasticd.decision.pool.filter_score import Filtered, refusals_for
 from elasticd.kit.node_table import needed
 from elasticd.model.actions import GIVES_WAY, Evict, Nominate
 from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, Spared, Victims
@@ -30,7 +30,7 @@ TOLD = 5
 """Of the reasons for which nobody gives way, how many are told, the most frequent; each names its budget."""
 
 
-class Room(Struct, frozen=True, eq=False):
+class Preemption(Struct, frozen=True, eq=False):
     """A node and who gives way there; nobody: those that are leaving already make the room."""
 
     node: int
@@ -57,7 +57,7 @@ class Room(Struct, frozen=True, eq=False):
         return (*noted, *evictions)
 
 
-class Nobody(Struct, frozen=True, gc=False):
+class NoVictims(Struct, frozen=True, gc=False):
     """No others can give way: why, in words, and what would have to be otherwise for some to, on how many nodes; or it
     is not known who may, as implementations failed."""
 
@@ -116,22 +116,22 @@ def _spent(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
     return replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
 
 
-def make_room(case: PoolCase, pod: Pod, found: Found, total: Column, budgets: Budgets) -> Room | Nobody:
+def make_room(case: PoolCase, pod: Pod, found: Filtered, total: Column, budgets: Budgets) -> Preemption | NoVictims:
     """The node where it costs least that others give way, and who."""
     observation = replace(case.observation, budgets=budgets.now())
     places, forced = found.places()
     if places is None:
-        return Nobody()
-    offers: list[tuple[tuple[float, ...], Room]] = []
+        return NoVictims()
+    offers: list[tuple[tuple[float, ...], Preemption]] = []
     spared: list[Spared] = []
     asked = 0
     for asked, index in enumerate(_by_score(case, pod, places, total), 1):
         lacks = found.missing(index)
         heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced, missing=lacks)
         if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
-            return Nobody(failures=failures, asked=asked)
+            return NoVictims(failures=failures, asked=asked)
         for victims in _bearable(heard.values, budgets, spared):
-            room = Room(index, victims.pods, victims.why, asked)
+            room = Preemption(index, victims.pods, victims.why, asked)
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
             elif suffices(case, pod, found.bound, room):
@@ -145,13 +145,13 @@ def make_room(case: PoolCase, pod: Pod, found: Found, total: Column, budgets: Bu
     return replace(cheapest or _nobody([*spared, *[IN_VAIN] * len(offers)]), asked=asked)
 
 
-def _nobody(spared: Sequence[Spared]) -> Nobody:
+def _nobody(spared: Sequence[Spared]) -> NoVictims:
     """What was said of the nodes, the most frequent first."""
     reasons = _frequent(one.why for one in spared)
     told = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
     if left := sum(count for _, count in reasons[TOLD:]):
         told.append(f"on {counted(left, 'node')} for other reasons")
-    return Nobody(", ".join(told), dict(_frequent(mend for one in spared for mend in one.mends)))
+    return NoVictims(", ".join(told), dict(_frequent(mend for one in spared for mend in one.mends)))
 
 
 def _frequent(said: Iterable[str]) -> list[tuple[str, int]]:
@@ -185,7 +185,7 @@ def _wrong(said: Iterable[tuple[str, Victims | Spared]], there: Sequence[Pod]) -
     return tuple(found)
 
 
-def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Room) -> bool:
+def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Preemption) -> bool:
     """Whether no filter refuses the node to a pod that is bound like this once all who go have gone."""
     going = [one for one in case.columns.pods(room.node) if one.deleted]
     with case.columns.without(room.node, (*room.victims, *going)):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from elasticd.base.text import counted
 from elasticd.base.units import format_amount
 from elasticd.decision.pool.asking import PoolCase
-from elasticd.decision.pool.filter_score import SHOWN, UNBOUND, Found, refusals_for
-from elasticd.kit.node_table import Columns, needed
+from elasticd.decision.pool.filter_score import SHOWN, UNBOUND, Filtered, refusals_for
+from elasticd.kit.node_table import NodeTable, needed
 from elasticd.model.placement import Mask, Refusal, Selection, Whole
 from elasticd.model.workload import Pod
 
@@ -22,7 +22,7 @@ _TOLD = 3
 NOTHING = "no one thing alone would do"
 
 
-def lacking(case: PoolCase, pod: Pod, found: Found, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
+def lacking(case: PoolCase, pod: Pod, found: Filtered, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
     """In a sentence: what is missing on the node that lacks least, of those where only what other pods take is in the
     way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give
     way: `yields`, on how many nodes, and what of the pod's `own`. Empty where nobody has said why."""
@@ -74,7 +74,7 @@ def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     return counts
 
 
-def _nearest(case: PoolCase, pod: Pod, found: Found, places: NDArray[np.intp]) -> str:
+def _nearest(case: PoolCase, pod: Pod, found: Filtered, places: NDArray[np.intp]) -> str:
     """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left; of
     the first few rather one where amounts alone are in the way."""
     columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
@@ -122,7 +122,7 @@ def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) 
     return f"{room}: what else is in the way there would have to leave it" if blocked or not leaves else room
 
 
-def _missing(columns: Columns, resource: str, amount: int, said: Sequence[Refusal]) -> Whole:
+def _missing(columns: NodeTable, resource: str, amount: int, said: Sequence[Refusal]) -> Whole:
     """How much of a resource each node lacks; less than 0: it has more."""
     found = columns.requested(resource) + amount - columns.allocatable(resource)
     for one in said:
@@ -131,7 +131,7 @@ def _missing(columns: Columns, resource: str, amount: int, said: Sequence[Refusa
     return found
 
 
-def _too_large(columns: Columns, need: Mapping[str, int], within: Mask) -> str:
+def _too_large(columns: NodeTable, need: Mapping[str, int], within: Mask) -> str:
     """What no node that it may go to has so much of, be it of one or of all together."""
     whose = "no node" if within.all() else "no node to which it is bound"
     for resource, amount in need.items():

@@ -59,7 +59,7 @@ class Asks(Protocol):
     def recalls(self) -> float:
         """The longest that any of them asks for."""
 
-    def heeds(self, hook: str) -> bool:
+    def implements(self, hook: str) -> bool:
         """Whether any of them implements a hook."""
 
     def ask(

@@ -18,7 +18,7 @@ Bands = Mapping[str, Band]
 
 def bands_of(case: Case) -> Bands:
     """Of each series that somebody reads who says something of the workload, what is steady to all of them."""
-    said = dict(case.ask("steady_bands").values) if case.hooks.heeds("steady_bands") else {}
+    said = dict(case.ask("steady_bands").values) if case.hooks.implements("steady_bands") else {}
     found: dict[str, Band] = {}
     for name, reads in case.hooks.screened.items():
         own = said.get(name, {})

@@ -27,7 +27,7 @@ NO_SIZING: tuple[Sizing, tuple[Failure, ...]] = (Sizing(), ())
 
 def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     """Ask what should be requested, and change it where nothing is in the way: not while the count or marks change."""
-    if not case.hooks.heeds("recommend_resources"):
+    if not case.hooks.implements("recommend_resources"):
         return NO_SIZING
     said = case.ask("recommend_resources")
     wanted = largest([one for value in said.given for one in value])

@@ -24,7 +24,7 @@ UNASKED = "NotAskedYet"
 """Why a pod waits about which no strategy has been asked yet."""
 
 
-class Said:
+class LastDecisions:
     """By the pods' UIDs."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from elasticd.kit.evictability import one_failed
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Evict
 from elasticd.model.moves import TAKEN_BACK, Look, Moved, MoveDecision, MovesPlan, PoolPast, Underway, whose
 from elasticd.model.placement import PodOutcome
@@ -58,7 +58,7 @@ class _Going(Struct, frozen=True):
         return (pod.namespace, pod.name) == (self.pod.namespace, self.pod.name)
 
 
-class Memory:
+class PoolHistory:
     """What is remembered of one pool."""
 
     def __init__(self, policy: PoolPolicy, begun: float) -> None:
@@ -165,7 +165,7 @@ class Memory:
         """The pods that were told to go of late, and their nodes: it may not be seen yet."""
         return [(uid, one.decision.node) for uid, one in self._going.items() if now < one.at + PROMISED]
 
-    def promise(self, columns: Columns, now: float) -> None:
+    def promise(self, columns: NodeTable, now: float) -> None:
         """Keep the rooms that pods were thought to take which were told to go of late, until something took them:
         nobody else may be sent there meanwhile."""
         taken: set[str] = set()

@@ -25,7 +25,7 @@ from elasticd.model.pool_listener import MovingListener
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.pools.execute import carry_out
-from elasticd.runtime.pools.history import Latest, Memory
+from elasticd.runtime.pools.history import Latest, PoolHistory
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool, asked_to_move
 from elasticd.runtime.pools.surges import Surging
@@ -44,7 +44,7 @@ async def moves_at_once(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
 
 def moves(pool: Pool) -> bool:
     """Whether one of a pool's strategies may want pods moved."""
-    return any(pool.hooks.heeds(hook) for hook in ("rebind_pods", "rebalance_nodes"))
+    return any(pool.hooks.implements(hook) for hook in ("rebind_pods", "rebalance_nodes"))
 
 
 class Mover:
@@ -62,12 +62,12 @@ class Mover:
         self.surging = Surging(cluster, placer.look, journal, clock, listeners)
         self._cluster, self._placer = cluster, placer
         self._journal, self._clock, self._listeners, self._planner = journal, clock, listeners, planner
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, PoolHistory] = {}
         self._before = journal.movers()
         """Policies of a daemon before of which it is to be seen whether they still move pods."""
         self._acting: dict[str, asyncio.Task[None]] = {}
-        self._stirred = asyncio.Event()
-        cluster.heed(self._stirred.set)
+        self._changed = asyncio.Event()
+        cluster.on_change(self._changed.set)
         placer.answered.append(self._answered)
         self.surging.stayed.append(self._stayed)
 
@@ -81,9 +81,9 @@ class Mover:
         for memory in self._memories.values():
             if memory.waits:
                 memory.due = -inf
-                self._stirred.set()
+                self._changed.set()
 
-    def hurry(self) -> str:
+    def trigger(self) -> str:
         """Look at every pool now; what to say to whoever asked for it."""
         if not self._cluster.leading:
             return "this elasticd does not lead: another looks at the pools"
@@ -92,7 +92,7 @@ class Mover:
             return "no policy in force has a strategy that moves pods"
         for memory in self._memories.values():
             memory.due = -inf
-        self._stirred.set()
+        self._changed.set()
         return f"{pools} {'pool is' if pools == 1 else 'pools are'} looked at now"
 
     async def run(self) -> None:
@@ -103,9 +103,9 @@ class Mover:
     async def step(self) -> None:
         """Wait for something to do, and tick."""
         until = self.due()
-        if not self._stirred.is_set():
-            await pause(self._clock, until, self._stirred)
-        if self._stirred.is_set():
+        if not self._changed.is_set():
+            await pause(self._clock, until, self._changed)
+        if self._changed.is_set():
             await self._clock.sleep_until(self.due())
         await self.turn()
 
@@ -114,11 +114,11 @@ class Mover:
         now = self._clock.now()
         memories = self._memories.values() if self._cluster.leading else ()
         until = min([max(memory.due, now) for memory in memories] or [now + SETTLE])
-        return min(until, now + SETTLE) if self._stirred.is_set() else until
+        return min(until, now + SETTLE) if self._changed.is_set() else until
 
     async def turn(self) -> None:
         """Tick now, for what has happened meanwhile too."""
-        self._stirred.clear()
+        self._changed.clear()
         await self.tick(self._clock.now())
 
     def _moving(self) -> list[Pool]:
@@ -143,7 +143,7 @@ class Mover:
                 return  # others are in force by now
             memory = self._memories.get(pool.policy.name)
             if memory is None or memory.policy != pool.policy:
-                memory = self._memories[pool.policy.name] = Memory(pool.policy, now)
+                memory = self._memories[pool.policy.name] = PoolHistory(pool.policy, now)
             nodes = pool.nodes("", snapshot.nodes())
             changed, failed = memory.note(nodes, now), memory.failed(nodes, snapshot.on_nodes())
             if changed or failed or memory.due <= now:
@@ -151,7 +151,7 @@ class Mover:
                 await self._plan(pool, memory, snapshot, now)
         self._journal.flush()
 
-    async def _plan(self, pool: Pool, memory: Memory, snapshot: Snapshot, now: float) -> None:
+    async def _plan(self, pool: Pool, memory: PoolHistory, snapshot: Snapshot, now: float) -> None:
         memory.waits = True
         case = await self._placer.case(pool, snapshot, (), now)
         memory.waits = case is None
@@ -173,10 +173,10 @@ class Mover:
             return  # what other policies say is not done
         if isinstance(found, str):
             pool.blocked = f"{found}; it is not called again until reload"
-            pool.strike("moving", [Failure(OURSELVES, "", pool.blocked)], ())
+            pool.count_failure("moving", [Failure(OURSELVES, "", pool.blocked)], ())
             return
         failures = [failure for failure in found.failures if failure.hook != "explain_nodes"]
-        pool.strike("moving", failures, asked_to_move(found.decisions))
+        pool.count_failure("moving", failures, asked_to_move(found.decisions))
         memory.planned(found, now)
         self._settle(memory, found.decisions, snapshot, case.observation.use)
         before, go = self._journal.moves(pool.policy.name), {uid for uid, _ in leaving}
@@ -184,7 +184,7 @@ class Mover:
         for listener in self._listeners:
             listener.looked(pool.policy.name, self._clock.now() - begun)
 
-    def _leaving(self, memory: Memory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
+    def _leaving(self, memory: PoolHistory, snapshot: Snapshot, now: float) -> list[tuple[str, str]]:
         """The pods that leave their nodes, however long another is waited for; not those of which that is taken
         back."""
         found = self.surging.in_flight(snapshot)
@@ -200,7 +200,7 @@ class Mover:
             for listener in self._listeners if decision.reason == NOT_WANTED else ():
                 listener.moving(decision)
 
-    def _settle(self, memory: Memory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
+    def _settle(self, memory: PoolHistory, decisions: Sequence[MoveDecision], snapshot: Snapshot, use: By) -> None:
         """Write down what is news, and begin the moves. `use`: what pods use."""
         told: dict[str, tuple[object, ...]] = {}
         for decision in decisions:
@@ -223,7 +223,7 @@ class Mover:
             listener.moving(decision)
 
     async def _act(
-        self, memory: Memory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, said: bool
+        self, memory: PoolHistory, decision: MoveDecision, pod: Pod | None, use: Mapping[str, float], *, said: bool
     ) -> None:
         """Begin a move. What was held back before is `said` already; the decision by which the pod goes at last is said
         with its own time and target."""

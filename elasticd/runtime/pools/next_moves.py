@@ -14,7 +14,7 @@ from elasticd.model.placement import PodOutcome
 from elasticd.model.reports import Moving, NextMove
 
 
-class Seen(NamedTuple):
+class LatestLook(NamedTuple):
     """What came of the latest look: its plan, what has come of its moves so far, which pods are on their way, and what
     was decided when they were told to go, by their UIDs."""
 
@@ -28,7 +28,7 @@ Reasons = Callable[[str], Mapping[str, int]]
 """What keeps the pods of a node from being moved, and how many each; empty word: nothing."""
 
 
-def moving(at: float, due: float, look: Seen, reasons: Reasons) -> Moving:
+def moving(at: float, due: float, look: LatestLook, reasons: Reasons) -> Moving:
     """The latest look, in the order of its plan but those that go first."""
     plan = look.plan
     planned = [one for one in plan.decisions if not one.failures and _holds(one, look.underway.get(one.uid))]

@@ -12,7 +12,7 @@ import numpy as np
 from elasticd.kit.bindings import binding_of
 from elasticd.kit.evictability import rooted
 from elasticd.kit.load_score import idleness, load_score
-from elasticd.kit.node_table import PODS, Columns
+from elasticd.kit.node_table import PODS, NodeTable
 from elasticd.model.moves import NodeLevel
 from elasticd.model.placement import Column, Turn
 from elasticd.model.reports import HeapPod, NodeReport
@@ -30,7 +30,7 @@ Why = tuple[str, str]
 """One word, and a sentence."""
 
 
-def report(pool: str, columns: Columns, levels: Sequence[NodeLevel] = ()) -> list[NodeReport]:
+def report(pool: str, columns: NodeTable, levels: Sequence[NodeLevel] = ()) -> list[NodeReport]:
     """Each node, as a person looks at it: in the order of the levels, and those about which there is none by load."""
     order = {one.node: place for place, one in enumerate(levels)}
     found, scores = list[NodeReport](), _scores(columns)
@@ -42,7 +42,7 @@ def report(pool: str, columns: Columns, levels: Sequence[NodeLevel] = ()) -> lis
     return sorted(found, key=lambda one: (order.get(one.node, len(order)), -one.load, one.node))
 
 
-def _report(pool: str, columns: Columns, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
+def _report(pool: str, columns: NodeTable, index: int, score: float | None, level: NodeLevel | None) -> NodeReport:
     node = columns.nodes[index]
     tainted = f", {len(node.taints)} taint{'s' * (len(node.taints) > 1)}" if node.taints else ""
     used = {series: float(columns.measured(series)[index]) for series in SERIES}
@@ -70,7 +70,7 @@ def _state(node: Node) -> str:
     return "cordoned" if node.unschedulable else "ready"
 
 
-def _scores(columns: Columns) -> Column:
+def _scores(columns: NodeTable) -> Column:
     """How each stands beside the others, by what is used of cpu and memory; NaN where that is not known."""
     factors = []
     for series, unit in (("cpu", 1000.0), ("memory", 1.0)):
@@ -80,7 +80,7 @@ def _scores(columns: Columns) -> Column:
     return load_score(factors)
 
 
-class Standing(NamedTuple):
+class PodStandings(NamedTuple):
     """What is known of a node's pods, by their UIDs, each one word and a sentence: which leave it or come to it, and
     what keeps the others from being moved now. `line`: who gives way, in that order; None: nobody ever does."""
 
@@ -95,7 +95,7 @@ class Heaps:
     4.3; of one whose use is not known, its request), then by name. Those that never give way are apart, and so are
     those that are leaving already."""
 
-    def __init__(self, pods: Iterable[Pod], use: Use, standing: Standing) -> None:
+    def __init__(self, pods: Iterable[Pod], use: Use, standing: PodStandings) -> None:
         self._use, self._standing = use, standing
         self._turns = {turn.pod.uid: turn for turn in standing.line or ()}
         free = (uid for uid, turn in self._turns.items() if not turn.stays)

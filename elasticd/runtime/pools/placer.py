@@ -17,7 +17,7 @@ from elasticd.base.clock import Clock, pause
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.decision.pool.plan import plan, stuck
 from elasticd.journal import Journal
-from elasticd.kit.node_table import Columns
+from elasticd.kit.node_table import NodeTable
 from elasticd.model.actions import Announce, Answer, Evict, Nominate
 from elasticd.model.placement import PodDecision, PodOutcome, PoolObservation
 from elasticd.model.policy import PoolPolicy
@@ -25,13 +25,13 @@ from elasticd.model.pool_listener import PlacingListener
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot
 from elasticd.runtime.execute import STOPPED, announce
-from elasticd.runtime.pools.deduplicated import Said
+from elasticd.runtime.pools.deduplicated import LastDecisions
 from elasticd.runtime.pools.execute import PodAction, carry_out
 from elasticd.runtime.pools.permitted import Refused, permitted
 from elasticd.runtime.pools.pool import Pool, asked
-from elasticd.runtime.pools.usage_view import Known, Views, Wants
-from elasticd.sources.poller import Shelf
-from elasticd.sources.router import WAIT, Stock
+from elasticd.runtime.pools.usage_view import KnownUsage, UsageView, WantedSeries
+from elasticd.sources.poller import SourcePoller
+from elasticd.sources.router import WAIT, SourceRouter
 
 MOST = 1000
 """Pods that one plan is about: what it binds is under way while the next is made."""
@@ -103,30 +103,30 @@ class Placer:
         self._acting: dict[str, _Acting] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
-        self._stirred = asyncio.Event()
-        self._said = Said()
-        self.views = Views()
+        self._changed = asyncio.Event()
+        self._said = LastDecisions()
+        self.views = UsageView()
         self.answered: list[Callable[[], None]] = []  # who else is told that a source has answered late
-        self.stock: Stock[str] = Stock((), self._ready)
-        cluster.heed(self._stirred.set)
+        self.router: SourceRouter[str] = SourceRouter((), self._ready)
+        cluster.on_change(self._changed.set)
 
-    def furnish(self, shelves: Sequence[Shelf], wait: float | None = WAIT) -> None:
+    def set_sources(self, pollers: Sequence[SourcePoller], wait: float | None = WAIT) -> None:
         """Read these from the next tick on, as the Loop does."""
-        self.stock = Stock(shelves, self._ready, wait)
+        self.router = SourceRouter(pollers, self._ready, wait)
 
     def _ready(self, _: object) -> None:
-        self._stirred.set()
+        self._changed.set()
         for tell in self.answered:
             tell()
 
-    def adopt(self, policies: Sequence[PoolPolicy]) -> None:
+    def apply(self, policies: Sequence[PoolPolicy]) -> None:
         """Place by these policies from the next tick on. A pod that several are about is that of one that acts, or else
         the first one's, by name."""
         order = sorted(policies, key=lambda one: (one.mode != "act", one.name))
         self.pools = tuple(Pool(policy) for policy in order)
-        self.stock.forget()
+        self.router.forget()
         self._rests.clear()
-        self._stirred.set()
+        self._changed.set()
         for listener in self._listeners:
             listener.pools({policy.name for policy in policies})
 
@@ -138,9 +138,9 @@ class Placer:
     async def step(self) -> None:
         """Wait for something to do, and tick."""
         until = self.due()
-        if not self._stirred.is_set():
-            await pause(self._clock, until, self._stirred)
-        if self._stirred.is_set():
+        if not self._changed.is_set():
+            await pause(self._clock, until, self._changed)
+        if self._changed.is_set():
             await self._clock.sleep_until(min(until, self._clock.now() + NUDGE))
         await self.turn()
 
@@ -151,12 +151,12 @@ class Placer:
         rests = self._rests.values() if self._cluster.leading else ()
         rested = min((rest.until for rest in rests), default=inf)
         beat = now + min((pool.policy.interval for pool in self.pools), default=LONGEST_REST)
-        return min(now + NUDGE if self._stirred.is_set() else max(rested, now + NUDGE), beat)
+        return min(now + NUDGE if self._changed.is_set() else max(rested, now + NUDGE), beat)
 
     async def turn(self) -> None:
         """Tick now, for what has happened meanwhile too."""
-        if self._stirred.is_set():
-            self._stirred.clear()
+        if self._changed.is_set():
+            self._changed.clear()
             self._wake(self._clock.now())
         await self.tick(self._clock.now())
 
@@ -224,29 +224,31 @@ class Placer:
         known = await self._read(pool, snapshot, now)
         return None if known is None else self._case(pool, snapshot, pods, known, now, {})
 
-    async def _read(self, pool: Pool, snapshot: Snapshot, now: float) -> Known | None:
-        shelves = self.stock.serving(pool.policy, pool.hooks.fetched or frozenset())
-        readings = (await self.stock.read({pool.policy.name: shelves}, now)).get(pool.policy.name)
+    async def _read(self, pool: Pool, snapshot: Snapshot, now: float) -> KnownUsage | None:
+        pollers = self.router.serving(pool.policy, pool.hooks.fetched or frozenset())
+        readings = (await self.router.read({pool.policy.name: pollers}, now)).get(pool.policy.name)
         if readings is None:
             return None  # the source tells when it has answered
         return self._known(pool, pool.wants, readings, snapshot, now)
 
     async def shown(self, pool: Pool, snapshot: Snapshot, now: float) -> PoolCase:
         """The same for a person, who looks at cpu and memory whoever else does, at what sources said last."""
-        wants = Wants(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
-        readings = await self.stock.look(self.stock.having(pool.policy, wants.nodes | wants.pods), now)
+        wants = WantedSeries(pool.wants.nodes | LOOKED_AT, pool.wants.pods | LOOKED_AT)
+        readings = await self.router.look(self.router.having(pool.policy, wants.nodes | wants.pods), now)
         return self._case(pool, snapshot, (), self._known(pool, wants, readings, snapshot, now), now, {})
 
-    def _known(self, pool: Pool, wants: Wants, readings: Sequence[Readings], snapshot: Snapshot, now: float) -> Known:
+    def _known(
+        self, pool: Pool, wants: WantedSeries, readings: Sequence[Readings], snapshot: Snapshot, now: float
+    ) -> KnownUsage:
         strays = snapshot.strays() if isinstance(snapshot, Pretending) else ()
         return self.views.look(pool.policy, wants, readings, now, strays)
 
     def _case(
-        self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], known: Known, now: float, refused: Refused
+        self, pool: Pool, snapshot: Snapshot, pods: Sequence[Pod], known: KnownUsage, now: float, refused: Refused
     ) -> PoolCase:
         columns = pool.columns(snapshot, known)
         self._assume(columns, snapshot, {pod.uid for pod in pods})
-        budgets = snapshot.budgets() if any(map(pool.hooks.heeds, DISTURB)) else ()
+        budgets = snapshot.budgets() if any(map(pool.hooks.implements, DISTURB)) else ()
         observation = PoolObservation(
             at=now,
             pending=tuple(pods),
@@ -264,7 +266,7 @@ class Placer:
     async def _place(self, pool: Pool, snapshot: Snapshot, pods: list[Pod], now: float) -> None:
         if len(pods) > MOST:
             pods = list(self.views.in_order(pods, pool.policy.pool.order)[:MOST])
-            self._stirred.set()
+            self._changed.set()
         known = await self._read(pool, snapshot, now)
         if known is None:
             return
@@ -278,7 +280,9 @@ class Placer:
             return  # what other policies say is not done
         seconds = self._clock.now() - begun
         by_uid = {pod.uid: pod for pod in pods}
-        pool.strike("placing", [failure for decision in decisions for failure in decision.failures], asked(decisions))
+        pool.count_failure(
+            "placing", [failure for decision in decisions for failure in decision.failures], asked(decisions)
+        )
         for decision in decisions:
             self._settle(decision, by_uid[decision.uid], now)
         for listener in self._listeners:
@@ -293,7 +297,7 @@ class Placer:
             pool.blocked = f"{found}; it is not called again until reload"
         return stuck(case, "PluginBlocked", pool.blocked)
 
-    def _assume(self, columns: Columns, snapshot: Snapshot, asked: AbstractSet[str]) -> None:
+    def _assume(self, columns: NodeTable, snapshot: Snapshot, asked: AbstractSet[str]) -> None:
         """Count those that are on their way to a node and are not seen there yet; those for whom room was made and who
         are not asked about now, or another takes it, even the one that gave way; and those that have been told to leave
         their node."""
@@ -362,7 +366,7 @@ class Placer:
             if failed or decision.verdict != "bind":
                 pause = min(LONGEST_REST, max(FIRST_REST, 2 * pause)) if failed else FIRST_REST
                 self._rests[pod.uid] = _Rest(self._clock.now() + pause, pause, failed)
-            self._stirred.set()  # and the next look writes the journal, once for all that ended meanwhile
+            self._changed.set()  # and the next look writes the journal, once for all that ended meanwhile
 
     async def _do(
         self, decision: PodDecision, pod: Pod, action: PodAction, evictions: Sequence[Evict] = ()

@@ -14,7 +14,7 @@ from elasticd.base.clock import Clock
 from elasticd.base.errors import near
 from elasticd.decision.pool.asking import PoolCase
 from elasticd.model.placement import PodDecision
-from elasticd.model.pod_status import Whereabouts, about, found, strayed
+from elasticd.model.pod_status import PodStatus, about, found, strayed
 from elasticd.model.workload import Pod
 from elasticd.ports.cluster import Cluster, Pretending, Snapshot, Stray
 from elasticd.runtime.pools.mover import Mover
@@ -58,18 +58,18 @@ class Looks:
                 self.pods[one.uid] = one
 
 
-class Lookout:
+class PodLookup:
     """Answers for the pods of one cluster."""
 
     def __init__(self, cluster: Cluster, placer: Placer, mover: Mover, clock: Clock, looks: Looks) -> None:
         self._cluster, self._placer, self._mover, self._clock, self._looks = cluster, placer, mover, clock, looks
 
-    async def find(self, named: str) -> Whereabouts:
+    async def find(self, named: str) -> PodStatus:
         """What is known of a pod, NAMESPACE/NAME; of none, only which pools there are."""
         now = self._clock.now()
         snapshot = await self._placer.look(now)
         policies = [pool.policy for pool in self._placer.pools]
-        seen = Whereabouts(
+        seen = PodStatus(
             at=now,
             confirmed=min(snapshot.confirmed, snapshot.nodes_confirmed),
             leading=self._cluster.leading,

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from elasticd.base.memo import Derived
-from elasticd.kit.node_table import Columns, Ledger
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
 from elasticd.model.actions import Evict
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision
@@ -19,7 +19,7 @@ from elasticd.model.policy import PoolPolicy
 from elasticd.model.workload import Failure, Node
 from elasticd.ports.cluster import Snapshot
 from elasticd.registry import Hooks
-from elasticd.runtime.pools.usage_view import Known, Wants
+from elasticd.runtime.pools.usage_view import KnownUsage, WantedSeries
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ class Pool:
     """A pool policy with what is kept of it from one plan to the next: its plugins, and what is on its nodes."""
 
     def __init__(self, policy: PoolPolicy) -> None:
-        self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), Ledger()
-        self.wants = Wants(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
+        self.policy, self.hooks, self.ledger = policy, Hooks(policy.strategies), NodeTableBuilder()
+        self.wants = WantedSeries(self.hooks.reads_of_nodes, self.hooks.reads or frozenset())
         self.nodes = Derived[str, tuple[Node, ...], tuple[Node, ...]](
             lambda _, nodes: tuple(node for node in nodes if policy.pool.holds(node))
         )
@@ -54,7 +54,7 @@ class Pool:
         """That one does not answer which is asked for a person alone: nothing is decided by that, and so all else goes
         on."""
 
-    def columns(self, snapshot: Snapshot, known: Known) -> Columns:
+    def columns(self, snapshot: Snapshot, known: KnownUsage) -> NodeTable:
         """Its nodes as they are, and how much is known of what they use."""
         nodes = self.nodes("", snapshot.nodes())
         found = self.ledger.columns(nodes, snapshot.on_nodes(), known.use, known.peaks, known.measured)
@@ -66,7 +66,7 @@ class Pool:
         """Its implementations that have failed too often."""
         return frozenset(name for (_, name), count in self._strikes.items() if count >= STRIKES)
 
-    def strike(self, asker: Asker, failures: Iterable[Failure], asked: Collection[str]) -> None:
+    def count_failure(self, asker: Asker, failures: Iterable[Failure], asked: Collection[str]) -> None:
         """Count failures in a row, in each kind of plan for itself: what one asks the other does not. Each change is a
         line of the log; who failed works again when a plan shows that its hook was `asked` and did not."""
         found: dict[tuple[str, str], str] = {}

@@ -16,13 +16,13 @@ from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
 from elasticd.decision.pool.moves import restraint
 from elasticd.model.actions import Evict
 from elasticd.model.moves import LEAVING, Underway
-from elasticd.model.placement import Line, Turn
+from elasticd.model.placement import EvictionOrder, Turn
 from elasticd.model.reports import Moving, NodeView, PoolReport
 from elasticd.model.workload import Failure, Pod
 from elasticd.ports.cluster import Cluster, Snapshot
 from elasticd.runtime.pools.mover import Mover, moves
-from elasticd.runtime.pools.next_moves import Seen, moving
-from elasticd.runtime.pools.node_report import Heaps, Standing, Why, asked_labels, report
+from elasticd.runtime.pools.next_moves import LatestLook, moving
+from elasticd.runtime.pools.node_report import Heaps, PodStandings, Why, asked_labels, report
 from elasticd.runtime.pools.placer import Placer
 from elasticd.runtime.pools.pool import OURSELVES, Pool
 
@@ -81,7 +81,7 @@ class PoolReports:
             return Counter(one[0] if one else "" for one in found)
 
         underway = {one.uid: one for one in self._mover.in_flight(snapshot)}
-        return moving(latest.at, latest.due, Seen(latest.plan, latest.outcomes, underway, latest.going), reasons)
+        return moving(latest.at, latest.due, LatestLook(latest.plan, latest.outcomes, underway, latest.going), reasons)
 
     async def _view(self, pool: Pool, case: PoolCase, snapshot: Snapshot, name: str) -> NodeView:
         index = case.columns.index(name) or 0
@@ -111,7 +111,7 @@ class PoolReports:
     async def _queue(self, pool: Pool, case: LineCase) -> Queue:
         """Who gives way on a node. One at a time is asked: where a plugin does not come back, whoever waits here is
         told so too, and no other thread is lost to it."""
-        if not pool.hooks.heeds("select_victims"):
+        if not pool.hooks.implements("select_victims"):
             return Queue()
         async with self._asking:
             why = f"is not asked: {pool.blocked}" if pool.blocked else pool.mute
@@ -120,9 +120,9 @@ class PoolReports:
                 if not isinstance(found, str):
                     return found
                 why = pool.mute = f"does not answer: {found}; it is not called again until reload"
-        return Queue(Line(()), (Failure(OURSELVES, "explain_victims", why),))
+        return Queue(EvictionOrder(()), (Failure(OURSELVES, "explain_victims", why),))
 
-    async def _standing(self, pool: Pool, case: PoolCase, snapshot: Snapshot, index: int, queue: Queue) -> Standing:
+    async def _standing(self, pool: Pool, case: PoolCase, snapshot: Snapshot, index: int, queue: Queue) -> PodStandings:
         """Which pods of a node are on their way, who gives way, and what keeps the others from being moved."""
         pods, name = case.columns.pods(index), case.columns.names[index]
         underway = {one.uid: one for one in self._mover.in_flight(snapshot)}
@@ -130,12 +130,12 @@ class PoolReports:
         staying = {one.uid: one for one in pods if one.uid not in leaving}
         moved = await _all(staying.values(), self._keeps(pool, case, snapshot)) if moves(pool) else {}
         if queue.line is None:
-            return Standing(leaving, moved)
+            return PodStandings(leaving, moved)
         line = [turn for turn in queue.line.turns if turn.pod.uid in staying]
         shut = await _all(
             (turn.pod for turn in line if not turn.stays), lambda pod: self._shut(pool) or self._door(pod)
         )
-        return Standing(leaving, moved, [_kept(turn, shut.get(turn.pod.uid)) for turn in line])
+        return PodStandings(leaving, moved, [_kept(turn, shut.get(turn.pod.uid)) for turn in line])
 
     def _keeps(self, pool: Pool, case: PoolCase, snapshot: Snapshot) -> Asked:
         """What keeps a pod from being moved: the plan's rules, then whoever is asked before it is done, and then what

@@ -151,7 +151,7 @@ class Surging:
         return bool(found)
 
     def _advance(self, workload: Workload, pods: Sequence[Pod], now: float) -> None:
-        step = next_step(workload, pods, now, heeds=self._cluster.heeds_costs)
+        step = next_step(workload, pods, now, honours_costs=self._cluster.honours_deletion_costs)
         before = self._steps.get(workload.uid)
         if before is None or before[0].word != step.word:
             self._steps[workload.uid] = step, now

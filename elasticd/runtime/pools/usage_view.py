@@ -39,7 +39,7 @@ SPARED = 60.0
 By = Mapping[str, Mapping[str, float]]
 
 
-class Known(Struct, frozen=True, eq=False):
+class KnownUsage(Struct, frozen=True, eq=False):
     """What nodes use (measured, with what new pods are thought to add), the most they used of late, what pods use, and
     what nodes were measured to use and nothing else; each by series."""
 
@@ -49,14 +49,14 @@ class Known(Struct, frozen=True, eq=False):
     measured: By
 
 
-class Wants(Struct, frozen=True):
+class WantedSeries(Struct, frozen=True):
     """The names of the series of nodes, and of pods, that a pool's strategies look at."""
 
     nodes: frozenset[str]
     pods: frozenset[str]
 
 
-class Views:
+class UsageView:
     """All pools'."""
 
     def __init__(self) -> None:
@@ -76,11 +76,11 @@ class Views:
     def look(
         self,
         policy: PoolPolicy,
-        wants: Wants,
+        wants: WantedSeries,
         readings: Sequence[Readings],
         now: float,
         strays: Sequence[Stray] = (),
-    ) -> Known:
+    ) -> KnownUsage:
         """What sources say now; of pods that are seen elsewhere than they are, as if it had been measured there."""
         oldest = now - policy.max_age
         at = {name: _trusted([said.nodes.get(name, {}) for said in readings], oldest, now) for name in wants.nodes}
@@ -92,7 +92,7 @@ class Views:
         measured = _strayed(plain, used, strays) if strays else plain
         told = frozenset(stray.pod.uid for stray in strays)
         use = {name: self._estimate(name, measured[name], found, told) for name, found in at.items()}
-        return Known(use, peaks, used, measured)
+        return KnownUsage(use, peaks, used, measured)
 
     def _estimate(
         self,

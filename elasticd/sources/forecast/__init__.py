@@ -15,10 +15,10 @@ from elasticd.api import hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.base.errors import ConfigError
 from elasticd.model.workload import Readings
-from elasticd.ports.source import JOURNAL, Memory, Reader, Site, Source
+from elasticd.ports.source import JOURNAL, History, Reader, Site, Source
 from elasticd.sources.forecast.fitter import apart, here, lacking
 from elasticd.sources.forecast.journal import JournalMemory
-from elasticd.sources.forecast.keeper import Keeper, Plan
+from elasticd.sources.forecast.keeper import ForecastKeeper, ForecastPlan
 from elasticd.sources.forecast.options import Learn
 from elasticd.sources.forecasting.request import DAY, WEEK, Method, Quantile, Wish
 
@@ -106,7 +106,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
         """The source whose past it is made of."""
         return self.of
 
-    def plan(self) -> Plan:
+    def plan(self) -> ForecastPlan:
         """What is to be done, in the words of those who do it."""
         wish = Wish(
             step=self.step,
@@ -118,7 +118,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
             longest_gap=self.longest_gap,
             max_error=self.max_error,
         )
-        return Plan(self.label, self.result, self.series, self.learn, wish, self.days * DAY, self.refit)
+        return ForecastPlan(self.label, self.result, self.series, self.learn, wish, self.days * DAY, self.refit)
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
@@ -127,13 +127,13 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
         async with AsyncExitStack() as stack:
             memory = await self._memory(site, stack)
             virtual = isinstance(site.clock, VirtualClock)
-            keeper = Keeper(self.plan(), memory, site, lambda: (here if virtual else apart)(self.patience))
+            keeper = ForecastKeeper(self.plan(), memory, site, lambda: (here if virtual else apart)(self.patience))
             if not virtual:
                 rounds = asyncio.create_task(_rounds(keeper, site), name=f"fit {self.label}")
                 stack.push_async_callback(_ended, rounds)
             yield _Forecasts(keeper, virtual=virtual)
 
-    async def _memory(self, site: Site, stack: AsyncExitStack) -> Memory:
+    async def _memory(self, site: Site, stack: AsyncExitStack) -> History:
         source = site.beside.get(self.of)
         if source is not None and source.remembers:
             return await stack.enter_async_context(source.memory(site))
@@ -145,7 +145,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 class _Forecasts:
     """The reader: what it says is there already."""
 
-    def __init__(self, keeper: Keeper, *, virtual: bool) -> None:
+    def __init__(self, keeper: ForecastKeeper, *, virtual: bool) -> None:
         self._keeper, self._virtual = keeper, virtual
 
     def describe(self) -> object:
@@ -159,7 +159,7 @@ class _Forecasts:
         return self._keeper.readings(now)
 
 
-async def _rounds(keeper: Keeper, site: Site) -> None:
+async def _rounds(keeper: ForecastKeeper, site: Site) -> None:
     """A round whenever one is due, until cancelled."""
     while True:
         now = site.clock.now()

@@ -17,7 +17,7 @@ from elasticd.base.errors import UnavailableError
 from elasticd.journal.files import lines_after
 from elasticd.journal.lines import AHEAD
 from elasticd.model.workload import Ref, Sample
-from elasticd.ports.source import Points, Span
+from elasticd.ports.source import Points, TimeRange
 
 REPLICAS = "replicas"
 """The series that every decision has: how many replicas there were."""
@@ -56,7 +56,7 @@ class JournalMemory:
         self._known: dict[tuple[str, str], Points] = {}
         self._wanted: set[str] = set()
 
-    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+    async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """Raises UnavailableError for a folder that cannot be read."""
         if series not in self._wanted:  # from the beginning, for what was not looked for before
             self._wanted.add(series)
@@ -68,7 +68,7 @@ class JournalMemory:
         found = {key: self._known[series, key] for key in workloads if (series, key) in self._known}
         return {key: _cut(points, span) for key, points in found.items()}
 
-    def _read(self, span: Span) -> None:
+    def _read(self, span: TimeRange) -> None:
         for place, line in lines_after(self._folder, self._place):
             self._place = place
             try:
@@ -78,7 +78,7 @@ class JournalMemory:
             if span.first <= decision.at <= span.last + AHEAD:
                 self._take(decision)
         for key, points in self._known.items():
-            self._known[key] = _cut(points, Span(span.first, math.inf, 0))
+            self._known[key] = _cut(points, TimeRange(span.first, math.inf, 0))
 
     def _take(self, decision: _Decision) -> None:
         for name, value in _loads(decision):
@@ -98,7 +98,7 @@ def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
             yield one.name, sum(sample.value for sample in one.samples)
 
 
-def _cut(points: Points, span: Span) -> Points:
+def _cut(points: Points, span: TimeRange) -> Points:
     inside = [index for index, time in enumerate(points.times) if span.first <= time <= span.last]
     if len(inside) == len(points.times):
         return points

@@ -12,10 +12,10 @@ from elasticd.base.errors import ElasticdError
 from elasticd.base.text import raised
 from elasticd.model.forecast import Forecast
 from elasticd.model.workload import Readings
-from elasticd.ports.source import Memory, Points, Site, Span
+from elasticd.ports.source import History, Points, Site, TimeRange
 from elasticd.sources.forecast.fitter import Fitter, Lost
 from elasticd.sources.forecast.options import Learn
-from elasticd.sources.forecasting.request import Question, Reply, Track, Wish
+from elasticd.sources.forecasting.request import PackedSamples, Question, Reply, Wish
 
 FIRST_PAUSE = 15.0
 """Seconds after the first round that failed; they double up to `refit`."""
@@ -23,7 +23,7 @@ FIRST_PAUSE = 15.0
 Opens = Callable[[], AbstractAsyncContextManager[Fitter]]
 
 
-class Plan(Struct, frozen=True):
+class ForecastPlan(Struct, frozen=True):
     """What is forecast from what: `series` of the memory becomes the series `name` of the source `label`. Times in
     seconds: `back` is how far the past is looked at, `refit` the time between rounds."""
 
@@ -36,10 +36,10 @@ class Plan(Struct, frozen=True):
     refit: float
 
 
-class Keeper:
+class ForecastKeeper:
     """Forecasts by workload, and how they fare."""
 
-    def __init__(self, plan: Plan, memory: Memory, site: Site, opens: Opens) -> None:
+    def __init__(self, plan: ForecastPlan, memory: History, site: Site, opens: Opens) -> None:
         self._plan, self._memory, self._site, self._opens = plan, memory, site, opens
         self._forecasts: dict[str, Forecast] = {}
         self._newest: dict[str, float] = {}
@@ -103,7 +103,7 @@ class Keeper:
                     self._keep(key, now, Reply(problem=f'there is no past of "{self._plan.series}"'))
                 elif load.times[-1] > self._newest.get(key, float("-inf")):
                     question = Question(
-                        self._plan.wish, Track.of(*load), _track(used.get(key)), _track(replicas.get(key))
+                        self._plan.wish, PackedSamples.of(*load), _track(used.get(key)), _track(replicas.get(key))
                     )
                     try:
                         self._keep(key, now, await fitter.fit(question))
@@ -115,7 +115,7 @@ class Keeper:
 
     async def _pasts(self, wanted: Collection[str], now: float) -> list[Mapping[str, Points]]:
         """Of the load, and of what is to be learnt from."""
-        plan, span = self._plan, Span(now - self._plan.back, now, self._plan.wish.step)
+        plan, span = self._plan, TimeRange(now - self._plan.back, now, self._plan.wish.step)
         names = [plan.series] + ([plan.learn.used, plan.learn.replicas] if plan.learn else [])
         found = [await self._memory.past(name, wanted, span) for name in names]
         return found + [{}] * (3 - len(found))
@@ -131,5 +131,5 @@ class Keeper:
         self._site.wake("workload", key)
 
 
-def _track(points: Points | None) -> Track | None:
-    return None if points is None else Track.of(points.times, points.values)
+def _track(points: Points | None) -> PackedSamples | None:
+    return None if points is None else PackedSamples.of(points.times, points.values)

@@ -18,14 +18,14 @@ LEAST = 0.01
 _MOST_ITEMS = 100
 
 
-class Filter(NamedTuple):
+class FrequencyFilter(NamedTuple):
     """At least so many frequencies are kept, and of the others those with at least this amplitude."""
 
     items: int
     amplitude: float
 
 
-FILTERS = (Filter(3, 1.0), Filter(50, 0.05))
+FILTERS = (FrequencyFilter(3, 1.0), FrequencyFilter(50, 0.05))
 
 
 class Estimate(NamedTuple):
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
     values: Floats
     margin: float
-    filter: Filter
+    filter: FrequencyFilter
 
 
 def highest(values: Floats, period: int, margin: float = 0.0) -> Floats:
@@ -42,7 +42,7 @@ def highest(values: Floats, period: int, margin: float = 0.0) -> Floats:
     return np.asarray(values[len(values) - whole * period :].reshape(whole, period).max(axis=0) * (1 + margin))
 
 
-def strongest(values: Floats, period: int, kept: Filter, hour: int) -> Floats:
+def strongest(values: Floats, period: int, kept: FrequencyFilter, hour: int) -> Floats:
     """The last period of the series without its weak fast frequencies, for the next one.
 
     Taken out is what is weaker than the cut and faster than once in `hour` samples. Upstream looks at bin N - k as if

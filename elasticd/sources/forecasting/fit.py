@@ -12,7 +12,7 @@ from elasticd.sources.forecasting.arrays import Floats
 from elasticd.sources.forecasting.candidates import WAYS
 from elasticd.sources.forecasting.fill import Regular, filled, on_grid, without_outliers
 from elasticd.sources.forecasting.per_pod import learnt
-from elasticd.sources.forecasting.request import DAY, Question, Reply, Track, Wish
+from elasticd.sources.forecasting.request import DAY, PackedSamples, Question, Reply, Wish
 from elasticd.sources.forecasting.select import Chosen, choose
 
 
@@ -36,7 +36,7 @@ def answer(question: Question) -> Reply:
     return Reply(_continued(Regular(whole.first, wish.step, values), chosen, wish, _taught(question, load)))
 
 
-def _grid(track: Track, step: float) -> Regular:
+def _grid(track: PackedSamples, step: float) -> Regular:
     """The track by whole steps. One that has not ended when the last sample was measured is not known yet."""
     times = np.frombuffer(track.times)
     found = on_grid(times, np.frombuffer(track.values), step)

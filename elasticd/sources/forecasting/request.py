@@ -36,14 +36,14 @@ class Wish(Struct, frozen=True, kw_only=True, gc=False):
     max_error: float = 0.3
 
 
-class Track(Struct, frozen=True, array_like=True, gc=False):
+class PackedSamples(Struct, frozen=True, array_like=True, gc=False):
     """Samples of one series, as doubles of this machine: times in seconds since the epoch, and values."""
 
     times: bytes = b""
     values: bytes = b""
 
     @classmethod
-    def of(cls, times: "array[float]", values: "array[float]") -> "Track":
+    def of(cls, times: "array[float]", values: "array[float]") -> "PackedSamples":
         """From arrays of type d."""
         return cls(times.tobytes(), values.tobytes())
 
@@ -52,9 +52,9 @@ class Question(Struct, frozen=True, gc=False):
     """The past of one workload's load; and of what it used and how many pods it had, where that is to be learnt."""
 
     wish: Wish
-    load: Track
-    used: Track | None = None
-    replicas: Track | None = None
+    load: PackedSamples
+    used: PackedSamples | None = None
+    replicas: PackedSamples | None = None
 
 
 class Reply(Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from elasticd.sources.forecasting.holt import damped
 from elasticd.sources.forecasting.trend import relative_trend, relative_trend_of_many
 
 
-class Settings(NamedTuple):
+class StlSettings(NamedTuple):
     """Windows in samples; deviations of time in samples, of intensity in units of the series that is taken apart.
     `standardise`: that is the series with mean 0 and deviation 1, and its trend is found on groups of samples."""
 
@@ -29,16 +29,16 @@ class Settings(NamedTuple):
     standardise: bool
 
 
-PAPER = Settings(3, 1.0, 1.0, 10.0, 0.5, 2, 5, 50.0, 1.0, standardise=False)
+PAPER = StlSettings(3, 1.0, 1.0, 10.0, 0.5, 2, 5, 50.0, 1.0, standardise=False)
 """The published implementation's (LeeDoYup). Its season_time of 50 averages over the season's whole window and so blurs
 it; 2 does not (the table RSTL-1)."""
 
-PRODUCT = Settings(10, 5.0, 0.2, 50.0, 5.0, 2, 20, 2.0, 0.2, standardise=True)
+PRODUCT = StlSettings(10, 5.0, 0.2, 50.0, 5.0, 2, 20, 2.0, 0.2, standardise=True)
 """The author's for data of a minute with a period of a day. Theirs denoises with what came before alone; here both
 sides count, as the paper has it."""
 
 
-class Parts(NamedTuple):
+class Decomposition(NamedTuple):
     """They add up to the series."""
 
     trend: Floats
@@ -54,7 +54,7 @@ def denoised(values: Floats, half: int, time: float, intensity: float) -> Floats
     return np.asarray((weights * around).sum(axis=1) / weights.sum(axis=1))
 
 
-def season_of(values: Floats, period: int, settings: Settings) -> Floats:
+def season_of(values: Floats, period: int, settings: StlSettings) -> Floats:
     """The non-local season: of each sample, those around its place in the last periods, by distance from that place and
     from the sample's own value. Equation of step 3, with j - t' and y_t, as the author's code has it: the papers'
     printed forms differ. The first period has none before it, and takes its own neighbours."""
@@ -74,7 +74,7 @@ def season_of(values: Floats, period: int, settings: Settings) -> Floats:
     return np.where(weight > 1e-300, total / np.maximum(weight, 1e-300), values)
 
 
-def taken_apart(values: Floats, period: int, settings: Settings = PRODUCT) -> Parts:
+def taken_apart(values: Floats, period: int, settings: StlSettings = PRODUCT) -> Decomposition:
     """Trend, season and remainder, in the unit of the series; `period` in samples, of which there must be two.
 
     One pass: the recombined series equals the series, so that further ones change nothing.
@@ -86,10 +86,10 @@ def taken_apart(values: Floats, period: int, settings: Settings = PRODUCT) -> Pa
     season = season_of(quiet - relative, period, settings)
     level = float(season[: len(season) // period * period].mean())
     trend, season = (relative + level) * deviation + mean, (season - level) * deviation
-    return Parts(trend, season, values - trend - season)
+    return Decomposition(trend, season, values - trend - season)
 
 
-def continued(parts: Parts, period: int, steps: int) -> Floats:
+def continued(parts: Decomposition, period: int, steps: int) -> Floats:
     """The last period's season again, on a damped trend that goes on from where it is, for so many steps.
 
     Source: the author's forecaster (generalSTL.py), but for its interval of twice the remainder's mean

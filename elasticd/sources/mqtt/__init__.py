@@ -14,7 +14,7 @@ from elasticd.api import hookimpl
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.mqtt import broker as options
 from elasticd.sources.mqtt.broker import Subscribed, Tls
-from elasticd.sources.mqtt.reader import Bounds, Listening
+from elasticd.sources.mqtt.reader import Listening, ReaderBounds
 from elasticd.sources.mqtt.topics import Topic
 
 
@@ -81,7 +81,7 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     async def _opened(self, site: Site) -> AsyncIterator[Reader]:
         broker = self.broker
         broker.examine()
-        bounds = Bounds(self.queue, self.subjects, self.ttl, self.max_skew)
+        bounds = ReaderBounds(self.queue, self.subjects, self.ttl, self.max_skew)
         reader = Listening(self.label, broker, self.topic, self.share, bounds, site)
         async with reader.keeper.kept():
             yield reader

@@ -59,7 +59,7 @@ class Tls(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{missing}: must be given with {given}, is empty")
 
 
-class Broker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A broker, and who the daemon is to it. Holds the places of secrets, never what they say."""
 
     host: Host = "localhost"
@@ -110,7 +110,7 @@ class Broker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return told | {"protocol": aiomqtt.ProtocolVersion.V5, "clean_start": True}
 
 
-class Subscribed(Broker, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A broker that one listens to."""
 
     session_expiry: SessionExpiry = 0

@@ -16,7 +16,7 @@ from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.link import SLICE
 from elasticd.sources.mqtt.packets import Message
 from elasticd.sources.mqtt.payload import RefusedError
-from elasticd.sources.mqtt.table import Reading, Sender, Slot, Table
+from elasticd.sources.mqtt.table import Sender, SensorReading, SensorTable, Slot
 from elasticd.sources.mqtt.topics import Topic
 
 PART = 250
@@ -43,7 +43,7 @@ class _Batch(NamedTuple):
     route: _Route
     items: Iterator[tuple[str, Any]]
     document: Any
-    told: Reading
+    told: SensorReading
 
 
 class Intake:
@@ -53,7 +53,7 @@ class Intake:
     def __init__(
         self,
         topics: Sequence[Topic],
-        table: Table,
+        table: SensorTable,
         inbox: Inbox,
         *,
         max_payload: int,
@@ -184,7 +184,7 @@ class Intake:
             route.keys[names] = found
         return found
 
-    def _keep(self, route: _Route, key: str, reading: Reading) -> None:
+    def _keep(self, route: _Route, key: str, reading: SensorReading) -> None:
         verdict = self._table.take(route.slot, key, reading, route.sender)
         self.verdicts[verdict] += 1
         if verdict == "new":
@@ -194,11 +194,11 @@ class Intake:
 _NONE = object()
 
 
-def _told(route: _Route, value: float, message: Message) -> Reading:
-    return Reading(value, None, None, message.received, message.retained, message.again, route.topic.window)
+def _told(route: _Route, value: float, message: Message) -> SensorReading:
+    return SensorReading(value, None, None, message.received, message.retained, message.again, route.topic.window)
 
 
-def _item(topic: Topic, item: Any, document: Any, told: Reading, offset: float) -> Reading:
+def _item(topic: Topic, item: Any, document: Any, told: SensorReading, offset: float) -> SensorReading:
     """A reading out of an item of a document, or out of the whole."""
     paths, at, sequence = topic.paths, None, None
     value = forms.value_of(forms.dig(item, paths["payload"])) * topic.scale
@@ -207,7 +207,7 @@ def _item(topic: Topic, item: Any, document: Any, told: Reading, offset: float) 
     if topic.sequence:
         sequence = forms.sequence_of(_either(item, document, paths["sequence"]))
     known = (told.received, told.retained, told.again, told.window)
-    return Reading(value, at, sequence, *known, topic.consecutive)
+    return SensorReading(value, at, sequence, *known, topic.consecutive)
 
 
 def _either(item: Any, document: Any, steps: forms.Steps) -> Any:

@@ -17,7 +17,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from elasticd.base.errors import ConfigError
 from elasticd.base.text import one_line, raised
-from elasticd.sources.mqtt.broker import Broker
+from elasticd.sources.mqtt.broker import BrokerOptions
 from elasticd.sources.mqtt.link import Link
 
 log = logging.getLogger("elasticd.mqtt")
@@ -36,13 +36,13 @@ UNSPECIFIED = 0x80
 """What paho-mqtt says when a connection ends without a word."""
 
 
-class Keeper:
+class Connection:
     """A connection that is made again. `connected` since `since` (seconds since the epoch), else `trouble` says why."""
 
     def __init__(
         self,
         label: str,
-        broker: Broker,
+        broker: BrokerOptions,
         make: Callable[[dict[str, Any]], Link],
         session: Callable[[Link], Awaitable[None]],
     ) -> None:

@@ -52,7 +52,7 @@ class Taker(Protocol):
         """Deal with what was taken, for so long at most; whether nothing is left."""
 
 
-class Nobody:
+class Unsubscribed:
     """Takes what no one has asked for."""
 
     room = True
@@ -73,7 +73,7 @@ class Link(aiomqtt.Client):
 
     def __init__(self, taker: Taker | None = None, now: Callable[[], float] = time.time, **told: Any) -> None:
         super().__init__(timeout=CONNECT, **told)
-        self._taker, self._now = taker or Nobody(), now
+        self._taker, self._now = taker or Unsubscribed(), now
         self._resuming: asyncio.TimerHandle | None = None
         self._receive: Callable[[int], bytes] = self._client._sock_recv  # noqa: SLF001 - knows how TLS says "not now"
         self._client._sock_recv = self._give  # type: ignore[method-assign]  # noqa: SLF001

@@ -9,16 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.base.text import one_line
 from elasticd.model.workload import Readings
 from elasticd.ports.source import Site
 from elasticd.sources.mqtt.broker import Subscribed
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.intake import Intake
-from elasticd.sources.mqtt.keeper import Keeper
+from elasticd.sources.mqtt.keeper import Connection
 from elasticd.sources.mqtt.link import Link
-from elasticd.sources.mqtt.table import Table
+from elasticd.sources.mqtt.table import SensorTable
 from elasticd.sources.mqtt.topics import Topic
 
 AGAIN = 30.0
@@ -53,7 +53,7 @@ class Described(Struct, frozen=True):
         return {name: getattr(self, name) for name in names} | {"refused": sum(self.refused.values())}
 
 
-class Bounds(Struct, frozen=True):
+class ReaderBounds(Struct, frozen=True):
     """What keeps memory bounded, and readings honest."""
 
     queue: int
@@ -66,11 +66,11 @@ class Listening:
     """The reader. Readings are live views: reading costs the same for one subject and for fifty thousand."""
 
     def __init__(
-        self, label: str, broker: Subscribed, topics: Sequence[Topic], share: str, bounds: Bounds, site: Site
+        self, label: str, broker: Subscribed, topics: Sequence[Topic], share: str, bounds: ReaderBounds, site: Site
     ) -> None:
         self._label, self._topics, self._clock = label, topics, site.clock
         self._prefix = f"$share/{share}/" if share else ""
-        self._table = Table(bounds.subjects, bounds.ttl, bounds.max_skew)
+        self._table = SensorTable(bounds.subjects, bounds.ttl, bounds.max_skew)
         self._inbox = Inbox(bounds.queue)
         self.intake = Intake(
             topics,
@@ -78,9 +78,9 @@ class Listening:
             self._inbox,
             max_payload=broker.max_payload,
             wake=site.wake,
-            offset=Times(site.clock).offset,
+            offset=ServerTime(site.clock).offset,
         )
-        self.keeper = Keeper(label, broker, self._link, self._listen)
+        self.keeper = Connection(label, broker, self._link, self._listen)
         self._swept = float("-inf")
         self._asked = False
         self._denied: dict[str, str] = {}

@@ -19,7 +19,7 @@ Sender = tuple[str, ...]
 """A template of last wills, and the levels that tell senders apart; empty where there is no last will."""
 
 
-class Reading(NamedTuple):
+class SensorReading(NamedTuple):
     """A number with what its sender says of it: `time` in seconds since the epoch, None where it is not told; `window`
     in seconds."""
 
@@ -40,7 +40,7 @@ class _Known:
 
     __slots__ = ("reading", "sender", "gone")
 
-    def __init__(self, reading: Reading, sender: Sender) -> None:
+    def __init__(self, reading: SensorReading, sender: Sender) -> None:
         self.reading, self.sender = reading, sender
         self.gone: float | None = None
         """Since when its sender is offline."""
@@ -60,7 +60,7 @@ class Slot:
         """Senders that are offline, and since when."""
 
 
-class Table:
+class SensorTable:
     """All series of a source. `subjects` are at most so many readings, `ttl` the seconds a silent one is kept, `skew`
     the seconds that a sender's clock may differ from ours."""
 
@@ -82,7 +82,7 @@ class Table:
         heard = {series for (_, series), slot in self._slots.items() if slot.samples}
         return {series for _, series in self._slots} - heard
 
-    def take(self, slot: Slot, key: str, reading: Reading, sender: Sender = ()) -> Verdict:
+    def take(self, slot: Slot, key: str, reading: SensorReading, sender: Sender = ()) -> Verdict:
         """Remember a reading, if it is the newest."""
         ahead = 0.0 if reading.time is None else reading.time - reading.received
         # What was retained may be of yesterday, and is then stale; nothing is of tomorrow.
@@ -106,7 +106,7 @@ class Table:
         self._put(slot, key, reading, sender)
         return "new"
 
-    def _put(self, slot: Slot, key: str, reading: Reading, sender: Sender) -> None:
+    def _put(self, slot: Slot, key: str, reading: SensorReading, sender: Sender) -> None:
         slot.known[key] = _Known(reading, sender)
         measured = reading.time
         if measured is None:  # of a retained reading without a time nobody knows the age: it is taken for stale
@@ -118,7 +118,7 @@ class Table:
             slot.senders.setdefault(sender, set()).add(key)
             slot.away.pop(sender, None)
 
-    def _compare(self, known: Reading, reading: Reading) -> Verdict:
+    def _compare(self, known: SensorReading, reading: SensorReading) -> Verdict:
         """By sequence, else by time, else by arrival."""
         if reading.sequence is not None and known.sequence is not None:
             if reading.sequence > known.sequence or self._began_anew(known, reading):
@@ -133,14 +133,14 @@ class Table:
             return "duplicate" if same else "late"
         return "duplicate" if same else "late" if reading.retained or reading.again else "new"
 
-    def _began_anew(self, known: Reading, reading: Reading) -> bool:
+    def _began_anew(self, known: SensorReading, reading: SensorReading) -> bool:
         """Whether the sender has restarted, and counts from the beginning: nothing that is only late comes so much
         later."""
         if reading.time is not None and known.time is not None:
             return reading.time - known.time > self._skew
         return not reading.retained and not reading.again and reading.received - known.received > self._skew
 
-    def _back(self, known: _Known, reading: Reading) -> Verdict:
+    def _back(self, known: _Known, reading: SensorReading) -> Verdict:
         """Whether a reading says that a sender that was offline is back: it was just sent, or measured since."""
         if reading.retained:
             back = reading.time is not None and known.gone is not None and reading.time > known.gone
@@ -188,7 +188,7 @@ class Table:
                 del slot.senders[sender]
 
 
-def _skipped(known: Reading, reading: Reading) -> int:
+def _skipped(known: SensorReading, reading: SensorReading) -> int:
     """How many readings there were between two of a subject, where that can be told."""
     if not reading.consecutive or reading.sequence is None or known.sequence is None:
         return 0

@@ -14,8 +14,8 @@ from msgspec import Meta
 from elasticd.api import hookimpl
 from elasticd.base.clock import Clock
 from elasticd.model.workload import Readings
-from elasticd.ports.source import Memory, Reader, Site, Source
-from elasticd.sources.http import Http, HttpSource
+from elasticd.ports.source import History, Reader, Site, Source
+from elasticd.sources.http import HttpClient, HttpSource
 from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.memory import Remembering
 from elasticd.sources.prometheus.plans import plan_of
@@ -54,13 +54,13 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
         return self._opened(site.clock)
 
     @asynccontextmanager
-    async def memory(self, site: Site) -> AsyncIterator[Memory]:
+    async def memory(self, site: Site) -> AsyncIterator[History]:
         """What the server remembers; it is asked, and connected to, only when that is wanted."""
         yield Remembering(self, site.clock)
 
     @asynccontextmanager
     async def _opened(self, clock: Clock) -> AsyncIterator["Queries"]:
-        async with Http(self) as http:
+        async with HttpClient(self) as http:
             queries = Queries(self, http, clock)
             try:
                 yield queries
@@ -71,7 +71,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
 class Queries:
     """A Prometheus source that has been opened."""
 
-    def __init__(self, options: Prometheus, http: Http, clock: Clock) -> None:
+    def __init__(self, options: Prometheus, http: HttpClient, clock: Clock) -> None:
         self._label, self._clock = options.label, clock
         self._asker = Asker(http, clock, options.timeout, options.max_samples)
         self._plans = [plan_of(one) for one in options.series]

@@ -16,11 +16,11 @@ _NAMED = 3
 _WORDS = 200
 
 
-class Fault(Exception):  # noqa: N818
+class QueryFault(Exception):  # noqa: N818
     """Why an answer cannot be used, in one line."""
 
 
-class Point(Struct, array_like=True, gc=False):
+class SamplePair(Struct, array_like=True, gc=False):
     """A time and a number, as [1700000000.123, "1.5"]."""
 
     at: float
@@ -33,7 +33,7 @@ class _Data(Struct):
 
 
 class _Timed(Struct):
-    value: Point
+    value: SamplePair
 
 
 class _Said(Struct):
@@ -59,7 +59,7 @@ _TIMED = msgspec.json.Decoder(_Timed)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
-class Answer(Struct):
+class QueryAnswer(Struct):
     """A query's result: its parts not yet decoded. `warning` says that it is partial."""
 
     kind: str
@@ -85,45 +85,47 @@ def _decoded(body: bytes | Raw, decoder: msgspec.json.Decoder[T]) -> T:
     except (ValueError, RecursionError) as error:
         raise _garbled(error) from None
     if said.status != "success":
-        raise Fault(one_line(f"{said.errorType or 'error'}: {said.error or 'the server does not say why'}", _WORDS))
+        raise QueryFault(
+            one_line(f"{said.errorType or 'error'}: {said.error or 'the server does not say why'}", _WORDS)
+        )
     return said
 
 
-def _garbled(error: Exception) -> Fault:
-    return Fault(one_line(f"the answer is not of the query API: {error}", _WORDS))
+def _garbled(error: Exception) -> QueryFault:
+    return QueryFault(one_line(f"the answer is not of the query API: {error}", _WORDS))
 
 
 def names_of(body: bytes) -> list[str]:
     """The answer of a label's values. Raises Fault; a partial list is taken, as what is missing comes later."""
     names = _decoded(body, _NAMES).data
     if names is None:
-        raise Fault("the answer is not of the query API: it has no data")
+        raise QueryFault("the answer is not of the query API: it has no data")
     return names
 
 
-async def answer_of(body: bytes, most: int) -> Answer:
+async def answer_of(body: bytes, most: int) -> QueryAnswer:
     """The answer to a query. Raises Fault for one with more than `most` samples, before they are taken apart. Each
     step takes some milliseconds for 20 MB, so others get their turn after each."""
     if body.count(b'"metric":') > most:
-        raise Fault(f"the answer has more than {most} samples (max_samples)")
+        raise QueryFault(f"the answer has more than {most} samples (max_samples)")
     await asyncio.sleep(0)
     said = _decoded(body, _RESULT)
     if said.data is None:
-        raise Fault("the answer is not of the query API: it has no data")
+        raise QueryFault("the answer is not of the query API: it has no data")
     await asyncio.sleep(0)
     kind, items = said.data.resultType, _items(said.data)
     if len(items) > most:
-        raise Fault(f"the answer has more than {most} samples (max_samples)")
+        raise QueryFault(f"the answer has more than {most} samples (max_samples)")
     await asyncio.sleep(0)
     warnings = said.warnings or (["the server calls it partial"] if said.isPartial else [])
-    return Answer(kind, items, _joined(warnings), _joined(said.infos or []))
+    return QueryAnswer(kind, items, _joined(warnings), _joined(said.infos or []))
 
 
 def _items(data: _Data) -> list[Raw]:
     if data.resultType == "scalar":  # as a vector without labels has it
         return [Raw(b'{"metric":{},"value":' + bytes(data.result) + b"}")]
     if data.resultType not in ("vector", "matrix"):
-        raise Fault(one_line(f"the answer must be a vector, matrix or scalar, is a {data.resultType}", _WORDS))
+        raise QueryFault(one_line(f"the answer must be a vector, matrix or scalar, is a {data.resultType}", _WORDS))
     try:
         return _ITEMS.decode(data.result)
     except (ValueError, RecursionError) as error:

@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from elasticd.sources.http import Http, HttpFault
-from elasticd.sources.prometheus.answers import Fault, names_of
-from elasticd.sources.prometheus.plans import Plan
+from elasticd.sources.http import HttpClient, HttpFault
+from elasticd.sources.prometheus.answers import QueryFault, names_of
+from elasticd.sources.prometheus.plans import QueryPlan
 from elasticd.sources.prometheus.rules import RuleTable, Search
 
 NAMES = "/api/v1/label/__name__/values"
@@ -22,8 +22,10 @@ _RECENT = 3600.0
 class Finder:
     """The plans of all rules, and why some rule has none. What was found stays until a search brings something else."""
 
-    def __init__(self, http: Http, rules: Sequence[RuleTable], given: Sequence[Plan], every: float, most: int) -> None:
-        self.plans: list[Plan] = []
+    def __init__(
+        self, http: HttpClient, rules: Sequence[RuleTable], given: Sequence[QueryPlan], every: float, most: int
+    ) -> None:
+        self.plans: list[QueryPlan] = []
         self.faults: dict[str, str] = {}
         self._http, self._every, self._most = http, every, most
         self._given = {(plan.name, plan.subject) for plan in given}
@@ -38,7 +40,7 @@ class Finder:
         failed: dict[str, str] = {}
         found = await asyncio.gather(*(self._names(search) for _, search in self._searches), return_exceptions=True)
         for index, ((rule, _), names) in enumerate(zip(self._searches, found, strict=True)):
-            if isinstance(names, Fault | HttpFault):
+            if isinstance(names, QueryFault | HttpFault):
                 failed[rule] = f"the search for its series: {names}"
             elif isinstance(names, BaseException):
                 raise names
@@ -53,7 +55,7 @@ class Finder:
 
     def _plan(self, faults: dict[str, str]) -> None:
         """Make the plans. A name that is taken is not asked for a second time, but that is told."""
-        plans: dict[tuple[str, str], Plan] = {}
+        plans: dict[tuple[str, str], QueryPlan] = {}
         empty = {rule for rule, _ in self._searches} - {*faults}
         for index, (rule, search) in enumerate(self._searches):
             for plan in search.plans(self._found.get(index, ())):

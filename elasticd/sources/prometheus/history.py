@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from elasticd.sources.http import Http, HttpFault
-from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
+from elasticd.sources.http import HttpClient, HttpFault
+from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
 from elasticd.sources.prometheus.finder import Finder
-from elasticd.sources.prometheus.plans import Plan, plan_of
-from elasticd.sources.prometheus.samples import Parts, Tally, chunks, number
+from elasticd.sources.prometheus.plans import QueryPlan, plan_of
+from elasticd.sources.prometheus.samples import AnswerParts, Tally, chunks, number
 
 if TYPE_CHECKING:  # it offers what is here
     from elasticd.sources.prometheus import Prometheus
@@ -29,11 +29,11 @@ _Subject = tuple[str, str]
 """A key, and a container or nothing."""
 
 
-class Past(NamedTuple):
+class PastSample(NamedTuple):
     """A sample of the past: its time in seconds since the epoch, by the server's clock."""
 
     time: float
-    plan: Plan
+    plan: QueryPlan
     key: str
     container: str
     value: float
@@ -47,20 +47,20 @@ class Steps(NamedTuple):
     step: float
 
 
-class TooMuch(Fault):
+class TooMuch(QueryFault):
     """The answer would be too long: fewer steps may do."""
 
 
-class History:
+class PrometheusHistory:
     """Asks for the past of series, oldest first: each question must begin after the last one ended."""
 
-    def __init__(self, http: Http, plans: Sequence[Plan], most: int) -> None:
+    def __init__(self, http: HttpClient, plans: Sequence[QueryPlan], most: int) -> None:
         self.plans = plans
         self.faults: dict[str, str] = {}
         self._http, self._most = http, most
         self._last: dict[tuple[str, str, str], float] = {}
 
-    async def samples(self, plan: Plan, steps: Steps) -> list[Past]:
+    async def samples(self, plan: QueryPlan, steps: Steps) -> list[PastSample]:
         """All samples of one series at these steps. Raises Fault or HttpFault; TooMuch when fewer may do."""
         answer = await self._ask(plan, plan.query, steps)
         times = None
@@ -72,7 +72,7 @@ class History:
             self.faults[plan.name] = told
         return [past for subject, points in found.items() for past in self._past(plan, subject, points, times)]
 
-    async def _ask(self, plan: Plan, query: str, steps: Steps) -> Answer:
+    async def _ask(self, plan: QueryPlan, query: str, steps: Steps) -> QueryAnswer:
         form = {"query": query, "start": f"{steps.first:.3f}", "end": f"{steps.last:.3f}", "step": f"{steps.step:.3f}"}
         try:
             answer = await answer_of(await self._http.ask(RANGE, form), self._most)
@@ -81,14 +81,14 @@ class History:
                 raise TooMuch(str(fault)) from None
             raise
         if answer.warning and not plan.accept_warnings:
-            raise Fault(f"a partial answer (accept_warnings): {answer.warning}")
+            raise QueryFault(f"a partial answer (accept_warnings): {answer.warning}")
         return answer
 
     @staticmethod
-    def _points(plan: Plan, answer: Answer, tally: Tally) -> dict[_Subject, dict[float, float]]:
+    def _points(plan: QueryPlan, answer: QueryAnswer, tally: Tally) -> dict[_Subject, dict[float, float]]:
         """Numbers by subject and time. Where two label sets name one subject at one time, there is none."""
         found: dict[_Subject, dict[float, float]] = {}
-        parts = Parts(plan, tally)
+        parts = AnswerParts(plan, tally)
         for raws in chunks(answer, plan):
             for key, container, points in parts.of(raws):
                 numbers = {point.at: number(point.value) for point in points}
@@ -101,11 +101,11 @@ class History:
 
     def _past(
         self,
-        plan: Plan,
+        plan: QueryPlan,
         subject: _Subject,
         numbers: Mapping[float, float],
         times: Mapping[_Subject, Mapping[float, float]] | None,
-    ) -> Iterator[Past]:
+    ) -> Iterator[PastSample]:
         place = (plan.name, *subject)
         last = self._last.get(place, float("-inf"))
         measured = None if times is None else times.get(subject, {})
@@ -113,14 +113,14 @@ class History:
             at = step if measured is None else measured.get(step)
             if at is not None and at > last:
                 last = self._last[place] = at
-                yield Past(at, plan, *subject, numbers[step])
+                yield PastSample(at, plan, *subject, numbers[step])
 
 
 @asynccontextmanager
-async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> AsyncIterator[History]:
+async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> AsyncIterator[PrometheusHistory]:
     """The history of those series, those found by rules among them. Raises KeyError with the first name that the
     source has no series of, and the names that it has."""
-    async with Http(source) as http:
+    async with HttpClient(source) as http:
         plans = [plan_of(one) for one in source.series]
         finder = Finder(http, source.rule, plans, source.find_every, source.max_found)
         await finder.search(now)
@@ -129,10 +129,10 @@ async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> As
         for name in wanted:
             if name not in names:
                 raise KeyError(name, names, finder.faults)
-        yield History(http, [plan for plan in plans if plan.name in wanted], source.max_samples)
+        yield PrometheusHistory(http, [plan for plan in plans if plan.name in wanted], source.max_samples)
 
 
-async def portions(past: History, steps: Steps, most: int = MOST_ROWS) -> AsyncIterator[list[Past]]:
+async def portions(past: PrometheusHistory, steps: Steps, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:
     """All rows by time, about `most` at once: as many steps at a time as make that, or as the server will answer."""
     points, index, total = _FIRST_POINTS, 0, int((steps.last - steps.first) / steps.step + 1e-9) + 1
     while index < total:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from elasticd.base.clock import Clock
 from elasticd.base.errors import UnavailableError
-from elasticd.ports.source import Points, Span
+from elasticd.ports.source import Points, TimeRange
 from elasticd.sources.http import HttpFault
-from elasticd.sources.prometheus.answers import Fault
-from elasticd.sources.prometheus.history import Past, Steps, history, portions
+from elasticd.sources.prometheus.answers import QueryFault
+from elasticd.sources.prometheus.history import PastSample, Steps, history, portions
 
 if TYPE_CHECKING:  # it offers what is here
     from elasticd.sources.prometheus import Prometheus
@@ -32,21 +32,21 @@ class Remembering:
     def __init__(self, source: "Prometheus", clock: Clock) -> None:
         self._source, self._clock = source, clock
         self._known: dict[str, dict[str, Points]] = {}
-        self._asked: dict[str, tuple[frozenset[str], Span]] = {}
+        self._asked: dict[str, tuple[frozenset[str], TimeRange]] = {}
 
-    async def past(self, series: str, workloads: Collection[str], span: Span) -> Mapping[str, Points]:
+    async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """The series' samples between the two times, those of these workloads alone. Raises UnavailableError."""
         wanted = frozenset(workloads)
         before, asked = self._asked.pop(series, (frozenset(), span))
         goes_on = wanted <= before and asked.first <= span.first <= asked.last and asked.step == span.step
         known = self._known.get(series, {}) if goes_on else {}
         first = max(span.first, asked.last - OVERLAP * span.step) if goes_on else span.first
-        await self._read(series, wanted, Span(first, span.last, span.step), known)
+        await self._read(series, wanted, TimeRange(first, span.last, span.step), known)
         self._known[series] = {key: _since(points, span.first) for key, points in known.items() if key in wanted}
         self._asked[series] = wanted, span
         return self._known[series]
 
-    async def _read(self, series: str, wanted: Collection[str], span: Span, known: dict[str, Points]) -> None:
+    async def _read(self, series: str, wanted: Collection[str], span: TimeRange, known: dict[str, Points]) -> None:
         label = self._source.label
         try:
             async with history(self._source, (series,), self._clock.now()) as past:
@@ -58,11 +58,11 @@ class Remembering:
                     await asyncio.sleep(0)
         except KeyError as error:
             raise UnavailableError(f'{label}: has no series "{error.args[0]}"') from None
-        except (Fault, HttpFault) as fault:
+        except (QueryFault, HttpFault) as fault:
             raise UnavailableError(f"{label}: {fault}") from None
 
 
-def _take(rows: Iterable[Past], wanted: Collection[str], known: dict[str, Points]) -> None:
+def _take(rows: Iterable[PastSample], wanted: Collection[str], known: dict[str, Points]) -> None:
     """Add what is newer than what is known."""
     for row in rows:
         if row.key in wanted:

@@ -25,7 +25,7 @@ _KINDS = {
 }
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class QueryPlan(Struct, frozen=True, kw_only=True):
     """One query whose answers are samples of one series."""
 
     name: str
@@ -46,12 +46,12 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The labels without which an answer is about nothing, in words."""
 
 
-def plan_of(table: SeriesTable) -> Plan:
+def plan_of(table: SeriesTable) -> QueryPlan:
     """The plan of a [[source.series]] table."""
     roles = table.roles()
     fixed = {"namespace": table.namespace, "name": table.workload, "kind": "" if table.labels.kind else table.kind}
     needed = [label for role, label in roles.items() if role != "container"]
-    return Plan(
+    return QueryPlan(
         name=table.name,
         subject=table.subject,
         query=table.query,

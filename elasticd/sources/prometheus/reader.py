@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.model.workload import Readings, Sample
-from elasticd.sources.http import Http, HttpFault
-from elasticd.sources.prometheus.answers import Answer, Fault, answer_of
-from elasticd.sources.prometheus.plans import Plan
+from elasticd.sources.http import HttpClient, HttpFault
+from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, answer_of
+from elasticd.sources.prometheus.plans import QueryPlan
 from elasticd.sources.prometheus.samples import samples_in, times_in
 
 logger = logging.getLogger(__name__)
@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 QUERY = "/api/v1/query"
 
 
-class Found(Struct, frozen=True):
+class QueryResult(Struct, frozen=True):
     """What one plan's question brought: samples, or None when it failed; `fault` is what is wrong, even so."""
 
-    plan: Plan
+    plan: QueryPlan
     samples: Mapping[str, tuple[Sample, ...]] | None
     fault: str = ""
 
@@ -33,20 +33,20 @@ class Found(Struct, frozen=True):
 class Asker:
     """Puts a plan's questions to the server."""
 
-    def __init__(self, http: Http, clock: Clock, timeout: float, most: int) -> None:
+    def __init__(self, http: HttpClient, clock: Clock, timeout: float, most: int) -> None:
         self.http = http
-        self._clock, self._times = clock, Times(clock)
+        self._clock, self._times = clock, ServerTime(clock)
         self._timeout, self._most = timeout, most
         self._noted: dict[str, str] = {}
 
-    async def find(self, plan: Plan) -> Found:
+    async def find(self, plan: QueryPlan) -> QueryResult:
         """The samples now. Never raises for trouble."""
         try:
             return await self._find(plan)
-        except (Fault, HttpFault) as fault:
-            return Found(plan, None, str(fault))
+        except (QueryFault, HttpFault) as fault:
+            return QueryResult(plan, None, str(fault))
 
-    async def _find(self, plan: Plan) -> Found:
+    async def _find(self, plan: QueryPlan) -> QueryResult:
         answer = await self._ask(plan, plan.query)
         received, offset = self._clock.now(), self._times.offset()
         times = None
@@ -55,33 +55,33 @@ class Asker:
             try:
                 said = await self._ask(plan, plan.measured, answer.at)
                 times = await times_in(said, plan)
-            except (Fault, HttpFault) as fault:
-                raise Fault(f"measured: {fault}") from None
+            except (QueryFault, HttpFault) as fault:
+                raise QueryFault(f"measured: {fault}") from None
         samples, problem = await samples_in(answer, plan, times, received, offset)
         partial = f"partial, accepted: {answer.warning}" if answer.warning else ""
-        return Found(plan, samples, "; ".join(filter(None, (partial, problem))))
+        return QueryResult(plan, samples, "; ".join(filter(None, (partial, problem))))
 
-    async def _ask(self, plan: Plan, query: str, at: float | None = None) -> Answer:
+    async def _ask(self, plan: QueryPlan, query: str, at: float | None = None) -> QueryAnswer:
         form = {"query": query, "timeout": f"{self._timeout:g}s"}
         if at is not None:
             form["time"] = f"{at:.3f}"
         answer = await answer_of(await self.http.ask(QUERY, form), self._most)
         if answer.warning and not plan.accept_warnings:
-            raise Fault(f"a partial answer (accept_warnings): {answer.warning}")
+            raise QueryFault(f"a partial answer (accept_warnings): {answer.warning}")
         if answer.note and self._noted.get(plan.name) != answer.note:
             self._noted[plan.name] = answer.note
             logger.info("series %s: the server notes: %s", plan.name, answer.note)
         return answer
 
 
-async def ask_all(asker: Asker, plans: Sequence[Plan]) -> list[Found]:
+async def ask_all(asker: Asker, plans: Sequence[QueryPlan]) -> list[QueryResult]:
     """All answers, in the order of the plans."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(asker.find(plan), name=f"query {plan.name}") for plan in plans]
     return [task.result() for task in tasks]
 
 
-def readings(source: str, received: float, found: Sequence[Found], faults: Mapping[str, str]) -> Readings:
+def readings(source: str, received: float, found: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:
     """All in one. A series that failed is left out and told in `faults`; `error` only says that all failed."""
     maps: dict[str, dict[str, Mapping[str, tuple[Sample, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
     told = dict(faults)

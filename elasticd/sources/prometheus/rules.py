@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 
 from elasticd.base.text import shown
 from elasticd.ports.source import Subject
-from elasticd.sources.prometheus.plans import Plan, plan_of
-from elasticd.sources.prometheus.tables import LABEL, Labels, SeriesTable, Table
+from elasticd.sources.prometheus.plans import QueryPlan, plan_of
+from elasticd.sources.prometheus.tables import LABEL, Labels, PrometheusTable, SeriesTable
 
 Pattern = Annotated[str, Meta(max_length=1024, description="a regular expression")]
 
@@ -57,7 +57,7 @@ def _filled(template: str, key: str, words: dict[str, str]) -> str:
     return _HOLE.sub(word, template)
 
 
-class Filter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"is_": "is"}):
+class NameFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"is_": "is"}):
     """Which of the series found are meant, by name: those that match, or those that do not."""
 
     is_: Pattern = ""
@@ -112,7 +112,7 @@ class Override(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: Annotated[str, Meta(description="for workloads of a kind that is not Kubernetes' own")] = ""
 
 
-class Resources(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResourceLabels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which labels name pods, namespaces, nodes and workloads."""
 
     template: Annotated[str, Meta(description="all such labels, such as kube_<<.Group>>_<<.Resource>>")] = ""
@@ -154,12 +154,12 @@ class Resources(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return found
 
 
-class RuleTable(Table, frozen=True):
+class RuleTable(PrometheusTable, frozen=True):
     """Series found by a selector, each asked for by one query made from a template."""
 
     series: Annotated[str, Meta(min_length=1, max_length=8192, description="selector of series, as {a!='',b!=''}")]
-    resources: Resources
-    filters: tuple[Filter, ...] = ()
+    resources: ResourceLabels
+    filters: tuple[NameFilter, ...] = ()
     name: Naming = Naming()
 
     def __post_init__(self) -> None:
@@ -194,7 +194,7 @@ class Search(Struct, frozen=True):
     def _matchers(self) -> str:
         return ",".join(f'{label}!=""' for label in self.labels.values())
 
-    def plans(self, found: Sequence[str]) -> Iterator[Plan]:
+    def plans(self, found: Sequence[str]) -> Iterator[QueryPlan]:
         """A plan for each series of those names that is meant."""
         rule = self.rule
         for series in sorted(set(found)):
@@ -203,7 +203,7 @@ class Search(Struct, frozen=True):
             if meant and (name := rule.name.named(series)):
                 yield self.plan(series, name)
 
-    def plan(self, series: str, name: str) -> Plan:
+    def plan(self, series: str, name: str) -> QueryPlan:
         """How to ask for one series that was found."""
         rule, groups = self.rule, ",".join(self.labels.values())
         words = {"Series": series, "LabelMatchers": self._matchers, "GroupBy": groups}

@@ -13,8 +13,8 @@ from msgspec import Raw
 
 from elasticd.base.text import one_line
 from elasticd.model.workload import Sample
-from elasticd.sources.prometheus.answers import Answer, Fault, Point
-from elasticd.sources.prometheus.plans import Plan
+from elasticd.sources.prometheus.answers import QueryAnswer, QueryFault, SamplePair
+from elasticd.sources.prometheus.plans import QueryPlan
 
 _AT_ONCE = 2000
 _NAMED = 3
@@ -27,7 +27,7 @@ Times = Mapping[tuple[str, str], float]
 class Tally:
     """What was wrong with parts of an answer, counted, and in words at the end."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: QueryPlan) -> None:
         self._plan = plan
         self.garbled = self.unnamed = self.timeless = self.empty = 0
         self.doubled: set[str] = set()
@@ -45,20 +45,20 @@ class Tally:
         return one_line("; ".join(f"{count} {words}" for words, count in found.items() if count))
 
 
-class Parts:
+class AnswerParts:
     """The parts of an answer to one plan, decoded with only the labels that the plan needs."""
 
-    def __init__(self, plan: Plan, tally: Tally) -> None:
+    def __init__(self, plan: QueryPlan, tally: Tally) -> None:
         fields: list[Any] = [
             ("metric", plan.labels),
-            ("value", Point | None, None),
-            ("values", list[Point] | None, None),
+            ("value", SamplePair | None, None),
+            ("values", list[SamplePair] | None, None),
         ]
         kind: Any = msgspec.defstruct("Part", fields, gc=False)
         self._decode = msgspec.json.Decoder(kind).decode
         self._key, self._tally = plan.key, tally
 
-    def of(self, raws: Sequence[Raw]) -> Iterator[tuple[str, str, Sequence[Point]]]:
+    def of(self, raws: Sequence[Raw]) -> Iterator[tuple[str, str, Sequence[SamplePair]]]:
         """Key, container and points, oldest first, of each that can be used."""
         decode, key_of, tally = self._decode, self._key, self._tally
         for raw in raws:
@@ -85,19 +85,19 @@ def number(text: str) -> float:
         return _NAN
 
 
-def chunks(answer: Answer, plan: Plan) -> Iterator[Sequence[Raw]]:
+def chunks(answer: QueryAnswer, plan: QueryPlan) -> Iterator[Sequence[Raw]]:
     """An answer's parts, so many that they are done within a few milliseconds. Raises Fault for a scalar where
     labels must say what it is about."""
     if answer.kind == "scalar" and not plan.fixed:
-        raise Fault(f"the answer must be a vector with the labels {plan.missing}, is a scalar")
+        raise QueryFault(f"the answer must be a vector with the labels {plan.missing}, is a scalar")
     for start in range(0, len(answer.items), _AT_ONCE):
         yield answer.items[start : start + _AT_ONCE]
 
 
-async def times_in(answer: Answer, plan: Plan) -> Times:
+async def times_in(answer: QueryAnswer, plan: QueryPlan) -> Times:
     """The answer to a plan's `measured`. Of two times for one subject the older counts."""
     found: dict[tuple[str, str], float] = {}
-    parts = Parts(plan, Tally(plan))
+    parts = AnswerParts(plan, Tally(plan))
     for raws in chunks(answer, plan):
         for key, container, points in parts.of(raws):
             at = number(points[-1].value)
@@ -107,12 +107,12 @@ async def times_in(answer: Answer, plan: Plan) -> Times:
 
 
 async def samples_in(
-    answer: Answer, plan: Plan, times: Times | None, received: float, offset: float
+    answer: QueryAnswer, plan: QueryPlan, times: Times | None, received: float, offset: float
 ) -> tuple[dict[str, tuple[Sample, ...]], str]:
     """The samples by subject, and what was wrong with some. `offset` leads from a server's time to the clock's."""
     found: dict[str, tuple[Sample, ...]] = {}
     tally, window, is_pod = Tally(plan), plan.window, plan.subject == "pod"
-    parts = Parts(plan, tally)
+    parts = AnswerParts(plan, tally)
     for raws in chunks(answer, plan):
         for key, container, points in parts.of(raws):
             point = points[-1]

@@ -19,7 +19,7 @@ Query = Annotated[str, Meta(min_length=1, max_length=65536, description="PromQL"
 Window = Annotated[float, Meta(ge=0, le=86400, description="seconds the query averages over; 0: an instant")]
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PrometheusTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What series and rules have in common: how a number's age is known, and what is done about partial answers."""
 
     query: Query
@@ -48,7 +48,7 @@ class Labels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"{key}: must be the name of a label, is {shown(label)}")
 
 
-class SeriesTable(Table, frozen=True):
+class SeriesTable(PrometheusTable, frozen=True):
     """One series: a query that answers for all subjects at once."""
 
     name: Annotated[str, Meta(min_length=1, max_length=253, description="what policies call it")]

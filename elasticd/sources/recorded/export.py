@@ -22,8 +22,8 @@ from elasticd.base.errors import ConfigError, UnavailableError, nearest
 from elasticd.ports.source import Source
 from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus import Prometheus
-from elasticd.sources.prometheus.answers import Fault
-from elasticd.sources.prometheus.history import Past, Steps, history, portions
+from elasticd.sources.prometheus.answers import QueryFault
+from elasticd.sources.prometheus.history import PastSample, Steps, history, portions
 
 ENDINGS = (".jsonl", ".csv")
 _AGO = re.compile(r"-(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
@@ -96,7 +96,7 @@ async def write_recording(
             name, known, troubles = error.args
             why = "".join(f"; {key}: {text}" for key, text in troubles.items())
             raise ConfigError("", "--series", f'no series "{name}"{nearest(name, known)}{why}') from None
-        except (Fault, HttpFault) as fault:
+        except (QueryFault, HttpFault) as fault:
             raise UnavailableError(f"{source.label}: {fault}") from None
         if not any(counts.values()):
             told = "".join(f"; {key}: {text}" for key, text in faults.items())
@@ -112,7 +112,7 @@ def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
         return lambda row: table.writerow(_fields(row).values() if containers else [*_fields(row).values()][:6])
     encode = msgspec.json.Encoder().encode
 
-    def line(row: Past) -> None:
+    def line(row: PastSample) -> None:
         fields = _fields(row)
         if not row.container:
             del fields["container"]
@@ -121,7 +121,7 @@ def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
     return line
 
 
-def _fields(row: Past) -> dict[str, Any]:
+def _fields(row: PastSample) -> dict[str, Any]:
     plan = row.plan
     return {
         "time": round(row.time, 3), "series": plan.name, "subject": plan.subject, "key": row.key, "value": row.value,

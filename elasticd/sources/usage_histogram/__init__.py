@@ -21,7 +21,7 @@ from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.source import Reader, Site, Source
-from elasticd.sources.usage_histogram.ledger import SERIES, Ledger, Options, Said, write
+from elasticd.sources.usage_histogram.ledger import SERIES, Options, Said, UsageLedger, write
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class _Keeper:
         self._path = Path(options.file) if options.file else None
         half_life = {"cpu": options.cpu_half_life, "memory": options.memory_half_life}
         kept = Options(half_life, options.memory_window, options.weigh, options.enough * 3600, options.history)
-        self._ledger = Ledger(kept)
+        self._ledger = UsageLedger(kept)
         self._next, self._saved, self._early, self._trouble, self._unkept = 0.0, 0.0, 0, "", ""
         self.said = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
 

@@ -68,7 +68,7 @@ class _Peak(Struct):
     at: float
 
 
-class Ledger:
+class UsageLedger:
     """The histograms, by workload, container and resource."""
 
     def __init__(self, options: Options) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from elasticd.base.clock import WallClock
 from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.cluster.kubernetes import Kubernetes, KubernetesCluster, LeaseSettings
-from elasticd.cluster.kubernetes.watch.discovery import heeds_costs
+from elasticd.cluster.kubernetes.watch.discovery import honours_deletion_costs
 from elasticd.model.actions import Announce, Answer, Bind, Mark, Scale
 from elasticd.model.workload import Ref
 from elasticd.ports.cluster import Cluster, Kind
@@ -484,7 +484,7 @@ async def test_who_heeds_is_told_of_pods_and_nodes(open_cluster: Open, feeds: di
     async with open_cluster() as cluster:
         await cluster.observe(0.0, frozenset())
         told = list[int]()
-        cluster.heed(lambda: told.append(len(told)))
+        cluster.on_change(lambda: told.append(len(told)))
         feeds[PODS].push("ADDED", waiting())
         await until(lambda: len(told) == 1)
         feeds["/api/v1/nodes"].push("MODIFIED", READY)
@@ -579,4 +579,4 @@ async def test_who_only_looks_takes_up_nothing(api: FakeApi, tmp_path: Path) -> 
     ],
 )
 def test_controllers_heed_deletion_costs_since_1_22(version: str, heeds: bool) -> None:
-    assert heeds_costs(version) == heeds
+    assert honours_deletion_costs(version) == heeds

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes import custom
-from elasticd.cluster.kubernetes.custom import CustomMetrics
+from elasticd.cluster.kubernetes.custom import AggregatedMetrics
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.model.workload import Readings, Sample
@@ -44,9 +44,9 @@ def api(api: FakeApi) -> FakeApi:
 
 
 @pytest.fixture
-def metrics(session: Session) -> CustomMetrics:
+def metrics(session: Session) -> AggregatedMetrics:
     """A reader on it."""
-    return CustomMetrics(session, Discovery(session), Times(HurriedClock()), 2.0)
+    return AggregatedMetrics(session, Discovery(session), ServerTime(HurriedClock()), 2.0)
 
 
 def serve(api: FakeApi, path: str, *items: Any) -> None:
@@ -54,7 +54,7 @@ def serve(api: FakeApi, path: str, *items: Any) -> None:
     api.on("GET", path, {"metadata": {}, "items": list(items)})
 
 
-async def read(metrics: CustomMetrics, *queries: MetricQuery) -> Readings:
+async def read(metrics: AggregatedMetrics, *queries: MetricQuery) -> Readings:
     """One reading without trouble."""
     found = await metrics.read(queries, 500.0)
     assert (found.received, found.error, found.faults) == (500.0, "", {})
@@ -63,7 +63,7 @@ async def read(metrics: CustomMetrics, *queries: MetricQuery) -> Readings:
 
 async def test_each_pod_is_a_sample_with_the_time_of_its_own_measurement(api: FakeApi, session: Session) -> None:
     serve(api, RATE, value("web-1", "1500m", windowSeconds=60), value("web-2", "2k"), value("", "9"))
-    found = await read(CustomMetrics(session, Discovery(session), Times(Anchored()), 2.0), BY_POD)
+    found = await read(AggregatedMetrics(session, Discovery(session), ServerTime(Anchored()), 2.0), BY_POD)
     assert {key: [one.value for one in samples] for key, samples in found.pods["rps"].items()} == {
         "shop/web-1": [1.5],
         "shop/web-2": [2000.0],
@@ -75,7 +75,7 @@ async def test_each_pod_is_a_sample_with_the_time_of_its_own_measurement(api: Fa
     assert found.pods["rps"]["shop/web-2"][0].window == 0.0
 
 
-async def test_selector_is_over_the_labels_of_the_metric(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_selector_is_over_the_labels_of_the_metric(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, RATE)
     serve(api, QUEUE)
     queries = [MetricQuery(one.series, one.metric, "shop", "topic=a", one.external) for one in (BY_POD, OF_QUEUE)]
@@ -84,13 +84,13 @@ async def test_selector_is_over_the_labels_of_the_metric(api: FakeApi, metrics: 
     assert [one.query for one in api.asked("GET", QUEUE)] == [{"labelSelector": "topic=a"}]
 
 
-async def test_external_metric_is_all_of_its_values(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_external_metric_is_all_of_its_values(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, QUEUE, value("", "10", window=30), value("", "2500m"))
     samples = (await read(metrics, OF_QUEUE)).workloads["queue"][WEB]
     assert [(one.value, one.window, one.pod) for one in samples] == [(10.0, 30.0, ""), (2.5, 0.0, "")]
 
 
-async def test_one_call_serves_all_workloads_of_a_namespace(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_one_call_serves_all_workloads_of_a_namespace(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, QUEUE, value("", "10"))
     other = MetricQuery("backlog", "queue", "shop", external=True, workload=MAIL)
     found = await read(metrics, OF_QUEUE, other)
@@ -111,7 +111,7 @@ INGRESS = ("networking.k8s.io/v1", "Ingress", "front")
     ],
 )
 async def test_object_is_found_by_its_resource(
-    api: FakeApi, metrics: CustomMetrics, described: tuple[str, str, str], path: str
+    api: FakeApi, metrics: AggregatedMetrics, described: tuple[str, str, str], path: str
 ) -> None:
     core = [("services", "Service", True), ("nodes", "Node", False)]
     named = [{"name": name, "kind": kind, "namespaced": spaced} for name, kind, spaced in core]
@@ -126,19 +126,21 @@ async def test_object_is_found_by_its_resource(
     assert len([one for one in api.seen if one.path in ("/api/v1", "/apis/networking.k8s.io/v1")]) < 2
 
 
-async def test_kind_that_is_not_served_is_told(metrics: CustomMetrics, api: FakeApi) -> None:
+async def test_kind_that_is_not_served_is_told(metrics: AggregatedMetrics, api: FakeApi) -> None:
     api.on("GET", "/apis/networking.k8s.io/v1", {"resources": []})
     found = await metrics.read([MetricQuery("hits", "hits", "shop", object=INGRESS, workload=WEB)], 500.0)
     assert 'networking.k8s.io/v1 has no kind "Ingress"' in found.faults["hits"]
 
 
-async def test_names_are_quoted(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_names_are_quoted(api: FakeApi, metrics: AggregatedMetrics) -> None:
     await metrics.read([MetricQuery("odd", "a b?c=d#e", "shop", external=True, workload=WEB)], 500.0)
     assert api.seen[-1].path == f"{EXTERNAL}/v1beta1/namespaces/shop/a b?c=d#e"
 
 
 @pytest.mark.parametrize("query", [BY_POD, OF_QUEUE], ids=["pods", "external"])
-async def test_empty_list_is_a_series_without_samples(api: FakeApi, metrics: CustomMetrics, query: MetricQuery) -> None:
+async def test_empty_list_is_a_series_without_samples(
+    api: FakeApi, metrics: AggregatedMetrics, query: MetricQuery
+) -> None:
     for path in (RATE, QUEUE):
         serve(api, path)
     found = await read(metrics, query)
@@ -147,14 +149,14 @@ async def test_empty_list_is_a_series_without_samples(api: FakeApi, metrics: Cus
 
 @pytest.mark.parametrize("quantity", ["NaN", "", "much", "1e999", "+Inf", None, [], {}, "0x10"], ids=repr)
 async def test_value_that_is_no_quantity_stays_in_sight_as_nan(
-    api: FakeApi, metrics: CustomMetrics, quantity: Any
+    api: FakeApi, metrics: AggregatedMetrics, quantity: Any
 ) -> None:
     serve(api, RATE, value("web-1", quantity))
     (sample,) = (await read(metrics, BY_POD)).pods["rps"]["shop/web-1"]
     assert math.isnan(sample.value)
 
 
-async def test_negative_value_is_handed_on_for_judgement_to_refuse(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_negative_value_is_handed_on_for_judgement_to_refuse(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, RATE, value("web-1", "-5"))
     assert (await read(metrics, BY_POD)).pods["rps"]["shop/web-1"][0].value == -5.0
 
@@ -169,7 +171,7 @@ async def test_negative_value_is_handed_on_for_judgement_to_refuse(api: FakeApi,
     ],
 )
 async def test_unusable_value_costs_only_its_pod_and_is_told(
-    api: FakeApi, metrics: CustomMetrics, odd: Any, told: str
+    api: FakeApi, metrics: AggregatedMetrics, odd: Any, told: str
 ) -> None:
     serve(api, RATE, value("web-1"), odd)
     found = await metrics.read([BY_POD], 500.0)
@@ -178,7 +180,7 @@ async def test_unusable_value_costs_only_its_pod_and_is_told(
     assert found.error == ""
 
 
-async def test_sum_that_lacks_a_part_is_no_sum(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_sum_that_lacks_a_part_is_no_sum(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, QUEUE, value("", "10"), 17)
     found = await metrics.read([OF_QUEUE], 500.0)
     assert found.workloads.get("queue", {}) == {}
@@ -197,7 +199,7 @@ async def test_sum_that_lacks_a_part_is_no_sum(api: FakeApi, metrics: CustomMetr
     ],
 )
 async def test_query_that_fails_harms_only_its_series(
-    api: FakeApi, metrics: CustomMetrics, answer: Any, told: str
+    api: FakeApi, metrics: AggregatedMetrics, answer: Any, told: str
 ) -> None:
     serve(api, QUEUE, value("", "10"))
     api.on("GET", RATE, answer)
@@ -220,14 +222,14 @@ async def test_call_that_hangs_holds_up_no_other(api: FakeApi, session: Session)
 
     serve(api, QUEUE, value("", "10"))
     api.on("GET", RATE, hang)
-    metrics = CustomMetrics(session, Discovery(session), Times(HurriedClock()), 0.1)
+    metrics = AggregatedMetrics(session, Discovery(session), ServerTime(HurriedClock()), 0.1)
     found = await metrics.read([BY_POD, OF_QUEUE], 500.0)
     held.set()
     assert list(found.workloads["queue"]) == [WEB]
     assert "no answer within 0.3 s" in found.faults["rps"]
 
 
-async def test_only_so_many_calls_are_under_way_at_once(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_only_so_many_calls_are_under_way_at_once(api: FakeApi, metrics: AggregatedMetrics) -> None:
     under_way, most, full = 0, 0, asyncio.Event()
 
     async def slow(request: web.Request) -> web.StreamResponse:
@@ -248,14 +250,14 @@ async def test_only_so_many_calls_are_under_way_at_once(api: FakeApi, metrics: C
 
 
 async def test_answer_that_never_ends_is_cut(
-    api: FakeApi, metrics: CustomMetrics, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, metrics: AggregatedMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(custom, "_LARGEST", 1000)
     api.on("GET", RATE, b"x" * 2000)
     assert "larger than 1000 bytes" in (await metrics.read([BY_POD], 500.0)).error
 
 
-async def test_api_that_is_not_served_is_an_error_until_it_is(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_api_that_is_not_served_is_an_error_until_it_is(api: FakeApi, metrics: AggregatedMetrics) -> None:
     api.on("GET", GROUP, status(404, "NotFound", "no"))
     assert "does not serve custom.metrics.k8s.io" in (await metrics.read([BY_POD], 500.0)).error
     api.on("GET", GROUP, {"preferredVersion": {"groupVersion": "custom.metrics.k8s.io/v9"}})
@@ -263,7 +265,7 @@ async def test_api_that_is_not_served_is_an_error_until_it_is(api: FakeApi, metr
     assert list((await read(metrics, BY_POD)).pods["rps"]) == ["shop/web-1"]
 
 
-async def test_version_is_looked_up_once_and_again_when_it_is_gone(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_version_is_looked_up_once_and_again_when_it_is_gone(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, RATE, value("web-1"))
     for _ in range(3):
         await read(metrics, BY_POD)
@@ -274,12 +276,12 @@ async def test_version_is_looked_up_once_and_again_when_it_is_gone(api: FakeApi,
     assert len(api.asked("GET", GROUP)) == 2
 
 
-async def test_nothing_is_asked_for_nothing(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_nothing_is_asked_for_nothing(api: FakeApi, metrics: AggregatedMetrics) -> None:
     assert await read(metrics) == Readings("metrics-api", 500.0)
     assert api.seen == []
 
 
-async def test_long_list_is_whole(api: FakeApi, metrics: CustomMetrics) -> None:
+async def test_long_list_is_whole(api: FakeApi, metrics: AggregatedMetrics) -> None:
     serve(api, RATE, *[value(f"web-{index}", str(index)) for index in range(4500)])
     found = (await read(metrics, BY_POD)).pods["rps"]
     assert len(found) == 4500

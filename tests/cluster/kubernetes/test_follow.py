@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
-from elasticd.cluster.kubernetes.watch.informer import Follower, Means, follow_kind, follow_nodes, follow_pods
+from elasticd.cluster.kubernetes.watch.informer import Dependencies, Informer, follow_kind, follow_nodes, follow_pods
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore, WorkloadStore
 from elasticd.model.workload import Ref, Workload
 from elasticd.ports.cluster import Kind
@@ -48,20 +48,20 @@ class Bench:
     """Followers, and the store of workloads that they fill."""
 
     def __init__(self, session: Session, clock: HurriedClock, *namespaces: str) -> None:
-        self.means = Means(session, clock, Times(clock), Discovery(session), namespaces, 500, 5.0)
+        self.means = Dependencies(session, clock, ServerTime(clock), Discovery(session), namespaces, 500, 5.0)
         self.store = WorkloadStore()
         self.tasks: list[asyncio.Task[None]] = []
 
-    def follow(self, kind: Kind = GADGET) -> Follower:
+    def follow(self, kind: Kind = GADGET) -> Informer:
         """Begin to follow a kind."""
         return self.begin(follow_kind(self.means, kind, self.store))
 
-    def begin(self, follower: Follower) -> Follower:
+    def begin(self, follower: Informer) -> Informer:
         """Let a follower run."""
         self.tasks.append(asyncio.create_task(follower.run()))
         return follower
 
-    async def settled(self, follower: Follower) -> None:
+    async def settled(self, follower: Informer) -> None:
         """Return once it is."""
         async with asyncio.timeout(10):
             await follower.settled()

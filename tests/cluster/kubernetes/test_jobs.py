@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.wire.job_template import DECISION, SET, TEMPLATE
@@ -88,7 +88,7 @@ class Bench:
 
     def __init__(self, api: FakeApi, session: Session, clock: HurriedClock) -> None:
         self.server, self.store = Server(api), JobStore(clock.now)
-        self.jobs = Jobs(session, Budget(clock, 1000, 200), clock, Times(clock), self.store)
+        self.jobs = Jobs(session, Budget(clock, 1000, 200), clock, ServerTime(clock), self.store)
 
     async def create(self, action: Create = ACTION, allowed: Callable[[], bool] = lambda: True) -> Answer:
         return await self.jobs.create(action, allowed)
@@ -260,7 +260,7 @@ async def test_who_no_longer_leads_creates_no_more(bench: Bench) -> None:
 
 async def test_spent_budget_creates_nothing(api: FakeApi, session: Session, clock: HurriedClock) -> None:
     server = Server(api)
-    writer = Jobs(session, Budget(clock, 0.001, 1), clock, Times(clock), JobStore(clock.now))
+    writer = Jobs(session, Budget(clock, 0.001, 1), clock, ServerTime(clock), JobStore(clock.now))
     answer = await writer.create(replace(ACTION, after=2), lambda: True)
     assert (answer.reason, answer.after, len(server.posted)) == ("Partly", 1, 1)
 
@@ -303,7 +303,7 @@ async def test_who_no_longer_leads_deletes_no_more(api: FakeApi, bench: Bench) -
 async def test_history_waits_while_writes_are_short_and_old_templates_do_not(
     api: FakeApi, session: Session, clock: HurriedClock
 ) -> None:
-    writer = Jobs(session, Budget(clock, 0.01, 2), clock, Times(clock), JobStore(clock.now))
+    writer = Jobs(session, Budget(clock, 0.01, 2), clock, ServerTime(clock), JobStore(clock.now))
     api.on("DELETE", f"{JOBS}/a", {})
     history = Remove(TRANSCODE, "", 1, 1, "HistoryLimit", (("a", "u"), ("a", "u")))
     assert (await writer.remove(history, lambda: True)).message.startswith("1 of 2 Jobs were deleted")

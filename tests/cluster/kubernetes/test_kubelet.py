@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes import kubelet as module
 from elasticd.cluster.kubernetes.kubelet import Kubelets
 from elasticd.cluster.kubernetes.session import Session
@@ -47,7 +47,7 @@ def summary(*pods: Any, **changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def kubelets(session: Session) -> Kubelets:
     """A reader through the fake server."""
-    return Kubelets(session, Times(HurriedClock()))
+    return Kubelets(session, ServerTime(HurriedClock()))
 
 
 async def ask(kubelets: Kubelets, part: Part = "all") -> Readings:
@@ -59,7 +59,7 @@ async def ask(kubelets: Kubelets, part: Part = "all") -> Readings:
 
 async def test_each_container_is_a_sample_with_its_own_time(api: FakeApi, session: Session) -> None:
     api.on("GET", PATH, summary(pod("web-1", container(), container("mesh", 1, 5))))
-    found = await ask(Kubelets(session, Times(Anchored())))
+    found = await ask(Kubelets(session, ServerTime(Anchored())))
     cpu = found.pods["cpu"]["shop/web-1"]
     assert [(one.value, one.container, one.pod, one.window) for one in cpu] == [
         (0.25, "main", "web-1", 10.0),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from elasticd.cluster.kubernetes.restore.records import Records
 from elasticd.cluster.kubernetes.restore.restorer import Restorer
-from elasticd.cluster.kubernetes.restore.steps import Workshop
+from elasticd.cluster.kubernetes.restore.steps import RestorerParts
 from elasticd.cluster.kubernetes.session import Session
 from elasticd.cluster.kubernetes.watch.discovery import Discovery
 from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
@@ -207,7 +207,7 @@ async def daemon(
     """A daemon, until it stops or is killed."""
     budget = Budget(clock, 10_000, 1000)
     evictor = Evictor(session, Discovery(session), Once(session, budget), clock)
-    shop = Workshop(session, budget, clock, Records(session, "home"), evictor, leads, identity, quiet=4.0)
+    shop = RestorerParts(session, budget, clock, Records(session, "home"), evictor, leads, identity, quiet=4.0)
     restorer = Restorer(shop)
     task = asyncio.create_task(restorer.run()) if resumes else None
     try:

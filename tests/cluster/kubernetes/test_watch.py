@@ -10,7 +10,7 @@ from aiohttp import web
 
 from elasticd.cluster.kubernetes.session import ApiError, Session
 from elasticd.cluster.kubernetes.watch.store import PodStore
-from elasticd.cluster.kubernetes.watch.watch import Backoff, Lines, Reading, Reflector
+from elasticd.cluster.kubernetes.watch.watch import Backoff, Lines, ListOptions, Reflector
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.model.workload import Pod
@@ -34,7 +34,7 @@ class Mirrored:
 
     def __init__(self, session: Session, clock: HurriedClock, silence: float = 5.0, relist: float = 1800.0) -> None:
         self.store, self.clock, self.began = PodStore(), clock, clock.now()
-        reading = Reading(path=PODS, resource="pods", silence=silence, relist=relist)
+        reading = ListOptions(path=PODS, resource="pods", silence=silence, relist=relist)
         self.reflector: Reflector[Pod] = Reflector(session, clock, reading, Codec(WirePod, to_pod), self.store)
 
     def names(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from elasticd.cluster.kubernetes.restore.records import Restoration
-from elasticd.cluster.kubernetes.restore.steps import Course, Workshop, creation
+from elasticd.cluster.kubernetes.restore.steps import RestorationSteps, RestorerParts, creation
 from elasticd.cluster.kubernetes.session import ApiError, encode
 from elasticd.cluster.kubernetes.wire.convert import MIRROR
 from elasticd.cluster.kubernetes.wire.manifest import remade, tried
@@ -33,9 +33,9 @@ AGAIN = 30.0
 class Restorer:
     """Evicts and makes anew. What follows an eviction goes on in the background, and `run` takes up what is left."""
 
-    def __init__(self, shop: Workshop) -> None:
+    def __init__(self, shop: RestorerParts) -> None:
         self._shop, self._evictor, self._records = shop, shop.evictor, shop.records
-        self._courses: dict[str, Course] = {}
+        self._courses: dict[str, RestorationSteps] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
         self._fault = ""
@@ -129,13 +129,13 @@ class Restorer:
                 self._begin(one, evicted=False)
 
     def _begin(self, one: Restoration, *, evicted: bool) -> None:
-        course = Course(one, self._shop, evicted=evicted)
+        course = RestorationSteps(one, self._shop, evicted=evicted)
         self._courses[one.uid] = course
         task = asyncio.create_task(self._follow(course), name=one.name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _follow(self, course: Course) -> None:
+    async def _follow(self, course: RestorationSteps) -> None:
         try:
             await course.run()
         finally:

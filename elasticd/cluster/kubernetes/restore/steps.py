@@ -50,7 +50,7 @@ LATE = 60.0
 """Seconds for which a step may last before somebody is told that it does."""
 
 
-class Workshop(Struct, frozen=True):
+class RestorerParts(Struct, frozen=True):
     """What pods are made anew with. `identity` tells this daemon from others; a pod that was seen untouched for `quiet`
     seconds is not thought to be about to be evicted: longer than a request that is under way lasts."""
 
@@ -64,10 +64,10 @@ class Workshop(Struct, frozen=True):
     quiet: float = 30.0
 
 
-class Course:
+class RestorationSteps:
     """One pod's. `fault` is what keeps it from running again, in one line."""
 
-    def __init__(self, one: Restoration, shop: Workshop, *, evicted: bool) -> None:
+    def __init__(self, one: Restoration, shop: RestorerParts, *, evicted: bool) -> None:
         """`evicted`: we did it ourselves just now."""
         self.one, self.fault = one, ""
         self._shop, self._records, self._clock = shop, shop.records, shop.clock

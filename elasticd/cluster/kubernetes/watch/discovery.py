@@ -35,7 +35,7 @@ class Resource(Struct, frozen=True):
         return "/".join(parts)
 
 
-def heeds_costs(version: str) -> bool:
+def honours_deletion_costs(version: str) -> bool:
     """Whether controllers of a server of this version (as v1.22.3) look at the deletion costs of pods: since 1.22. Of
     one that does not say it, they are taken not to."""
     found = re.match(r"v?(\d+)\.(\d+)", version)

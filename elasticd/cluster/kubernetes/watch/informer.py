@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from elasticd.base.clock import Clock
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import JSON, ApiError, Session
 from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore, to_autoscaler
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
@@ -25,7 +25,7 @@ from elasticd.cluster.kubernetes.watch.job_store import JobStore
 from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_told
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
-from elasticd.cluster.kubernetes.watch.watch import Backoff, Reading, Reflector
+from elasticd.cluster.kubernetes.watch.watch import Backoff, ListOptions, Reflector
 from elasticd.cluster.kubernetes.wire.convert import to_node, to_pod, to_workload
 from elasticd.cluster.kubernetes.wire.job_template import SET
 from elasticd.cluster.kubernetes.wire.jobs import WireJob, to_job
@@ -42,12 +42,12 @@ _AUTOSCALER = "HorizontalPodAutoscaler"
 _BUDGET = "PodDisruptionBudget"
 
 
-class Means(Struct, frozen=True):
+class Dependencies(Struct, frozen=True):
     """What following takes: a session, clocks, discovery, which namespaces, and how lists are read."""
 
     session: Session
     clock: Clock
-    times: Times
+    times: ServerTime
     discovery: Discovery
     namespaces: tuple[str, ...]
     page: int
@@ -64,7 +64,7 @@ class Feed(Struct, frozen=True):
     params: dict[str, str] = {}
 
 
-class Follower:
+class Informer:
     """One kind. While the server does not show it, what was seen of it stays, and is proved no longer.
 
     That it is not served is a problem unless the kind is one that a server need not have.
@@ -72,7 +72,7 @@ class Follower:
 
     def __init__(
         self,
-        means: Means,
+        means: Dependencies,
         find: Callable[[], Awaitable[Resource]],
         feed: Callable[[Resource, Proved], Feed],
         *,
@@ -167,8 +167,8 @@ class Follower:
                 if isinstance(end, Exception):
                     logger.error("%s: cannot be followed", resource.plural, exc_info=end)
 
-    def _reading(self, resource: Resource, namespace: str, feed: Feed) -> Reading:
-        return Reading(
+    def _reading(self, resource: Resource, namespace: str, feed: Feed) -> ListOptions:
+        return ListOptions(
             path=resource.path(namespace),
             resource=resource.plural,
             namespace=namespace,
@@ -184,43 +184,43 @@ async def _known(resource: Resource) -> Resource:
     return resource
 
 
-def follow_pods(means: Means, store: PodStore) -> Follower:
+def follow_pods(means: Dependencies, store: PodStore) -> Informer:
     """All pods."""
     feed = Feed(Codec(WirePod, to_pod, means.times.offset), store)
-    return Follower(means, partial(_known, PODS), lambda *_: feed)
+    return Informer(means, partial(_known, PODS), lambda *_: feed)
 
 
-def follow_nodes(means: Means, store: NodeStore) -> Follower:
+def follow_nodes(means: Dependencies, store: NodeStore) -> Informer:
     """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
     feed = Feed(Codec(WireNode, to_node), store)
-    return Follower(means, partial(_known, NODES), lambda *_: feed)
+    return Informer(means, partial(_known, NODES), lambda *_: feed)
 
 
-def follow_pulls(means: Means, sink: PullSink) -> Follower:
+def follow_pulls(means: Dependencies, sink: PullSink) -> Informer:
     """The Events of images that were pulled; the server leaves out all others."""
     codec = Codec(WireEvent, to_told, means.times.offset)
     feed = Feed(codec, sink, params={"fieldSelector": PULLED})
-    return Follower(means, partial(_known, EVENTS), lambda *_: feed)
+    return Informer(means, partial(_known, EVENTS), lambda *_: feed)
 
 
-def follow_autoscalers(means: Means, store: AutoscalerStore) -> Follower:
+def follow_autoscalers(means: Dependencies, store: AutoscalerStore) -> Informer:
     """All HorizontalPodAutoscalers, where the server has such, in the version that it prefers."""
 
     feed = Feed(Codec(WireAutoscaler, to_autoscaler), store)
-    return Follower(means, partial(_preferred, means, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
+    return Informer(means, partial(_preferred, means, "autoscaling", _AUTOSCALER), lambda *_: feed, optional=True)
 
 
-def follow_budgets(means: Means, store: BudgetStore) -> Follower:
+def follow_budgets(means: Dependencies, store: BudgetStore) -> Informer:
     """All PodDisruptionBudgets, in the version that the server prefers. Of v1beta1 an empty selector selects none."""
 
     def feed(resource: Resource, _: Proved) -> Feed:
         empty: Empty = "none" if resource.group.endswith("v1beta1") else "all"
         return Feed(Codec(WireBudget, lambda wire: to_budget(wire, empty)), store)
 
-    return Follower(means, partial(_preferred, means, "policy", _BUDGET), feed)
+    return Informer(means, partial(_preferred, means, "policy", _BUDGET), feed)
 
 
-async def _preferred(means: Means, group: str, kind: str) -> Resource:
+async def _preferred(means: Dependencies, group: str, kind: str) -> Resource:
     """Where a kind is, in the version of its group that the server prefers."""
     path = await means.discovery.preferred(group)
     if path is None:
@@ -228,13 +228,13 @@ async def _preferred(means: Means, group: str, kind: str) -> Resource:
     return await means.discovery.resource((path.removeprefix("/apis/"), kind))
 
 
-def follow_jobs(means: Means, store: JobStore) -> Follower:
+def follow_jobs(means: Dependencies, store: JobStore) -> Informer:
     """The Jobs of all job sets; the server leaves out all others."""
     feed = Feed(Codec(WireJob, to_job, means.times.offset), store, params={"labelSelector": SET})
-    return Follower(means, partial(_known, JOBS), lambda *_: feed)
+    return Informer(means, partial(_known, JOBS), lambda *_: feed)
 
 
-def follow_kind(means: Means, kind: Kind, store: WorkloadStore) -> Follower:
+def follow_kind(means: Dependencies, kind: Kind, store: WorkloadStore) -> Informer:
     """All workloads of a kind."""
 
     async def find() -> Resource:
@@ -248,4 +248,4 @@ def follow_kind(means: Means, kind: Kind, store: WorkloadStore) -> Follower:
         codec = Codec(ObjectMeta, attrgetter("metadata"))
         return Feed(codec, scales, (_PARTIAL.format("List"), _PARTIAL.format("")), scales)
 
-    return Follower(means, find, feed)
+    return Informer(means, find, feed)

@@ -23,7 +23,7 @@ _WORDS = re.compile(
 )
 
 
-class Told(Struct, frozen=True, gc=False):
+class PullEvent(Struct, frozen=True, gc=False):
     """An Event, and the pull it tells of, if it does."""
 
     key: Key
@@ -36,20 +36,20 @@ class PullSink:
     def __init__(self, take: Callable[[Pull], None]) -> None:
         self._take = take
 
-    def put(self, item: Told, *, listed: bool) -> Key:
+    def put(self, item: PullEvent, *, listed: bool) -> Key:
         """An Event appeared, was repeated, or was listed as it was."""
         if item.pull is not None:
             self._take(item.pull)
         return item.key
 
-    def remove(self, item: Told) -> None:
+    def remove(self, item: PullEvent) -> None:
         """An Event is forgotten by the cluster; what it told stays true."""
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Nothing to forget."""
 
 
-def to_told(event: WireEvent, offset: float = 0.0) -> Told:
+def to_told(event: WireEvent, offset: float = 0.0) -> PullEvent:
     """The pull that an Event tells of, its time moved by `offset` seconds; None when it is not a kubelet's, not of a
     pull ("already present on machine"), or from before it told how long that took (Kubernetes 1.18)."""
     key, source = (event.metadata.namespace, event.metadata.name), event.source
@@ -57,14 +57,14 @@ def to_told(event: WireEvent, offset: float = 0.0) -> Told:
     node = (source.host if source else "") or event.reporting_instance
     found, at = _WORDS.search(event.message), _time(event)
     if not by_kubelet or not node or found is None or at is None:
-        return Told(key, None)
+        return PullEvent(key, None)
     took, size = found["took"], int(found["size"] or 0)
     seconds = go_seconds(took)
     if seconds == 0.0 and took != "0s":
-        return Told(key, None)
+        return PullEvent(key, None)
     count = event.count or (event.series.count if event.series else None) or 1
     # A kubelet that could not find out the size tells 0.
-    return Told(key, Pull(f"{event.metadata.uid}/{count}", node, at + offset, seconds, size or None))
+    return PullEvent(key, Pull(f"{event.metadata.uid}/{count}", node, at + offset, seconds, size or None))
 
 
 def _time(event: WireEvent) -> float | None:

@@ -70,7 +70,7 @@ class Backoff:
         self._next = _FIRST_PAUSE
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class ListOptions(Struct, frozen=True, kw_only=True):
     """How to read a list: where, which of it (`params`, such as a fieldSelector), as what, and how patiently. Times in
     seconds.
 
@@ -96,7 +96,9 @@ class Reflector(Generic[M]):
     list that was read to its end, or an event, removes.
     """
 
-    def __init__(self, session: Session, clock: Clock, reading: Reading, codec: Codec[Any, M], sink: Sink[M]) -> None:
+    def __init__(
+        self, session: Session, clock: Clock, reading: ListOptions, codec: Codec[Any, M], sink: Sink[M]
+    ) -> None:
         self._session, self._clock, self._reading = session, clock, reading
         self._codec, self._sink = codec, sink
         self._backoff = Backoff()

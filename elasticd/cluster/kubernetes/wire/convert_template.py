@@ -33,7 +33,7 @@ from elasticd.cluster.kubernetes.wire.pod_template import (
     PodAffinity,
     PodSelector,
     PodTerm,
-    Resources,
+    ResourceRequirements,
     SpreadConstraint,
     WirePort,
     WireRequirement,
@@ -148,7 +148,7 @@ def _shape(pod: WirePod) -> Shape:
     spec, status = pod.spec, pod.status
     ordinary = [_container(one) for one in spec.containers or ()]
     starting = [_container(one, sidecar=_sidecar(one)) for one in spec.init_containers or ()]
-    whole = _amounts(_read(spec.resources, Resources, Resources()).requests)
+    whole = _amounts(_read(spec.resources, ResourceRequirements, ResourceRequirements()).requests)
     held = {one.name: one for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))}
     overhead = _amounts(_read(spec.overhead, dict[str, Amount], {}))
     infeasible = is_infeasible(status)
@@ -173,7 +173,7 @@ def _held(asked: dict[str, float], status: ContainerStatus | PodStatus | None, i
     for, what its kubelet has set aside, and what it has. What it asks for in vain does not count."""
     if status is None or bytes(status.resources) in (b"", b"null"):
         return asked
-    has = _amounts(_read(status.resources, Resources, Resources()).requests)
+    has = _amounts(_read(status.resources, ResourceRequirements, ResourceRequirements()).requests)
     set_aside = _amounts(_read(status.allocated_resources, dict[str, Amount], {}))
     return needs.greatest([has, set_aside] if infeasible else [asked, has, set_aside])
 
@@ -226,7 +226,7 @@ def _container(container: WireContainer, *, sidecar: bool = False) -> model.Cont
 
 @lru_cache(maxsize=_MOST)
 def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
-    found = _read(resources, Resources, Resources())
+    found = _read(resources, ResourceRequirements, ResourceRequirements())
     return model.Container(name, _amounts(found.requests), sidecar, _amounts(found.limits))
 
 

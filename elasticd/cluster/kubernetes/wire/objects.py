@@ -266,7 +266,7 @@ class ContainerUsage(Wire, frozen=True):
     usage: dict[str, Any] | None = None
 
 
-class Usage(Wire, frozen=True):
+class UsageMetrics(Wire, frozen=True):
     """PodMetrics or NodeMetrics."""
 
     metadata: Identity

@@ -29,7 +29,7 @@ class OwnerReference(Wire, frozen=True):
     controller: bool | None = None
 
 
-class Resources(Wire, frozen=True):
+class ResourceRequirements(Wire, frozen=True):
     """What a container, or a pod as a whole, requests and may use."""
 
     requests: Amounts = None

@@ -64,7 +64,7 @@ class UpdateStrategy(Wire, frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
-class Strategy(Wire, frozen=True):
+class DeploymentStrategy(Wire, frozen=True):
     """How a Deployment replaces its pods."""
 
     type: str = "RollingUpdate"
@@ -76,7 +76,7 @@ class WorkloadSpec(Wire, frozen=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
-    strategy: Strategy | None = None
+    strategy: DeploymentStrategy | None = None
 
 
 class WorkloadCondition(Wire, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elasticd.base.clock import Clock
-from elasticd.base.server_time import Times
+from elasticd.base.server_time import ServerTime
 from elasticd.cluster.kubernetes.session import ApiError, Request, Session, encode
 from elasticd.cluster.kubernetes.watch.discovery import JOBS
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
@@ -36,7 +36,7 @@ class Jobs:
     `patience` is how many seconds a write may wait for its turn.
     """
 
-    def __init__(self, session: Session, budget: Budget, clock: Clock, times: Times, store: JobStore) -> None:
+    def __init__(self, session: Session, budget: Budget, clock: Clock, times: ServerTime, store: JobStore) -> None:
         self._session, self._budget, self._clock, self._times, self._store = session, budget, clock, times, store
         self.patience = 30.0
 
