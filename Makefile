@@ -36,17 +36,17 @@ parity: .venv/dev ## compare with the genuine HPA controller on the same cluster
 
 bench: .venv/dev ## measure what decisions, forecasts, polls and messages cost, and how soon a sensor is heeded (SECONDS=60 of messages)
 	PYTHONPATH=. $(BIN)/python tests/kube/fetch.py
-	PYTHONPATH=. $(BIN)/python tests/bench.py
-	PYTHONPATH=. $(BIN)/python tests/bench_decide.py
-	PYTHONPATH=. $(BIN)/python tests/bench_placing.py
-	PYTHONPATH=. $(BIN)/python tests/bench_rebalance.py
-	PYTHONPATH=. $(BIN)/python tests/bench_eagle.py
-	PYTHONPATH=. $(BIN)/python tests/bench_forecast.py
-	PYTHONPATH=. $(BIN)/python tests/bench_prometheus.py
-	PYTHONPATH=. $(BIN)/python tests/bench_mqtt.py $(or $(SECONDS),60)
-	PYTHONPATH=. $(BIN)/python tests/bench_latency.py
-	PYTHONPATH=. $(BIN)/python tests/bench_bind.py
-	PYTHONPATH=. $(BIN)/python tests/bench_surge.py
+	PYTHONPATH=. $(BIN)/python tests/bench/steady.py
+	PYTHONPATH=. $(BIN)/python tests/bench/decide.py
+	PYTHONPATH=. $(BIN)/python tests/bench/placing.py
+	PYTHONPATH=. $(BIN)/python tests/bench/rebalance.py
+	PYTHONPATH=. $(BIN)/python tests/bench/eagle.py
+	PYTHONPATH=. $(BIN)/python tests/bench/forecast.py
+	PYTHONPATH=. $(BIN)/python tests/bench/prometheus.py
+	PYTHONPATH=. $(BIN)/python tests/bench/mqtt.py $(or $(SECONDS),60)
+	PYTHONPATH=. $(BIN)/python tests/bench/latency.py
+	PYTHONPATH=. $(BIN)/python tests/bench/bind.py
+	PYTHONPATH=. $(BIN)/python tests/bench/surge.py
 
 lint: .venv/dev ## check style, types, the direction of imports and the house's budgets
 	$(BIN)/ruff check .

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from elasticd.cli import main
 from elasticd.journal import Journal
 from elasticd.model.workload import Ref
-from tests import daemons
-from tests.daemons import PATIENCE, called, policy, until, write
+from tests.journal.test_journal import WEB, decision, outcome
+from tests.kit import daemons
+from tests.kit.daemons import PATIENCE, called, policy, until, write
 from tests.kube.processes import free_port
-from tests.test_journal import WEB, decision, outcome
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from elasticd.config import load_policies, load_settings
 from elasticd.model.records import Decision, Outcome
 from elasticd.registry import discover
-from tests.demos import DAY, DEMO, START, play
-from tests.placers import Heard
+from tests.kit.demos import DAY, DEMO, START, play
+from tests.kit.placers import Heard
 
 STARTS_UP = 12.0
 """Seconds that a pod of the catalog takes."""
@@ -195,7 +195,7 @@ def test_the_catalog_s_recording_is_its_formula() -> None:
 
 def test_two_runs_are_equal_whatever_the_order_in_which_sets_are_kept() -> None:
     code = """
-from tests.demos import play
+from tests.kit.demos import play
 told = play(told_by_others=False)
 print([(one.at, one.id, one.replicas, one.interval) for one in told.made])
 print([(one.at, one.id, one.verdict, one.node, one.message) for one in told.placings])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elasticd.daemon import LOOK
-from tests.daemons import Daemon, daemon, policy, until, write
+from tests.kit.daemons import Daemon, daemon, policy, until, write
 
 
 def put(running: Daemon, text: str | bytes, name: str = "web") -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests import rogues
-from tests.daemons import Daemon, daemon, policy, until, write
-from tests.rogues import WEB
+from tests.kit import rogues
+from tests.kit.daemons import Daemon, daemon, policy, until, write
+from tests.kit.rogues import WEB
 
 HERE = r"rogues.py:\d+ <lambda>"
 MANY = re.escape("too many samples: a read must have at most 10000 (max_samples in elasticd.toml), has more")

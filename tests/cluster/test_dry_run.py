@@ -10,7 +10,7 @@ from elasticd.cluster.dry_run import DryRun
 from elasticd.model.actions import Announce, Mark, Scale
 from elasticd.model.workload import Ref, Workload
 from elasticd.ports.cluster import Cluster
-from tests.cluster.test_simulated_kit import KINDS, START, WEB, Play, scale_to, web
+from tests.cluster.simulated.test_kit import KINDS, START, WEB, Play, scale_to, web
 
 
 class Dry:

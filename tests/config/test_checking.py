@@ -17,7 +17,7 @@ from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.rebind import Rebind
-from tests.daemons import policy, write
+from tests.kit.daemons import policy, write
 
 POOL = '[pool]\nnamespaces = ["batch"]\n[[strategy]]\ntype = "filters"\n'
 NOWHERE = Path("/nonexistent/elasticd.toml")

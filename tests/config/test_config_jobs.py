@@ -15,7 +15,7 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.registry import Registry
 from elasticd.testing import registry
 from elasticd_plugins import jobs
-from tests.batches import template
+from tests.kit.batches import template
 
 REGISTRY: Registry = registry(jobs)
 JOB = '[job]\nnamespace = "media"\nname = "transcode"\ntemplate_file = "transcode.yaml"\n'

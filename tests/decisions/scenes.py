@@ -25,9 +25,9 @@ from elasticd.model.workload import Readings
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.registry import Registry, discover
 from elasticd.testing import simulate
-from tests import faults
-from tests.demos import DEMO
-from tests.demos import START as DEMO_START
+from tests.kit import faults
+from tests.kit.demos import DEMO
+from tests.kit.demos import START as DEMO_START
 
 HERE = Path(__file__).parent
 START = 1_699_941_600.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiomqtt
 
+from tests.kit.tasks import end
 from tests.kube.broker import Broker, password_lines
 from tests.kube.client import wait_until
 from tests.kube.conftest import Kube
@@ -18,7 +19,6 @@ from tests.kube.prometheus_server import PrometheusServer
 from tests.kube.rights import shipped_rights
 from tests.kube.running import Running, running
 from tests.kube.test_daemon import scaled, workload
-from tests.tasks import end
 
 CANARY = "canary-81c2"
 CHAIN = ("sensors", "prometheus", "resource-metrics")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemons import PATIENCE, until
+from tests.kit.daemons import PATIENCE, until
 from tests.kube.fetch import find_program
 from tests.kube.processes import free_port
 

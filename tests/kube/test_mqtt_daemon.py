@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from elasticd.model.records import Decision, Outcome
-from tests import daemons
 from tests.cluster.kubernetes.fake import until
+from tests.kit import daemons
 from tests.kube.broker import OPEN, Broker
 
 SETTINGS = """

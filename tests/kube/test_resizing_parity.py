@@ -10,10 +10,10 @@ import pytest
 
 from elasticd.cluster.kubernetes.wire.convert import to_pod
 from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
+from tests.kit.resized_pods import RESIZED
 from tests.kube.client import JSON, Client, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.reports import NodeSpec
-from tests.resized_pods import RESIZED
 
 CORES = 10
 NODES = "/api/v1/nodes"

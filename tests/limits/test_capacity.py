@@ -12,7 +12,7 @@ from elasticd.api import Container, Node, Observation, Pod, Room
 from elasticd.cluster.rooms import room
 from elasticd.limits.capacity import Capacity
 from elasticd.testing import check_strategy, judge
-from tests.plugins.builders import Wants, decode, seen
+from tests.kit.plugins.builders import Wants, decode, seen
 
 HALF = {"cpu": 0.5, "memory": 100.0}
 

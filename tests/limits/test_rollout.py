@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from elasticd.limits.rollout import Rollout
 from elasticd.model.workload import Observation
 from elasticd.testing import check_strategy, judge
-from tests.plugins.builders import Wants, decode, ends, seen
+from tests.kit.plugins.builders import Wants, decode, ends, seen
 
 
 def rolling(text: str = "1 of 5 pods are of the newest template") -> Observation:

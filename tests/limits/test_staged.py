@@ -23,7 +23,7 @@ from elasticd_plugins.burst import Burst
 from elasticd_plugins.double_threshold import DoubleThreshold
 from elasticd_plugins.hpa import Hpa
 from elasticd_plugins.step_tolerance import StepTolerance
-from tests.plugins.builders import NOW, OLD, Wants, decode, ends, pods, sample, seen, series, use
+from tests.kit.plugins.builders import NOW, OLD, Wants, decode, ends, pods, sample, seen, series, use
 
 HALF, QUARTER = Stage(percent=50, interval=60), Stage(percent=25, interval=60)
 

@@ -21,7 +21,7 @@ from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Quality, Ref, Sample, Series
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import judge, simulate
-from tests.plugins.builders import NOW, OLD, Wants, seen
+from tests.kit.plugins.builders import NOW, OLD, Wants, seen
 
 COUNTS = some.integers(0, 30)
 CHANGES = some.lists(some.tuples(some.integers(0, 900), COUNTS, COUNTS), max_size=4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested
-from tests.pools import GIB, columns, node, planned, pod
+from tests.kit.pools import GIB, columns, node, planned, pod
 
 
 @pytest.mark.parametrize(

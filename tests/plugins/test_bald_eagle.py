@@ -18,8 +18,8 @@ from elasticd.registry import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain
 from elasticd_plugins.bald_eagle.batches import _chance
 from elasticd_plugins.bald_eagle.options import Weights
-from tests.imbalance import imbalance
-from tests.paper_pool import (
+from tests.kit.imbalance import imbalance
+from tests.kit.paper_pool import (
     BANDWIDTH,
     DISK,
     Floats,
@@ -29,7 +29,7 @@ from tests.paper_pool import (
     paper_pool,
     used_parts,
 )
-from tests.pools import GIB, columns, node, planned, pod
+from tests.kit.pools import GIB, columns, node, planned, pod
 
 BOTH = [pytest.param(BaldEagle, id="bald-eagle"), pytest.param(BaldEaglePlain, id="bald-eagle-plain")]
 EXAMPLES = Path(__file__).resolve().parents[2] / "config" / "policies"

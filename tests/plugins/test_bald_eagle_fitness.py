@@ -23,8 +23,8 @@ from elasticd_plugins.bald_eagle.fitness import (
     types,
     values,
 )
-from tests.paper_pool import FOUR, TABLE_3, TABLE_4, paper_node, paper_pod
-from tests.pools import columns
+from tests.kit.paper_pool import FOUR, TABLE_3, TABLE_4, paper_node, paper_pod
+from tests.kit.pools import columns
 
 Whole = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elasticd_plugins.bald_eagle.maps import DEAD, Map, bernoulli, repaired, sequence, tent
 from elasticd_plugins.bald_eagle.search import Habits, Quest, search, start
-from tests.plugins.benchmarks import BENCHMARKS, DIMENSION, FLOCK, iterations
+from tests.kit.plugins.benchmarks import BENCHMARKS, DIMENSION, FLOCK, iterations
 
 Floats = NDArray[np.float64]
 

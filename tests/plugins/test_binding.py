@@ -19,8 +19,8 @@ from elasticd_plugins import binding, filters, preemption
 from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
-from tests.pools import NOW, columns, node, planned, pod, refused
-from tests.thesis import FRONT, POD1, POD2, POD3, POD4, POD5, bound, thesis
+from tests.kit.pools import NOW, columns, node, planned, pod, refused
+from tests.kit.thesis import FRONT, POD1, POD2, POD3, POD4, POD5, bound, thesis
 
 
 def rule(*expressions: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from elasticd.api import Observation, Past, Pod, Point, Quality, Recommendation,
 from elasticd.testing import check_strategy
 from elasticd_plugins import burst
 from elasticd_plugins.burst import Burst, smoothing, weighted
-from tests.plugins.builders import EMPTY, NOW, OLD, before, ends, judge, pods, refusal, seen, series, use
+from tests.kit.plugins.builders import EMPTY, NOW, OLD, before, ends, judge, pods, refusal, seen, series, use
 
 KNATIVE: dict[str, Any] = {"utilization": 0.75, "max_up_rate": 10, "max_down_rate": 10}
 

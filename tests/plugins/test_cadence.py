@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from elasticd.api import Container, Observation, Quality
 from elasticd_plugins.cadence import Cadence, register_strategies
-from tests.plugins.builders import before, decode, pod, pods, sample, seen, series, use
+from tests.kit.plugins.builders import before, decode, pod, pods, sample, seen, series, use
 
 FAST, MEDIUM, SLOW = 1.0, 10.0, 30.0
 

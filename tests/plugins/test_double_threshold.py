@@ -13,7 +13,7 @@ from elasticd.api import Bounds, Container, Observation, Past, Policy, Quality, 
 from elasticd.testing import check_strategy
 from elasticd_plugins import double_threshold
 from elasticd_plugins.double_threshold import DoubleThreshold
-from tests.plugins.builders import EMPTY, before, judge, pod, pods, refusal, sample, seen, series, use
+from tests.kit.plugins.builders import EMPTY, before, judge, pod, pods, refusal, sample, seen, series, use
 
 PRODUCT = DoubleThreshold()
 PAPER = DoubleThreshold(mode="paper")

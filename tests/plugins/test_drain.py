@@ -16,7 +16,7 @@ from elasticd.testing import check_strategy, registry
 from elasticd_plugins import drain, filters, least_requested
 from elasticd_plugins.drain import Drain
 from elasticd_plugins.filters import Filters
-from tests.pools import GIB, NOW, PROTECTED, columns, moving, node, planned, pod, refused
+from tests.kit.pools import GIB, NOW, PROTECTED, columns, moving, node, planned, pod, refused
 
 SET = ("ReplicaSet", "web", "rs-1")
 MARK = "elasticd.io/drain"

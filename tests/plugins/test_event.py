@@ -13,7 +13,7 @@ from elasticd.base.decode import convert
 from elasticd.base.errors import ConfigError
 from elasticd.testing import check_strategy
 from elasticd_plugins.event import Event
-from tests.plugins.builders import NOW, decode, judge, pod, pods, sample, seen, series, use
+from tests.kit.plugins.builders import NOW, decode, judge, pod, pods, sample, seen, series, use
 
 QUEUE: dict[str, Any] = {"series": "queue", "average_value": 10}
 PARTLY = Series("load", "test", Quality.PARTIAL, tuple(use(30.0)), "1 of 2 pods have a sample")

@@ -18,8 +18,8 @@ from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import simulate
 from elasticd_plugins.cadence import Cadence
 from elasticd_plugins.event import Event
-from tests import faults
-from tests.plugins.builders import decode
+from tests.kit import faults
+from tests.kit.plugins.builders import decode
 
 RATES = {"up": [{"type": "Pods", "value": 2, "period": 10}], "down": [{"type": "Pods", "value": 1, "period": 30}]}
 QUEUE = [{"series": "queue", "average_value": 10}]

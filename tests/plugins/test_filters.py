@@ -13,8 +13,8 @@ from elasticd.testing import check_strategy
 from elasticd_plugins import filters as filters_module
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.filters.unfit import NAMED
-from tests.plugins.builders import decode
-from tests.pools import GIB, columns, mends, node, planned, pod, refused
+from tests.kit.plugins.builders import decode
+from tests.kit.pools import GIB, columns, mends, node, planned, pod, refused
 
 EXISTS = (Toleration(operator="Exists"),)
 BATCH = Taint("dedicated", "NoSchedule", "batch")

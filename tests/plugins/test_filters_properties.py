@@ -26,7 +26,7 @@ from elasticd.api import (
     whole,
 )
 from elasticd_plugins.filters import Filters
-from tests.pools import GIB, columns, node, planned, pod
+from tests.kit.pools import GIB, columns, node, planned, pod
 
 KEYS, VALUES, NUMBERS = ("zone", "disk"), ("a", "b", "ssd"), ("1", "2", "x")
 NAMES = ("n0", "n1", "n2", "n3", "n4")

@@ -14,7 +14,7 @@ from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.static import Static
-from tests.placers import Heard
+from tests.kit.placers import Heard
 
 COMES = 300.0
 """When the pod comes that is bound to the busy node, in seconds."""

@@ -14,7 +14,7 @@ from elasticd.base.errors import ConfigError
 from elasticd.testing import check_strategy, judge, observation
 from elasticd_plugins.forecast import Ahead, linear, mm1, mmc, register_strategies
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import NOW
+from tests.kit.plugins.builders import NOW
 
 VALUE = {"series": "load", "target": 10}
 

@@ -19,7 +19,7 @@ from elasticd_plugins.hpa.grouping import (
     usage_by_pod,
 )
 from elasticd_plugins.hpa.proposals import utilization
-from tests.plugins.builders import NOW, OLD, REF, pod, sample
+from tests.kit.plugins.builders import NOW, OLD, REF, pod, sample
 
 STARTUP = Startup(NOW, 300, 30)
 GROUPS = {

@@ -6,9 +6,9 @@ import pytest
 
 from elasticd.api import Past
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import EMPTY, before, decode
-from tests.plugins.controller import Controller
-from tests.plugins.normalized import (
+from tests.kit.plugins.builders import EMPTY, before, decode
+from tests.kit.plugins.controller import Controller
+from tests.kit.plugins.normalized import (
     BOTH_RULES,
     BOTTOM,
     DOWN60,

@@ -7,7 +7,7 @@ import pytest
 
 from elasticd_plugins.hpa import Hpa, register_strategies
 from elasticd_plugins.hpa.options import Behavior, External, Pods, Resource, quantity_milli
-from tests.plugins.builders import decode
+from tests.kit.plugins.builders import decode
 
 CPU = {"type": "Resource", "resource": "cpu"}
 

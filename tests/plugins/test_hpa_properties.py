@@ -14,7 +14,7 @@ from elasticd.kit.history import begin, carry, remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.model.records import Outcome
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import (
+from tests.kit.plugins.builders import (
     NOW,
     OLD,
     WISHING,
@@ -28,7 +28,7 @@ from tests.plugins.builders import (
     seen,
     series,
 )
-from tests.plugins.controller import Controller, Normalized
+from tests.kit.plugins.controller import Controller, Normalized
 
 COUNTS = some.integers(0, 60)
 AGES = some.integers(0, 700).map(float)

@@ -6,8 +6,8 @@ import pytest
 
 from elasticd.api import Past
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import EMPTY, before, conditions
-from tests.plugins.normalized import (
+from tests.kit.plugins.builders import EMPTY, before, conditions
+from tests.kit.plugins.normalized import (
     BOTH_RULES,
     BOTTOM,
     DOWN60,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Container, Pod, Quality, Recommendation, Sample
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import NOW, decode, pod, pods, sample, seen, series, use
+from tests.kit.plugins.builders import NOW, decode, pod, pods, sample, seen, series, use
 
 CPU50 = {"type": "Resource", "resource": "cpu", "utilization": 50}
 CPU100 = {"type": "Resource", "resource": "cpu", "utilization": 100}

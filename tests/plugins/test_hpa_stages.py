@@ -16,8 +16,8 @@ from elasticd.decision.workload.combine import combine, contradiction
 from elasticd.model.policy import Bounds, Policy
 from elasticd.registry import Hooks
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import NOW, OLD, WISHING, conditions, decode, queueing
-from tests.plugins.controller import Controller, Normalized
+from tests.kit.plugins.builders import NOW, OLD, WISHING, conditions, decode, queueing
+from tests.kit.plugins.controller import Controller, Normalized
 
 RUNS, PASSES = 300, 10
 LEAST, MOST = 1, 60

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from elasticd.api import Observation, Quality, Recommendation
 from elasticd_plugins.hpa import Hpa
-from tests.plugins.builders import decode, judge, pod, pods, sample, seen, series, use
+from tests.kit.plugins.builders import decode, judge, pod, pods, sample, seen, series, use
 
 OBJECT = {"type": "Object", "series": "queue", "value": "100"}
 OBJECT_EACH = {"type": "Object", "series": "queue", "average_value": "10"}

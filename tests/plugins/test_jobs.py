@@ -15,7 +15,7 @@ from elasticd.model.policy import Bounds
 from elasticd.model.workload import Quality, Series
 from elasticd.testing import NOW, check_strategy, observation
 from elasticd_plugins.jobs import Jobs
-from tests.batches import OLD, ended, job, pod_of, queue, seen
+from tests.kit.batches import OLD, ended, job, pod_of, queue, seen
 
 
 def jobs(strategy: str = "default", **options: Any) -> Jobs:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from elasticd.kit.node_table import NodeTable
 from elasticd.model.workload import Pod
 from elasticd_plugins.least_requested import LeastRequested
-from tests.pools import GIB, MIB, columns, node, planned, pod
+from tests.kit.pools import GIB, MIB, columns, node, planned, pod
 
 
 def scores(view: NodeTable, new: Pod, **options: Any) -> list[float]:

@@ -19,8 +19,8 @@ from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.static import Static
-from tests.imbalance import used_parts
-from tests.pools import GIB, MIB, columns, node, planned, pod
+from tests.kit.imbalance import used_parts
+from tests.kit.pools import GIB, MIB, columns, node, planned, pod
 
 By = dict[str, dict[str, float]]
 

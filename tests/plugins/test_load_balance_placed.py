@@ -19,8 +19,8 @@ from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd.testing import site
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.static import Static
-from tests.board import Board
-from tests.pools import GIB, MIB, NOW, node, pod
+from tests.kit.board import Board
+from tests.kit.pools import GIB, MIB, NOW, node, pod
 
 NODES = [node("node1", 1, 2 * GIB), node("node2", 2, 4 * GIB), node("node3", 4, 8 * GIB)]
 

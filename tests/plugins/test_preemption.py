@@ -34,7 +34,7 @@ from elasticd_plugins import filters, preemption
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.preemption import Preemption
 from elasticd_plugins.preemption.there import CLASSES
-from tests.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
+from tests.kit.pools import GIB, MIB, NOW, columns, node, planned, pod, refused
 
 OLD = NOW - 1000
 

@@ -18,8 +18,8 @@ from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import excess, fits, levels
 from elasticd_plugins.rebalance.options import Marks
 from elasticd_plugins.rebalance.victims import disruption
-from tests.plugins.levelling import CPU, MEMORY, Pool, Using, app, looks, names, needed, planned, pool, wanted
-from tests.pools import GIB, columns, node, pod, refused
+from tests.kit.plugins.levelling import CPU, MEMORY, Pool, Using, app, looks, names, needed, planned, pool, wanted
+from tests.kit.pools import GIB, columns, node, pod, refused
 
 HOT = {"hot": (0.9, 0.9), "b": (0.4, 0.4), "c": (0.4, 0.4), "d": (0.4, 0.4)}
 """The mean is 0.525."""

@@ -10,8 +10,8 @@ from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import levels
 from elasticd_plugins.rebalance.memory import heat
 from elasticd_plugins.rebalance.options import Marks
-from tests.plugins.levelling import By, Pool, Using, app, job, look, looks, names, needed, planned, pool, wanted
-from tests.pools import GIB, NOW, columns, node
+from tests.kit.plugins.levelling import By, Pool, Using, app, job, look, looks, names, needed, planned, pool, wanted
+from tests.kit.pools import GIB, NOW, columns, node
 
 MARKS = (Marks("cpu", 0.8, 0.7, 0.5),)
 OTHERS = {"b": (0.4, 0.4), "c": (0.4, 0.4)}

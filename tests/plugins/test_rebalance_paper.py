@@ -11,8 +11,8 @@ from elasticd_plugins.filters import Filters
 from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import Levels, excess, levels
 from elasticd_plugins.static import Static
-from tests.plugins.levelling import CPU, MEMORY, Pool, Using, app, job, names, planned, pool, wanted
-from tests.pools import GIB, MIB, columns, node, pod
+from tests.kit.plugins.levelling import CPU, MEMORY, Pool, Using, app, job, names, planned, pool, wanted
+from tests.kit.pools import GIB, MIB, columns, node, pod
 
 N1, N2, N3 = (job(name, "node1", memory=memory * MIB) for name, memory in (("n1", 512), ("n2", 512), ("n3", 256)))
 F1 = job("f1", "node1", "OnFailure", memory=512 * MIB)

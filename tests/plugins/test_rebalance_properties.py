@@ -18,9 +18,9 @@ from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.levels import levels
 from elasticd_plugins.rebalance.options import Marks
-from tests.plugins.levelling import CPU, MEMORY, Pool, Using, looks, planned, pool
-from tests.pools import GIB, NOW, pod
-from tests.uneven import ByStrategies, Load, Uneven
+from tests.kit.plugins.levelling import CPU, MEMORY, Pool, Using, looks, planned, pool
+from tests.kit.pools import GIB, NOW, pod
+from tests.kit.uneven import ByStrategies, Load, Uneven
 
 MARKS = (Marks("cpu", 0.15, 0.1, 0.0), Marks("memory", 0.15, 0.1, 0.0))
 STRATEGIES = [

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from elasticd.api import Moved, NodeLevel, PoolPast
 from elasticd_plugins.rebalance import Rebalance
 from elasticd_plugins.rebalance.options import Marks
-from tests.plugins.levelling import Pool, app, looks, observed, pool
-from tests.pools import GIB, NOW, node
+from tests.kit.plugins.levelling import Pool, app, looks, observed, pool
+from tests.kit.pools import GIB, NOW, node
 
 MARKS = (Marks("cpu", 0.15, 0.05, 0.0), Marks("memory", 0.15, 0.05, 0.0))
 DEVIATION: dict[str, Any] = {"by": "deviation", "marks": MARKS}

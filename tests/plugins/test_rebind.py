@@ -21,8 +21,8 @@ from elasticd_plugins.binding import BindingRules
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.rebind import Rebind
-from tests.pools import NOW, PROTECTED, columns, moving, node, planned, pod, refused
-from tests.thesis import POD1, POD2, POD3, POD4, POD5, thesis
+from tests.kit.pools import NOW, PROTECTED, columns, moving, node, planned, pod, refused
+from tests.kit.thesis import POD1, POD2, POD3, POD4, POD5, thesis
 
 SET = ("ReplicaSet", "web", "rs-1")
 LONG_AGO = NOW - 3600.0

@@ -13,8 +13,8 @@ from elasticd.base.errors import ConfigError
 from elasticd.registry import discover
 from elasticd.testing import check_strategy
 from elasticd_plugins.schedule import Schedule, _plan, register_strategies
-from tests.clocks import moment
-from tests.plugins.builders import WISHING, Wants, decode, ends, judge, queueing, seen
+from tests.kit.clocks import moment
+from tests.kit.plugins.builders import WISHING, Wants, decode, ends, judge, queueing, seen
 
 BERLIN = "Europe/Berlin"
 OFFICE: dict[str, Any] = {

@@ -17,8 +17,8 @@ from elasticd.ui.decisions import explain
 from elasticd_plugins import spread
 from elasticd_plugins.spread import Spread
 from elasticd_plugins.victims import Victims
-from tests.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen, series, use
-from tests.plugins.builders import pod as built
+from tests.kit.plugins.builders import NOW, OLD, Wants, decode, judge, refusal, seen, series, use
+from tests.kit.plugins.builders import pod as built
 
 
 def of(*maxima: int | str | None, patience: float = 60) -> Spread:

@@ -19,8 +19,8 @@ from elasticd.runtime.loop import Loop
 from elasticd.sources.poller import opened
 from elasticd.sources.resource_metrics import ResourceMetrics
 from elasticd_plugins.victims import Victims
-from tests.faults import Told
-from tests.plugins.builders import decode
+from tests.kit.faults import Told
+from tests.kit.plugins.builders import decode
 from tests.plugins.test_spread import of
 
 FALLS = 100.0

@@ -14,7 +14,7 @@ from elasticd.api import Nodes, Refusal, Selection, Strategy, hookimpl
 from elasticd.kit.node_table import NodeTable
 from elasticd_plugins.load_balance import LoadBalance
 from elasticd_plugins.static import HIGH, Static
-from tests.pools import GIB, MIB, columns, node, planned, pod
+from tests.kit.pools import GIB, MIB, columns, node, planned, pod
 
 
 def used(*parts: float) -> NodeTable:

@@ -11,7 +11,7 @@ from elasticd.api import Container, Limit, Observation, Quality, Recommendation,
 from elasticd.testing import check_strategy
 from elasticd_plugins import step_tolerance
 from elasticd_plugins.step_tolerance import StepTolerance
-from tests.plugins.builders import EMPTY, before, decode, ends, judge, pod, pods, refusal, sample, seen, series, use
+from tests.kit.plugins.builders import EMPTY, before, decode, ends, judge, pod, pods, refusal, sample, seen, series, use
 
 PAPER = StepTolerance(mode="paper")
 PRODUCT = StepTolerance()

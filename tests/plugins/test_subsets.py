@@ -14,8 +14,8 @@ from elasticd_plugins import spread
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.least_requested import LeastRequested
 from elasticd_plugins.spread import Spread, Subsets
-from tests.plugins.builders import decode
-from tests.pools import columns, node, planned, pod, refused
+from tests.kit.plugins.builders import decode
+from tests.kit.pools import columns, node, planned, pod, refused
 
 WEB = ("ReplicaSet", "web", "uid-web")
 BASE, ELASTIC = {"pool": "base"}, {"pool": "elastic"}

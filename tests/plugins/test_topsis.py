@@ -20,8 +20,8 @@ from elasticd_plugins.topsis import (
     consistency,
     entropy_weights,
 )
-from tests.paper_pool import BANDWIDTH, DISK
-from tests.pools import GIB, columns, node, planned, pod
+from tests.kit.paper_pool import BANDWIDTH, DISK
+from tests.kit.pools import GIB, columns, node, planned, pod
 
 ALIKE = ((1.0,) * 5,) * 5
 SAATY = (

@@ -12,7 +12,7 @@ from elasticd.api import Container, Node, Observation, Past, Pod, Quality, Resou
 from elasticd.kit.sizes import unfit
 from elasticd.testing import check_strategy
 from elasticd_plugins.vertical import Vertical
-from tests.plugins.builders import EMPTY, NOW, decode, judge, pod, sample, seen, series
+from tests.kit.plugins.builders import EMPTY, NOW, decode, judge, pod, sample, seen, series
 
 MI, GI = 2.0**20, 2.0**30
 

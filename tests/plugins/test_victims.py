@@ -16,7 +16,7 @@ from elasticd.config import load_policy
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import hpa, spread, victims
 from elasticd_plugins.victims import Victims
-from tests.plugins.builders import NOW, Wants, decode, judge, pod, refusal, seen, series, use
+from tests.kit.plugins.builders import NOW, Wants, decode, judge, pod, refusal, seen, series, use
 
 ALL = {"load": 1, "node": 1, "age": 1, "pool": 1, "labels": {"pool": "spot"}}
 

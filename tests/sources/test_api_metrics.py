@@ -17,7 +17,7 @@ from elasticd.sources import api_metrics as module
 from elasticd.sources.api_metrics import CustomMetrics, ExternalMetrics, register_sources
 from elasticd.sources.rounds import Limits
 from elasticd.testing import site
-from tests.clusters import Scripted
+from tests.kit.clusters import Scripted
 
 WEB, MAIL, BATCH = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "mail"), Ref("jobs", "Job", "batch")
 ALL = (WEB, MAIL, BATCH)

@@ -19,7 +19,7 @@ from elasticd.ports.source import Reader
 from elasticd.sources import endpoints
 from elasticd.sources.endpoints import Endpoints, register_sources, sample_size
 from elasticd.testing import site
-from tests.clusters import Scripted, Shown
+from tests.kit.clusters import Scripted, Shown
 
 REF, OTHER = Ref("shop", "Deployment", "web"), Ref("shop", "Deployment", "other")
 WEB = Workload(REF, "u", "1", 3, labels={"own": "yes"})

@@ -32,8 +32,8 @@ from elasticd.testing import simulate, site
 from elasticd_plugins.forecast import Ahead
 from elasticd_plugins.hpa import Hpa
 from elasticd_plugins.hpa.options import External
-from tests.forecasting.waves import START, noise
-from tests.sources.pasts import CART, NOW, WEB, Remembered, daily, points, source
+from tests.kit.sources.pasts import CART, NOW, WEB, Remembered, daily, points, source
+from tests.kit.waves import START, noise
 
 KEY, OTHER = str(WEB), str(CART)
 

@@ -25,7 +25,7 @@ from elasticd.sources.forecasting.request import (
     length,
     reply,
 )
-from tests.forecasting.waves import track, wave
+from tests.kit.waves import track, wave
 
 QUESTION = Question(Wish(step=300.0), track(wave(7, each=288), 300.0))
 

@@ -17,8 +17,8 @@ from aiohttp import web
 
 from elasticd.base.errors import ConfigError
 from elasticd.sources.http import HttpClient, HttpFault, HttpSource
+from tests.kit.sources.scripted import Say, Scripted, drop
 from tests.kube import pki
-from tests.sources.scripted import Say, Scripted, drop
 
 CANARY = "canary-4711"
 FINE = {"fine": True}

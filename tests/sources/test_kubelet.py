@@ -11,7 +11,7 @@ from elasticd.model.workload import Pod, Readings, Ref, Sample, Workload
 from elasticd.sources import kubelet as module
 from elasticd.sources.kubelet import Kubelet, register_sources
 from elasticd.testing import site
-from tests.clusters import Scripted, Shown
+from tests.kit.clusters import Scripted, Shown
 
 REF = Ref("shop", "Deployment", "web")
 WEB = Workload(REF, "u", "1", 3)

@@ -20,7 +20,7 @@ from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.memory import OVERLAP, Remembering
 from elasticd.sources.recording import RecordingSource
 from elasticd.testing import site
-from tests.sources.scripted import NOW, Handler, Say, Scripted, matrix
+from tests.kit.sources.scripted import NOW, Handler, Say, Scripted, matrix
 
 RANGE = "/api/v1/query_range"
 WEB, CART = "shop/Deployment/web", "shop/Deployment/cart"

@@ -7,7 +7,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.model.workload import Node, Readings, Sample
 from elasticd.sources.node_rates import NodeRates, register_sources
 from elasticd.testing import site
-from tests.clusters import Scripted, Shown
+from tests.kit.clusters import Scripted, Shown
 
 NODES = Shown(nodes=tuple(Node(name, "u", True, labels={"zone": zone}) for name, zone in (("n1", "a"), ("n2", "b"))))
 

@@ -21,7 +21,7 @@ from elasticd.sources.prometheus.plans import times_of
 from elasticd.sources.prometheus.rules import RuleTable
 from elasticd.sources.prometheus.tables import SeriesTable
 from elasticd.testing import site
-from tests.sources.scripted import NOW, Say, Scripted, Stalls, drop, matrix, scalar, vector
+from tests.kit.sources.scripted import NOW, Say, Scripted, Stalls, drop, matrix, scalar, vector
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "config" / "sources" / "prometheus.toml"
 QUERY = "/api/v1/query"

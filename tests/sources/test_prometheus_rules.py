@@ -10,7 +10,7 @@ from elasticd.base.clock import VirtualClock
 from elasticd.sources.prometheus import Prometheus
 from elasticd.sources.prometheus.rules import Naming, RuleTable
 from elasticd.testing import site
-from tests.sources.scripted import NOW, Say, Scripted, vector
+from tests.kit.sources.scripted import NOW, Say, Scripted, vector
 
 NAMES, QUERY = "/api/v1/label/__name__/values", "/api/v1/query"
 POD = {"overrides": {"namespace": {"resource": "namespace"}, "pod_name": {"resource": "pods"}}}

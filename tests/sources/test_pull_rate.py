@@ -13,7 +13,7 @@ from elasticd.ports.source import Reader
 from elasticd.sources import pull_rate as module
 from elasticd.sources.pull_rate import RATE, SECONDS, PullRate, mean_rate, register_sources
 from elasticd.testing import site
-from tests.clusters import Scripted
+from tests.kit.clusters import Scripted
 
 NOW = 10_000.0
 

@@ -8,7 +8,7 @@ from elasticd.cluster.simulated import Simulated
 from elasticd.model.workload import Readings, Sample
 from elasticd.sources.resource_metrics import ResourceMetrics, register_sources
 from elasticd.testing import site
-from tests.clusters import Scripted
+from tests.kit.clusters import Scripted
 
 TABLE = {
     "type": "simulated",

@@ -26,7 +26,7 @@ from elasticd.sources.usage_histogram import UsageHistogram
 from elasticd.sources.usage_histogram.ledger import SERIES, Options, UsageLedger
 from elasticd.testing import judge, observation, simulate, site
 from elasticd_plugins.vertical import Vertical
-from tests.clusters import Shown
+from tests.kit.clusters import Shown
 
 NOW = 1_700_000_000.0
 WEB = "shop/Deployment/web"

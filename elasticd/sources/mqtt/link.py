@@ -1,13 +1,13 @@
 """One connection to a broker, made to read fast.
 
 Knows aiomqtt and paho-mqtt, whose costs a message dominate; knows nothing of what messages say. What it overrides
-of them is not public: checked with aiomqtt 2.5.1 and paho-mqtt 2.2.0, and tests/mqtt/test_link.py checks that the
-names are still there.
+of them is not public: checked with aiomqtt 2.5.1 and paho-mqtt 2.2.0, and tests/sources/mqtt/test_link.py checks that
+the names are still there.
 
 More may be published than can be decoded, and what is not read in time the broker drops, the newest first, and
 tells nobody. So reading comes before decoding, and must cost little: bytes are taken off the socket in large pieces,
 the messages in them are handed on and acknowledged, and paho-mqtt gets the other packets, one by one. Whoever takes
-the messages lets go of the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench_mqtt.py` prints
+the messages lets go of the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench/mqtt.py` prints
 what that costs.
 """
 

@@ -11,7 +11,7 @@ from elasticd.cluster.kubernetes.wire.objects import Codec, WirePod
 from elasticd.cluster.rooms import room
 from elasticd.model.pod_spec import Disk, Expression, Needs, Port, Repel, Term, Toleration
 from elasticd.model.workload import Node, Pod
-from tests.resized_pods import RESIZED, container, held
+from tests.kit.resized_pods import RESIZED, container, held
 
 
 def pod_of(meta: dict[str, Any] | None = None, **spec: Any) -> Pod:

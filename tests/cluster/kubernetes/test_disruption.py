@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.watch.store import PodStore
 from elasticd.model.placement import DisruptionBudget
-from tests.pools import pod
+from tests.kit.pools import pod
 
 WEB = {"matchLabels": {"app": "web"}}
 

@@ -13,9 +13,9 @@ from elasticd.cluster.kubernetes.wire.job_template import SET
 from elasticd.cluster.kubernetes.wire.jobs import PlacedJob, WireJob, to_job
 from elasticd.model.jobs import JOB_KIND, REMEMBERED, Job
 from elasticd.testing import NOW
-from tests.batches import HASH, TRANSCODE, ended, job, pod_of
 from tests.cluster.kubernetes.fake import PODS, FakeApi, page, status, until, write_kubeconfig
 from tests.cluster.kubernetes.test_jobs import NAME, wire
+from tests.kit.batches import HASH, TRANSCODE, ended, job, pod_of
 
 LISTED = "/apis/batch/v1/jobs"
 CREATED = 1_767_225_600.0

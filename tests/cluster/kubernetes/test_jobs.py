@@ -15,8 +15,8 @@ from elasticd.cluster.kubernetes.write.answers import NOT_LEADING
 from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.cluster.kubernetes.write.jobs import Jobs
 from elasticd.model.actions import Answer, Create, Remove
-from tests.batches import HASH, MANIFEST, TRANSCODE
 from tests.cluster.kubernetes.fake import FakeApi, HurriedClock, Reply, Say, drop, status
+from tests.kit.batches import HASH, MANIFEST, TRANSCODE
 
 JOBS = "/apis/batch/v1/namespaces/media/jobs"
 ACTION = Create(TRANSCODE, str(TRANSCODE), 0, 1, "queue", HASH, 1, "decision-1", MANIFEST)

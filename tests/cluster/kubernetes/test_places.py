@@ -11,7 +11,7 @@ from elasticd.cluster.kubernetes.watch.places import Places, stirs
 from elasticd.cluster.kubernetes.watch.store import NodeStore, PodStore
 from elasticd.model.pod_spec import Needs
 from elasticd.model.workload import Node, Pod
-from tests.pools import pod
+from tests.kit.pools import pod
 
 WAITS, RUNS = pod("p"), pod("p", on="n")
 

@@ -12,7 +12,7 @@ from elasticd.cluster.kubernetes.write.pod_actions import NOT_READY, PodActions
 from elasticd.model.actions import Announce, Answer, Bind, Evict, Nominate
 from elasticd.model.pod_spec import Taint, Toleration
 from elasticd.model.workload import Node, Pod
-from tests.pools import node, pod
+from tests.kit.pools import node, pod
 
 POD, RUNS = pod("p"), pod("r", on="n")
 BIND = Bind(POD.ref, POD.uid, "n")

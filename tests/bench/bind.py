@@ -1,0 +1,154 @@
+"""Bindings a second, of elasticd and of the genuine kube-scheduler: `python tests/bench/bind.py [PODS] [NODES]`.
+
+Genuine parts: a Kubernetes control plane with its kube-scheduler, and the daemon as a process, both on the same hollow
+nodes and both allowed 500 writes a second and more. The pods are there before whoever places them is started; the time
+is from the first binding to the last, as the API server's audit log has them; elasticd's own CPU has its start in it.
+Nothing here passes or fails.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from tests.kit.measuring import machine
+from tests.kube.client import JSON, Client, wait_until
+from tests.kube.control_plane import ControlPlane
+from tests.kube.hollow import HollowNodes
+from tests.kube.processes import Program
+from tests.kube.reports import NodeSpec
+from tests.kube.running import running
+
+PODS, NODES, ROUNDS = 3000, 500, 3
+POLICY = """
+mode = "act"
+[pool]
+scheduler = "elasticd"
+[[strategy]]
+type = "filters"
+[[strategy]]
+type = "least-requested"
+[[strategy]]
+type = "balanced-allocation"
+"""
+CLUSTER = "writes_per_second = 500\nburst = 1000"
+
+
+def manifest(name: str, scheduler: str) -> JSON:
+    """A pod of modest size."""
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    container = {"name": "main", "image": "registry.example/pause", "resources": resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"by": scheduler}},
+        "spec": {"schedulerName": scheduler, "automountServiceAccountToken": False, "containers": [container]},
+    }
+
+
+async def create(client: Client, namespace: str, pods: int, scheduler: str) -> None:
+    """A namespace full of pending pods."""
+    await client.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    places = asyncio.Semaphore(32)
+
+    async def one(number: int) -> None:
+        async with places:
+            await client.create(f"/api/v1/namespaces/{namespace}/pods", manifest(f"p{number:05d}", scheduler))
+
+    await asyncio.gather(*[one(number) for number in range(pods)])
+
+
+async def bound(client: Client, namespace: str) -> int:
+    """How many of its pods have a node."""
+    found = await client.list(f"/api/v1/namespaces/{namespace}/pods", fieldSelector="spec.nodeName!=")
+    return len(found)
+
+
+def rate(plane: ControlPlane, namespace: str) -> tuple[int, float]:
+    """Bindings of a namespace, and the seconds from the first to the last."""
+    times = [
+        datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+        for entry in plane.audit()
+        if entry["verb"] == "create"
+        and entry["objectRef"].get("subresource") == "binding"
+        and entry["objectRef"].get("namespace") == namespace
+        and entry["responseStatus"]["code"] == 201
+    ]
+    return len(times), max(times) - min(times)
+
+
+async def whole(client: Client, namespace: str, pods: int) -> None:
+    """Wait until all of its pods are bound."""
+
+    async def done() -> bool:
+        await asyncio.sleep(1)
+        return await bound(client, namespace) >= pods
+
+    await wait_until(done, what=f"all pods of {namespace} are bound", within=300)
+
+
+async def measure(folder: Path, pods: int, nodes: int) -> None:
+    """Both in turn on one control plane, some times over."""
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(ControlPlane(folder))
+        client = await stack.enter_async_context(plane.client())
+        specs = [NodeSpec(f"node-{number:04d}", cpu="16", memory="64Gi") for number in range(nodes)]
+        await stack.enter_async_context(HollowNodes(client, specs, startup=lambda _: None))
+        scheduler = plane.program("kube-scheduler")
+        for turn in range(ROUNDS):
+            with stopped(scheduler):
+                await create(client, f"kube-{turn}", pods, "default-scheduler")
+                await create(client, f"ours-{turn}", pods, "elasticd")
+            before = cpu(scheduler.pid)
+            await whole(client, f"kube-{turn}", pods)
+            tell(plane, f"kube-{turn}", "kube-scheduler", nodes, cpu(scheduler.pid) - before)
+            own = folder / f"elasticd-{turn}"
+            own.mkdir()
+            with stopped(scheduler):
+                config = plane.kubeconfig()
+                async with running(own, config, "default", {"pool": POLICY}, cluster=CLUSTER, options=()) as daemon:
+                    await whole(client, f"ours-{turn}", pods)
+                    tell(plane, f"ours-{turn}", "elasticd", nodes, cpu(daemon.program.pid))
+
+
+@contextmanager
+def stopped(program: Program) -> Iterator[None]:
+    """It stands still meanwhile."""
+    program.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        program.signal(signal.SIGCONT)
+
+
+def cpu(pid: int) -> float:
+    """Seconds of processor time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def tell(plane: ControlPlane, namespace: str, who: str, nodes: int, used: float) -> None:
+    """Print one line."""
+    count, seconds = rate(plane, namespace)
+    print(
+        f"{who}: {count} pods on {nodes} nodes bound in {seconds:.1f} s, {count / seconds:.0f} a second; "
+        f"{1000 * used / count:.2f} ms of its own CPU each",
+        flush=True,
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the machine and both figures."""
+    pods, nodes = (*map(int, arguments), *(PODS, NODES)[len(arguments) :])
+    print(machine())
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(Path(folder), pods, nodes))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,186 @@
+"""Who would have to give way on a node, in which order, and what keeps each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from elasticd.api import EvictionOrder, Nodes, Pod, PoolObservation, Strategy, Turn, Victims, hookimpl
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.eviction_order import LineCase, Queue, gives_way
+from elasticd.decision.pool.preemption import forbidden
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.registry import Hooks
+from elasticd.runtime import workers as judge
+from elasticd.runtime.workers import EvictionOrderWorker
+from tests.kit.pools import NOW, columns, node, pod
+
+
+class Yields(Strategy, tag="yields", frozen=True):
+    """Lets pods give way by name."""
+
+    rule: str = "by name"
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    @hookimpl
+    def select_victims(self) -> Victims | None:
+        return None
+
+    @hookimpl
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> EvictionOrder:
+        assert observation.at == NOW
+        there = sorted(nodes.pods(node), key=lambda one: one.name)
+        young = ("Young", "it is young")
+        return EvictionOrder(tuple(Turn(one, *young) if one.name == "b" else Turn(one) for one in there), self.rule)
+
+
+class Also(Yields, tag="also", frozen=True):
+    """Says of the same pods that nothing keeps them, and of one that is elsewhere."""
+
+    @hookimpl
+    def explain_victims(self, node: int, nodes: Nodes, observation: PoolObservation) -> EvictionOrder:
+        return EvictionOrder(tuple(Turn(one) for one in (*nodes.pods(node), pod("elsewhere", on="z"))), self.rule)
+
+
+class Silent(Strategy, tag="silent", frozen=True):
+    """Lets pods give way, and does not say whom."""
+
+    def reads(self) -> tuple[str, ...]:
+        return ()
+
+    @hookimpl
+    def select_victims(self) -> Victims | None:
+        return None
+
+
+class Odd(Silent, tag="odd", frozen=True):
+    """Says what makes no sense."""
+
+    how: str = "raises"
+
+    @hookimpl
+    def explain_victims(self, node: int, nodes: Nodes) -> Any:
+        if self.how == "raises":
+            raise ValueError("no line")
+        first = nodes.pods(node)[0]
+        answers: dict[str, Any] = {
+            "a list": [Turn(first)],
+            "no turns": EvictionOrder(("a",)),  # type: ignore[arg-type]
+            "no pod": EvictionOrder((Turn("a"),)),  # type: ignore[arg-type]
+            "no words": EvictionOrder((Turn(first, 7),)),  # type: ignore[arg-type]
+            "twice": EvictionOrder((Turn(first), Turn(first))),
+        }
+        return answers[self.how]
+
+
+ABC = [pod(name, on="n") for name in "abc"]
+
+
+def queue(
+    *strategies: Strategy, pods: Sequence[Pod] = ABC, budgets: Sequence[DisruptionBudget] = (), known: bool = True
+) -> Queue:
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
+    seen = PoolObservation(NOW, budgets=tuple(budgets), budgets_known=known, confirmed=NOW)
+    return gives_way(LineCase(PoolCase(policy, seen, columns([node("n")], pods), Hooks(strategies)), 0))
+
+
+def said(found: Queue) -> list[tuple[str, str, str]]:
+    assert found.line is not None
+    return [(turn.pod.name, turn.stays, turn.why) for turn in found.line.turns]
+
+
+def budget(allowed: int, *pods: str, why: str = "") -> DisruptionBudget:
+    return DisruptionBudget("shop", "web", frozenset(f"uid-{one}" for one in pods), allowed, why)
+
+
+def test_hook_explain_victims_is_asked_about_a_node_and_its_order_is_kept() -> None:
+    found = queue(Yields())
+    assert said(found) == [("a", "", ""), ("b", "Young", "it is young"), ("c", "", "")]
+    assert found.line is not None
+    assert (found.line.rule, found.failures) == ("by name", ())
+
+
+SICK = "it is not ready, and too few others are (unhealthyPodEvictionPolicy)"
+FORBIDS = ("Budget", f"a PodDisruptionBudget forbids it: {SICK}")
+NO_MORE = ("Budget", "its PodDisruptionBudget lets no more go than those before it")
+UNKNOWN = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+OF_LATE = ("Refused", "its eviction was refused less than a minute ago")
+
+
+def test_what_is_said_of_a_pod_that_a_budget_keeps_tells_whether_it_is_sick() -> None:
+    assert forbidden(pod("a", on="n", ready=True)) == "a PodDisruptionBudget forbids it"
+    for ready in (False, None):
+        assert forbidden(pod("a", on="n", ready=ready)) == FORBIDS[1]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "known", "a", "c"),
+    [
+        pytest.param([budget(0, "a")], True, FORBIDS, ("", ""), id="one that lets nobody go"),
+        pytest.param([budget(1, "a", "c")], True, ("", ""), NO_MORE, id="one that lets one go"),
+        pytest.param([budget(2, "a", "b", "c")], True, ("", ""), ("", ""), id="who is kept anyway spends nothing"),
+        pytest.param(
+            [budget(0, "a", why="were not let go")], True, OF_LATE, ("", ""), id="one that was refused of late"
+        ),
+        pytest.param([], False, UNKNOWN, UNKNOWN, id="not known"),
+    ],
+)
+def test_budgets_keep_those_whom_no_option_keeps(
+    budgets: list[DisruptionBudget], known: bool, a: tuple[str, str], c: tuple[str, str]
+) -> None:
+    found = said(queue(Yields(), budgets=budgets, known=known))
+    assert found == [("a", *a), ("b", "Young", "it is young"), ("c", *c)]
+
+
+def test_of_several_strategies_one_that_keeps_nobody_lets_them_go() -> None:
+    for both in ((Yields(), Also()), (Also(), Yields())):
+        assert {name: stays for name, stays, _ in said(queue(*both))} == {"a": "", "b": "", "c": ""}
+    line = queue(Yields(), Also(rule="all")).line
+    assert line is not None
+    assert line.rule == "all; by name"
+
+
+def test_where_no_strategy_lets_pods_give_way_there_is_no_line_and_where_none_says_whom_it_is_empty() -> None:
+    assert queue().line is None
+    assert queue(Silent()).line == EvictionOrder(())
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        pytest.param("raises", "raised ValueError: no line", id="raises"),
+        pytest.param("a list", "must be a Line of Turns of pods", id="no line"),
+        pytest.param("no turns", "must be a Line of Turns of pods", id="no turns"),
+        pytest.param("no pod", "must be a Line of Turns of pods", id="no pod"),
+        pytest.param("no words", "must be told in words", id="no words"),
+        pytest.param("twice", "must name each pod once", id="twice"),
+    ],
+)
+def test_who_answers_nonsense_is_named(how: str, told: str) -> None:
+    found = queue(Odd(how=how))
+    (failure,) = found.failures
+    assert (failure.plugin, failure.hook, found.line) == ("odd", "explain_victims", EvictionOrder(()))
+    assert told in failure.message
+
+
+async def test_it_is_asked_in_a_thread_and_a_mistake_of_our_own_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategies = (Yields(),)
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
+    case = PoolCase(policy, PoolObservation(NOW, confirmed=NOW), columns([node("n")], ABC), Hooks(strategies))
+    ask = EvictionOrderWorker()
+    (found,) = await ask([LineCase(case, 0)])
+    assert isinstance(found, Queue)
+    assert [name for name, _, _ in said(found)] == ["a", "b", "c"]
+
+    def mistaken(_: LineCase) -> Queue:
+        raise KeyError("n")
+
+    monkeypatch.setattr(judge, "gives_way", mistaken)
+    (found,) = await ask([LineCase(case, 0)])
+    assert isinstance(found, Queue)
+    assert [(one.plugin, one.hook, one.message) for one in found.failures] == [
+        ("elasticd", "explain_victims", "KeyError: 'n'")
+    ]

@@ -1,0 +1,454 @@
+"""Which pods are moved, of those that somebody wants moved."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elasticd.api import (
+    Column,
+    DisruptionBudget,
+    Mask,
+    Move,
+    Nodes,
+    Places,
+    PoolPast,
+    Refusal,
+    Scores,
+    Strategy,
+    hookimpl,
+)
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.decision.pool.moves import plan_moves
+from elasticd.kit.node_table import NodeTable, NodeTableBuilder
+from elasticd.model.moves import MoveDecision
+from elasticd.model.placement import PoolObservation
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.workload import Pod
+from elasticd.registry import Hooks
+from tests.kit.pools import NOW, columns, node, pod
+
+OWNED = ("ReplicaSet", "web", "rs-1")
+
+
+class Fits(Strategy, tag="fits", frozen=True):
+    """Refuses nodes with too little cpu left."""
+
+    @hookimpl
+    def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
+        need = round(pod.counted["cpu"] * 1000)
+        return [Refusal("Insufficient cpu", nodes.requested("cpu") + need > nodes.allocatable("cpu"), curable=True)]
+
+
+class Leave(Strategy, tag="leave", frozen=True):
+    """Wants all pods off a node."""
+
+    node: str
+    how: str = "reschedule"
+    benefit: float = 0.0
+    disruption: float = 0.0
+
+    @hookimpl
+    def rebind_pods(self, nodes: Nodes, past: PoolPast) -> Sequence[Move]:
+        index = nodes.names.index(self.node)
+        how: Any = self.how
+        return [
+            Move(one, "Leaves", how=how, benefit=self.benefit, disruption=self.disruption) for one in nodes.pods(index)
+        ]
+
+
+class Hot(Strategy, tag="hot", frozen=True):
+    """Wants the first pod off a node."""
+
+    node: str
+
+    @hookimpl
+    def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
+        return [Move(one, "Hot") for one in nodes.pods(nodes.names.index(self.node))[:1]]
+
+
+def running(name: str, on: str = "a", **more: Any) -> Pod:
+    return pod(name, on=on, **{"owner": OWNED, "started": NOW - 600, "ready": True, **more})
+
+
+def moves(
+    view: NodeTable,
+    *strategies: Strategy,
+    budgets: tuple[DisruptionBudget, ...] = (),
+    confirmed: float = NOW,
+    pool: PoolSelect | None = None,
+    past: PoolPast | None = None,
+    **table: Any,
+) -> tuple[MoveDecision, ...]:
+    select = pool or PoolSelect()
+    policy = PoolPolicy(name="pool", pool=select, strategies=strategies, mode="act", moves=MovesTable(**table))
+    observation = PoolObservation(NOW, budgets=budgets, confirmed=confirmed)
+    return plan_moves(PoolCase(policy, observation, view, Hooks(strategies), past=past or PoolPast())).decisions
+
+
+def told(decisions: Sequence[MoveDecision]) -> list[tuple[str, str]]:
+    return [(one.pod.name, one.target or one.refusal) for one in decisions]
+
+
+def test_hook_rebind_pods_is_followed_where_there_is_a_place_and_each_sees_those_before_it() -> None:
+    view = columns([node("a"), node("b", cpu=1)], [running(f"p{i}", cpu=0.4) for i in range(3)])
+    assert told(moves(view, Fits(), Leave(node="a"))) == [("p0", "b"), ("p1", "b"), ("p2", "Single")]
+
+
+def test_hook_rebalance_nodes_comes_after_and_moves_no_pod_twice() -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}", cpu=0.4) for i in range(3)])
+    first, second, third = moves(view, Fits(), Leave(node="a"), Hot(node="a"), single=True)
+    assert [(one.pod.name, one.strategy) for one in (first, second, third)] == [
+        ("p0", "leave"),
+        ("p1", "leave"),
+        ("p2", "leave"),
+    ]
+    assert told(moves(view, Fits(), Hot(node="a"))) == []
+
+
+def test_where_it_fits_nowhere_else_it_stays() -> None:
+    view = columns([node("a"), node("b", cpu=0.1)], [running("p0", cpu=0.4), running("p1", cpu=0.4)])
+    (first, _) = moves(view, Fits(), Leave(node="a"))
+    assert (first.verdict, first.refusal) == ("refuse", "NoOtherNode")
+    assert "Insufficient cpu" in first.message
+
+
+@pytest.mark.parametrize(
+    ("more", "refusal"),
+    [
+        pytest.param({"static": True}, "Static", id="static"),
+        pytest.param({"owner": ("Node", "a", "u")}, "Static", id="mirror"),
+        pytest.param({"owner": ("DaemonSet", "d", "u")}, "DaemonSet", id="daemon set"),
+        pytest.param({"priority": 2_000_000_000}, "Critical", id="critical"),
+        pytest.param({"annotations": {"elasticd.io/do-not-disrupt": "true"}}, "DoNotDisrupt", id="annotation"),
+        pytest.param({"deleted": True}, "Leaving", id="being deleted"),
+        pytest.param({"namespace": "kube-system"}, "Spared", id="kube-system"),
+        pytest.param({"local": True}, "LocalStorage", id="local storage"),
+        pytest.param({"claims": True}, "Claims", id="claims"),
+        pytest.param({"owner": ("ReplicaSet", "x", "alone")}, "Single", id="single"),
+        pytest.param({"started": NOW - 10}, "Young", id="young"),
+        pytest.param({"started": None}, "Young", id="age unknown"),
+        pytest.param({"unsupported": ("pod anti-affinity",)}, "NoOtherNode", id="unsupported"),
+    ],
+)
+def test_who_must_stay_is_left_and_it_is_said_why(more: dict[str, Any], refusal: str) -> None:
+    view = columns([node("a"), node("b")], [running("p0", **more), running("x", on="b"), running("y", on="b")])
+    (decision,) = moves(view, Fits(), Leave(node="a"))
+    assert (decision.refusal, decision.action) == (refusal, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "more"),
+    [
+        pytest.param({"local_storage": True}, {"local": True}, id="local storage"),
+        pytest.param({"claims": True}, {"claims": True}, id="claims"),
+        pytest.param({"single": True}, {"owner": ("ReplicaSet", "x", "alone")}, id="single"),
+        pytest.param({"spared": ()}, {"namespace": "kube-system"}, id="kube-system"),
+        pytest.param({"min_age": 0.0}, {"started": NOW}, id="young"),
+    ],
+)
+def test_what_a_policy_allows_is_moved(table: dict[str, Any], more: dict[str, Any]) -> None:
+    view = columns([node("a"), node("b")], [running("p0", **more), running("x", on="b"), running("y", on="b")])
+    assert told(moves(view, Fits(), Leave(node="a"), **table)) == [("p0", "b")]
+
+
+def alone(**more: Any) -> NodeTable:
+    return columns([node("a"), node("b")], [running("p0", owner=("", "", ""), **more)])
+
+
+def test_a_bare_pod_is_made_anew_and_one_that_is_killed_is_not() -> None:
+    (moved,) = moves(alone(restart="OnFailure"), Fits(), Leave(node="a"))
+    assert moved.action is not None
+    assert (moved.action.restore, moved.action.first) == (True, True)
+    (killed,) = moves(alone(), Fits(), Leave(node="a", how="kill"))
+    assert killed.action is not None
+    assert (killed.action.restore, killed.target) == (False, "")
+    assert told(moves(alone(), Leave(node="a"), bare=False)) == [("p0", "Bare")]
+
+
+@pytest.mark.parametrize(("benefit", "expected"), [(2.9, "NotWorth"), (3.0, "b")], ids=["too little", "enough"])
+def test_a_move_must_be_worth_it(benefit: float, expected: str) -> None:
+    view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
+    leave = Leave(node="a", benefit=benefit, disruption=2.0)
+    assert told(moves(view, Fits(), leave, worth=1.5)) == [("p0", expected)]
+
+
+@pytest.mark.parametrize(
+    ("others", "must", "expected"),
+    [
+        pytest.param(False, True, "Foreign", id="it stays"),
+        pytest.param(True, True, "b", id="where the policy says so it goes"),
+        pytest.param(True, False, "Foreign", id="not where it need not"),
+    ],
+)
+def test_a_pod_that_another_scheduler_places(others: bool, must: bool, expected: str) -> None:
+    view = columns([node("a"), node("b")], [running("p0", scheduler="default-scheduler"), running("x", on="b")])
+    leave = Leave(node="a") if must else Leave(node="a", benefit=9.0, disruption=1.0)
+    assert told(moves(view, Fits(), leave, others=others)) == [("p0", expected)]
+    assert moves(view, Fits(), Wanting(names=("p0",), asks=True), others=others) == ()
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        pytest.param(PoolSelect(namespaces=("tools",)), id="of another namespace"),
+        pytest.param(PoolSelect(labels={"app": "web"}), id="without the labels"),
+    ],
+)
+@pytest.mark.parametrize("others", [False, True])
+def test_nothing_is_wanted_of_pods_that_the_policy_is_not_about(select: PoolSelect, others: bool) -> None:
+    view = columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
+    assert moves(view, Fits(), Leave(node="a"), pool=select, others=others) == ()
+
+
+def test_disruption_budgets_hold_within_one_plan() -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(3)])
+    budget = DisruptionBudget("shop", "web", frozenset({"uid-p0", "uid-p1", "uid-p2"}), 1)
+    found = told(moves(view, Fits(), Leave(node="a"), budgets=(budget,)))
+    assert found == [("p0", "b"), ("p1", "Budget"), ("p2", "Budget")]
+
+
+def test_nothing_is_moved_while_disruption_budgets_are_not_known() -> None:
+    view, strategies = columns([node("a"), node("b")], [running("p0"), running("p1")]), (Fits(), Leave(node="a"))
+    policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=strategies, mode="act")
+    unknown = PoolObservation(NOW, budgets_known=False, confirmed=NOW)
+    found = plan_moves(PoolCase(policy, unknown, view, Hooks(strategies))).decisions
+    assert told(found) == [("p0", "BudgetsUnknown"), ("p1", "BudgetsUnknown")]
+
+
+@pytest.mark.parametrize(
+    ("refused", "gone"),
+    [
+        pytest.param((), ["p0", "p1"], id="in their order"),
+        pytest.param(("uid-p0", "uid-p1"), ["p2", "p3"], id="others first"),
+        pytest.param(("uid-p0", "uid-p1", "uid-p2", "uid-p3"), ["p0", "p1"], id="again where all were refused"),
+    ],
+)
+def test_those_that_were_not_let_through_last_time_let_others_go_first(
+    refused: tuple[str, ...], gone: list[str]
+) -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
+    past = PoolPast(refused=frozenset(refused))
+    found = moves(view, Leave(node="a"), past=past, per_look=2, single=True)
+    assert [one.pod.name for one in found if one.verdict == "move"] == gone
+
+
+class Later(Strategy, tag="later", frozen=True):
+    """Wants these pods off their nodes, but not yet."""
+
+    names: tuple[str, ...]
+
+    @hookimpl
+    def rebind_pods(self, nodes: Nodes) -> Sequence[Move]:
+        return [Move(one, "Later", waits="it is early") for one in nodes.pods(0) if one.name in self.names]
+
+
+def test_who_is_not_moved_yet_takes_no_turn_and_lets_another_strategy_move_it() -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(3)])
+    found = moves(view, Later(names=("p0", "p1")), Hot(node="a"), per_look=1, single=True)
+    assert told(found) == [("p0", "b"), ("p1", "NotYet")]
+    assert [(one.strategy, one.message) for one in found] == [("hot", ""), ("later", "it is early")]
+
+
+def test_so_many_are_moved_at_a_time() -> None:
+    view = columns([node("a"), node("b")], [running(f"p{i}") for i in range(4)])
+    assert [one for _, one in told(moves(view, Fits(), Leave(node="a"), per_look=2))] == ["b", "b", "Enough", "Enough"]
+
+
+class Wanting(Strategy, tag="wanting", frozen=True):
+    """Wants all pods moved that are called so, off whichever nodes; the rest of it goes into each move."""
+
+    names: tuple[str, ...]
+    use: float = 0.0
+    most: float | None = None
+    not_to: tuple[str, ...] = ()
+    relief: tuple[float, ...] = ()
+    raises: bool = False
+    asks: bool = False
+
+    @hookimpl
+    def rebalance_nodes(self, nodes: Nodes, movable: Callable[[Pod], bool]) -> Sequence[Move]:
+        pods = {one.name: one for place in range(len(nodes.names)) for one in nodes.pods(place)}
+        more: dict[str, Any] = {} if self.most is None and not self.raises else {"fits": self._fits}
+        return [
+            Move(pods[name], "Wanted", use={"cpu": self.use}, not_to=frozenset(self.not_to), relief=self.relief, **more)
+            for name in self.names
+            if not self.asks or movable(pods[name])
+        ]
+
+    def _fits(self, used: Mapping[str, Column], places: Places) -> Mask:
+        assert not self.raises, "for a reason"
+        return used["cpu"] <= (self.most or 0.0)
+
+
+def four(**use: float) -> NodeTable:
+    """Four pods on a, and nodes that use so many cores."""
+    return columns([node("a"), node("b"), node("c")], [running(f"p{i}") for i in range(4)], {"cpu": use})
+
+
+PODS = ("p0", "p1", "p2", "p3")
+
+
+def test_a_move_goes_only_where_its_use_fits_with_that_of_those_before_it() -> None:
+    view = four(a=3.0, b=1.0, c=1.4)
+    found = told(moves(view, Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
+    assert found == [("p0", "b"), ("p1", "c"), ("p2", "b"), ("p3", "Single")]
+    found = told(moves(four(a=3.0, b=1.5, c=1.4), Fits(), Wanting(names=PODS, use=0.3, most=1.7)))
+    assert found == [("p0", "c"), *[(name, "NoOtherNode") for name in PODS[1:]]]
+
+
+class Prefers(Strategy, tag="prefers", frozen=True):
+    """Scores nodes by their place in the alphabet, the last best."""
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        return Scores(np.arange(len(nodes.names), dtype=np.float64))
+
+
+@pytest.mark.parametrize(
+    ("uses", "expected"),
+    [
+        pytest.param((0.6, 0.3), ["c", "c", "b"], id="the best, as long as it fits there; then the next best"),
+        pytest.param((1.6, 0.3), ["b", "b", "b"], id="never the best: the next best each time"),
+        pytest.param((1.6, 1.6), ["NoOtherNode"] * 3, id="neither"),
+        pytest.param((1.6, 1.2), ["b", "NoOtherNode", "NoOtherNode"], id="for one, and no more"),
+    ],
+)
+def test_a_move_goes_to_the_best_node_of_those_where_it_fits(uses: tuple[float, float], expected: list[str]) -> None:
+    view = four(a=3.0, b=uses[1], c=uses[0])
+    found = told(moves(view, Fits(), Prefers(), Wanting(names=PODS, use=0.4, most=1.7), single=True, per_look=3))
+    assert [target for _, target in found[:3]] == expected
+
+
+def test_after_one_that_fits_nowhere_others_find_their_places() -> None:
+    large, small = Wanting(names=PODS[:2], use=1.4, most=1.7), Wanting(names=PODS[2:], use=0.3, most=1.7)
+    found = told(moves(four(a=3.0, b=1.0, c=1.0), Fits(), Prefers(), large, small, single=True))
+    assert found == [("p0", "NoOtherNode"), ("p1", "NoOtherNode"), ("p2", "c"), ("p3", "c")]
+
+
+def test_a_move_fits_nowhere_where_use_is_not_known() -> None:
+    found = moves(four(a=3.0), Fits(), Wanting(names=PODS[:1], use=0.3, most=1.7))
+    assert told(found) == [("p0", "NoOtherNode")]
+    assert found[0].message == "no other node is free enough for what it uses"
+
+
+def test_a_rule_that_fails_moves_nobody_and_is_told() -> None:
+    (one,) = moves(four(a=3.0, b=1.0), Fits(), Wanting(names=PODS[:1], use=0.3, raises=True))
+    assert one.refusal == "NoOtherNode"
+    assert one.message.startswith("its strategy cannot say where it fits: AssertionError: for a reason")
+
+
+def test_a_move_goes_to_no_node_that_it_names() -> None:
+    assert told(moves(four(), Fits(), Wanting(names=PODS[:1], not_to=("b", "gone")))) == [("p0", "c")]
+    assert told(moves(four(), Fits(), Wanting(names=PODS[:1], not_to=("b", "c")))) == [("p0", "NoOtherNode")]
+
+
+@pytest.mark.parametrize(
+    ("relief", "expected"),
+    [
+        pytest.param((), ["p0", "p1", "p2", "p3"], id="nothing said: all"),
+        pytest.param((0.5, 0.9), ["p0", "p1"], id="until all is enough"),
+        pytest.param((0.5, 0.3), ["p0", "p1", "p2", "p3"], id="and not before"),
+        pytest.param((0.1,) * 1, ["p0", "p1", "p2", "p3"], id="too little"),
+        pytest.param((1 / 3,), ["p0", "p1", "p2"], id="thirds make a whole"),
+    ],
+)
+def test_when_a_node_is_relieved_the_rest_of_its_moves_are_dropped(
+    relief: tuple[float, ...], expected: list[str]
+) -> None:
+    found = moves(four(), Fits(), Wanting(names=PODS, relief=relief), single=True)
+    assert [one.pod.name for one in found] == expected
+
+
+def test_one_that_stays_relieves_nothing() -> None:
+    budget = DisruptionBudget("shop", "web", frozenset({"uid-p0"}), 0)
+    found = moves(four(), Fits(), Wanting(names=PODS, relief=(1.0,)), budgets=(budget,))
+    assert told(found) == [("p0", "Budget"), ("p1", "b")]
+    found = moves(four(), Fits(), Wanting(names=PODS, relief=(0.5,)), per_look=1)
+    assert told(found) == [("p0", "b"), ("p1", "Enough")]
+
+
+def test_a_strategy_may_ask_who_can_be_moved_at_all() -> None:
+    pods = [running("p0"), running("p1", annotations={"elasticd.io/do-not-disrupt": "true"}), running("p2", local=True)]
+    budget = DisruptionBudget("shop", "web", frozenset({"uid-p3"}), 0)
+    view = columns([node("a"), node("b")], [*pods, running("p3")])
+    found = moves(view, Fits(), Wanting(names=PODS, asks=True), budgets=(budget,))
+    assert told(found) == [("p0", "b")]
+
+
+def test_where_there_is_no_room_it_is_not_sought_for_ever() -> None:
+    names = tuple(f"p{i:03}" for i in range(300))
+    pods = [running(name, cpu=0.01) for name in names]
+    view = columns([node("a"), node("b", cpu=0.0)], pods)
+    found = moves(view, Fits(), Wanting(names=names), per_look=1)
+    assert {one.refusal for one in found} == {"NoOtherNode"}
+    assert sum("Insufficient cpu" in one.message for one in found) == 104
+    assert sum(one.message == "none was found for too many others" for one in found) == 196
+
+
+class Broken(Strategy, tag="broken", frozen=True):
+    """A filter that fails."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        raise RuntimeError("no filter")
+
+
+def test_while_a_filter_fails_nobody_is_moved() -> None:
+    (one,) = moves(four(), Broken(), Wanting(names=PODS[:1]))
+    assert (one.refusal, "no filter" in one.message) == ("NoOtherNode", True)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        pytest.param({"use": float("nan")}, "must be finite", id="use"),
+        pytest.param({"relief": (float("inf"),)}, "must be finite", id="relief"),
+    ],
+)
+def test_nonsense_in_a_move_is_a_failure(more: dict[str, Any], says: str) -> None:
+    leave, wanting = Leave(node="a"), Wanting(names=PODS[:1], **more)
+    found = moves(four(), Fits(), leave, wanting, per_look=1)
+    assert [one.plugin for one in found[0].failures] == ["wanting"]
+    assert says in found[0].failures[0].message
+
+
+def test_ready_pods_of_a_controller_are_counted_as_they_come_and_go() -> None:
+    ledger = NodeTableBuilder()
+    nodes = (node("a"), node("b"))
+    on: dict[str, tuple[Pod, ...]] = {
+        "a": (running("p0"), running("p1", deleted=True)),
+        "b": (running("p2", "b"), running("p3", "b", ready=False)),
+    }
+    assert ledger.columns(nodes, on).siblings("rs-1") == 2
+    on["b"] = (running("p2", "b"), running("p3", "b"), running("p4", "b", owner=("", "", "")))
+    view = ledger.columns(nodes, on)
+    assert (view.siblings("rs-1"), view.siblings("none"), view.siblings("")) == (3, 0, 0)
+    on["a"] = on["b"] = ()
+    assert ledger.columns(nodes, on).siblings("rs-1") == 0
+    assert view.siblings("rs-1") == 3
+
+
+def test_nobody_is_moved_on_what_is_known_too_late() -> None:
+    def view() -> NodeTable:
+        return columns([node("a"), node("b")], [running("p0"), running("x", on="b")])
+
+    assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 120)) == [("p0", "b")]
+    assert told(moves(view(), Fits(), Leave(node="a"), confirmed=NOW - 121)) == [("p0", "StaleView")]
+
+
+@pytest.mark.parametrize(
+    ("owner", "how", "verdict"),
+    [
+        pytest.param(OWNED, "reschedule", "b", id="of a ReplicaSet"),
+        pytest.param(OWNED, "kill", "Single", id="that is to end"),
+        pytest.param(("StatefulSet", "db", "ss-1"), "reschedule", "Single", id="of a StatefulSet"),
+    ],
+)
+def test_the_only_pod_may_be_moved_where_another_is_made_first(
+    owner: tuple[str, str, str], how: str, verdict: str
+) -> None:
+    for surge, answer in ((True, verdict), (False, "Single")):
+        view = columns([node("a"), node("b")], [running("p", cpu=0.4, owner=owner)])
+        assert told(moves(view, Leave(node="a", how=how), surge=surge)) == [("p", answer)]

@@ -1,0 +1,274 @@
+"""Freezes and foreign owners: what holds a workload whatever its policy's limits say."""
+
+from functools import partial
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from msgspec.structs import replace
+
+from elasticd.api import Change, Limit, Observation, Past, Strategy, hookimpl
+from elasticd.decision.decide import Case, announcements, decide
+from elasticd.decision.workload.vetoes import FREEZE, strikes, vetoes
+from elasticd.kit.history import begin, remember
+from elasticd.kit.surge import SURGE
+from elasticd.model.policy import Bounds, Foreign, Policy
+from elasticd.model.records import Decision
+from elasticd.model.workload import Ref
+from elasticd.registry import Hooks
+from tests.kit.plugins.builders import EMPTY, NOW, OLD, Wants, conditions, seen
+
+Ways = Literal["none", "up", "down", "both"]
+
+
+class Back(Strategy, tag="back", frozen=True):
+    """Takes a change back, to this count."""
+
+    count: int
+
+    @hookimpl
+    def limit(self) -> Limit:
+        return Limit("RolledBack", "", self.count, self.count, takes_back=True)
+
+
+def decided(
+    wish: int,
+    current: int = 5,
+    past: Past = EMPTY,
+    limits: tuple[Strategy, ...] = (),
+    annotations: dict[str, str] | None = None,
+    autoscaler: str = "",
+    bounds: tuple[int, int] = (1, 100),
+    writer: str = "",
+    age: float = 0.0,
+    **policy: Any,
+) -> Decision:
+    """The decision of a policy that acts, about a workload of so many replicas."""
+    shown = seen(current)
+    workload = replace(shown.workload, annotations=annotations or {}, writer=writer)
+    shown = replace(shown, workload=workload, autoscaler=autoscaler, confirmed=NOW - age)
+    voices: tuple[Strategy, ...] = (Wants(replicas=wish),)
+    table = {"name": "p", "replicas": Bounds(bounds[1], bounds[0]), "strategies": voices, "limits": limits}
+    rules = Policy(**{**table, "mode": "act", **policy})
+    return decide(Case(rules, shown, past, Hooks((*voices, *limits))))
+
+
+WAYS = [
+    pytest.param("none", 9, 9, id="not frozen: up"),
+    pytest.param("none", 2, 2, id="not frozen: down"),
+    pytest.param("up", 9, 5, id="up: no growth"),
+    pytest.param("up", 2, 2, id="up: it may shrink"),
+    pytest.param("down", 9, 9, id="down: it may grow"),
+    pytest.param("down", 2, 5, id="down: no shrinking"),
+    pytest.param("both", 9, 5, id="both: no growth"),
+    pytest.param("both", 2, 5, id="both: no shrinking"),
+]
+
+
+@pytest.mark.parametrize(("freeze", "wish", "replicas"), WAYS)
+def test_a_policy_freezes(freeze: Ways, wish: int, replicas: int) -> None:
+    found = decided(wish, freeze=freeze)
+    assert (found.replicas, found.wish) == (replicas, wish)
+    if replicas == 5:
+        assert (found.verdict, found.reason, found.action) == ("hold", "Frozen", None)
+        assert found.message == f'the policy has freeze = "{freeze}"'
+        assert [limit.name for limit in found.limits if limit.bound] == ["freeze"]
+
+
+@pytest.mark.parametrize(("freeze", "wish", "replicas"), WAYS[2:])
+def test_an_annotation_freezes_one_workload(freeze: str, wish: int, replicas: int) -> None:
+    found = decided(wish, annotations={FREEZE: freeze, "note": "x"})
+    assert found.replicas == replicas
+    if replicas == 5:
+        assert found.message == f"the workload is annotated elasticd.io/freeze: {freeze}"
+        assert announcements(found, None) == (), "who has annotated it knows"
+
+
+@pytest.mark.parametrize("way", ["", "no", "UP", "true", "up,down", "none", "\n"])
+@pytest.mark.parametrize("wish", [2, 5, 9])
+def test_an_annotation_that_nobody_can_read_freezes_both_and_is_told(way: str, wish: int) -> None:
+    found = decided(wish, annotations={FREEZE: way})
+    assert (found.verdict, found.replicas, found.reason) == ("hold", 5, "FreezeUnreadable")
+    assert "must be up, down or both, is " in found.message
+    assert "\n" not in found.message
+    (told,) = announcements(found, None)
+    assert told.warning
+
+
+def test_policy_and_annotation_freeze_together() -> None:
+    frozen = partial(decided, annotations={FREEZE: "down"}, freeze="up")
+    assert [frozen(wish).replicas for wish in (2, 5, 9)] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("freeze", "current", "bounds", "replicas"),
+    [
+        pytest.param("up", 1, (3, 9), 1, id="below min"),
+        pytest.param("down", 1, (3, 9), 3, id="below min, frozen the other way"),
+        pytest.param("down", 12, (3, 9), 12, id="above max"),
+        pytest.param("up", 12, (3, 9), 9, id="above max, frozen the other way"),
+    ],
+)
+def test_a_freeze_goes_before_the_policys_bounds(
+    freeze: Ways, current: int, bounds: tuple[int, int], replicas: int
+) -> None:
+    assert decided(5, current, bounds=bounds, freeze=freeze).replicas == replicas
+
+
+@pytest.mark.parametrize(("freeze", "replicas"), [("up", 5), ("down", 8), ("both", 5), ("none", 8)])
+def test_a_freeze_goes_before_a_rollback(freeze: Ways, replicas: int) -> None:
+    assert decided(2, limits=(Back(count=8),), freeze=freeze).replicas == replicas
+
+
+@given(
+    freeze=some.sampled_from(["none", "up", "down", "both"]),
+    annotation=some.sampled_from([None, "up", "down", "both", "?"]),
+    wish=some.integers(0, 30),
+    current=some.integers(1, 30),
+    bounds=some.tuples(some.integers(0, 10), some.integers(10, 30)),
+    back=some.one_of(some.none(), some.integers(0, 30)),
+)
+def test_a_frozen_direction_never_moves(
+    freeze: Ways, annotation: str | None, wish: int, current: int, bounds: tuple[int, int], back: int | None
+) -> None:
+    limits = () if back is None else (Back(count=back),)
+    notes = {} if annotation is None else {FREEZE: annotation}
+    found = decided(wish, current, limits=limits, annotations=notes, bounds=bounds, freeze=freeze)
+    ways = {freeze, annotation}
+    if ways & {"up", "both", "?"}:
+        assert found.replicas <= current
+    if ways & {"down", "both", "?"}:
+        assert found.replicas >= current
+    assert (found.action is None) == (found.replicas == current)
+
+
+@pytest.mark.parametrize("wish", [2, 5, 9])
+def test_it_yields_to_an_autoscaler(wish: int) -> None:
+    found = decided(wish, autoscaler="HorizontalPodAutoscaler theirs")
+    assert (found.verdict, found.replicas, found.reason, found.wish) == ("hold", 5, "ForeignOwner", wish)
+    assert found.message.startswith("HorizontalPodAutoscaler theirs scales it too; ")
+    assert conditions(found)["AbleToScale"] == "ForeignOwner"
+    assert not next(one for one in found.conditions if one.type == "AbleToScale").status
+    (told,) = announcements(found, None)
+    assert (told.reason, told.warning) == ("ForeignOwner", True)
+    assert announcements(found, found) == (), "once"
+
+
+@pytest.mark.parametrize(
+    ("policy", "replicas"),
+    [
+        pytest.param({"mode": "observe"}, 9, id="who only observes disturbs nobody"),
+        pytest.param({"foreign": Foreign(autoscalers="ignore")}, 9, id="who was told to go on"),
+        pytest.param({"bounds": (7, 9)}, 5, id="not even to the policy's min"),
+        pytest.param({"freeze": "down"}, 5, id="a freeze the other way changes nothing"),
+    ],
+)
+def test_it_yields_unless(policy: dict[str, Any], replicas: int) -> None:
+    assert decided(9, autoscaler="HorizontalPodAutoscaler theirs", **policy).replicas == replicas
+
+
+def test_an_old_view_is_the_first_trouble() -> None:
+    assert decided(9, autoscaler="HorizontalPodAutoscaler theirs", age=600).reason == "StaleCluster"
+
+
+def fought(*times: tuple[float, float]) -> Past:
+    """Changes of ours and of somebody else's after each, by age, oldest first."""
+    ours = tuple(Change(NOW - age, 5, 9, "Wanted") for age, _ in times)
+    return Past(OLD, changes=ours, foreign=tuple(Change(NOW - age, 9, 5) for _, age in times))
+
+
+FIGHT = ((300.0, 290.0), (200.0, 190.0), (100.0, 90.0))
+
+
+@pytest.mark.parametrize(
+    ("past", "foreign", "replicas"),
+    [
+        pytest.param(fought(*FIGHT), {}, 5, id="three times: it yields"),
+        pytest.param(fought(*FIGHT[:2]), {}, 9, id="twice: not yet"),
+        pytest.param(fought(*FIGHT), {"strikes": 4}, 9, id="as often as is set"),
+        pytest.param(fought(*FIGHT), {"strikes": 0}, 9, id="never"),
+        pytest.param(fought(*FIGHT), {"within": 200}, 9, id="not all within the window"),
+        pytest.param(fought(*FIGHT), {"within": 200.1}, 5, id="just within the window"),
+        pytest.param(fought(*FIGHT), {"pause": 91}, 5, id="still paused"),
+        pytest.param(fought(*FIGHT), {"pause": 90}, 9, id="the pause is over"),
+        pytest.param(fought(*FIGHT), {"strikes": 1, "pause": 91}, 5, id="each time anew"),
+    ],
+)
+def test_it_yields_to_who_overwrites_its_counts(past: Past, foreign: dict[str, Any], replicas: int) -> None:
+    found = decided(9, past=past, foreign=Foreign(**foreign))
+    assert found.replicas == replicas
+    assert (found.reason == "ForeignOwner") == (replicas == 5)
+
+
+@pytest.mark.parametrize(
+    ("writer", "who"),
+    [("argocd", "argocd set"), ("", "somebody else set"), ("elasticd", "somebody else set")],
+)
+def test_it_names_who_that_is(writer: str, who: str) -> None:
+    message = decided(9, past=fought(*FIGHT), writer=writer).message
+    assert message == f"{who} another count after elasticd 3 times within 600 s; it is left alone for 1710 s more"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "found"),
+    [
+        pytest.param([], [30, 20, 10], [], id="a person alone fights nobody"),
+        pytest.param([40], [30, 20, 10], [30], id="three counts over one of ours are one strike"),
+        pytest.param([40, 25], [30, 20, 10], [30, 20], id="each answer of ours is one more"),
+        pytest.param([5], [30, 20], [], id="what was there before ours"),
+        pytest.param([30], [30], [30], id="at the same time"),
+        pytest.param([40], [], [], id="nobody"),
+    ],
+)
+def test_strikes(ours: list[float], theirs: list[float], found: list[float]) -> None:
+    past = Past(
+        OLD,
+        changes=tuple(Change(NOW - age, 1, 2) for age in ours),
+        foreign=tuple(Change(NOW - age, 2, 1) for age in theirs),
+    )
+    assert strikes(past.changes, past.foreign) == [NOW - age for age in found]
+
+
+def test_the_strike_that_is_seen_just_now_counts_before_anything_is_written() -> None:
+    twice = replace(fought(*FIGHT[:2]), changes=fought(*FIGHT).changes, count=9)
+    assert decided(9, 5, twice).reason == "ForeignOwner"
+    assert decided(12, 9, twice).replicas == 12, "nobody has changed it since"
+
+
+@given(ages=some.lists(some.integers(0, 3000), max_size=8, unique=True), strikes=some.integers(0, 4))
+def test_somebody_who_is_never_answered_is_never_yielded_to(ages: list[int], strikes: int) -> None:
+    past = Past(OLD, foreign=tuple(Change(NOW - age, 2, 1) for age in sorted(ages, reverse=True)))
+    assert decided(9, past=past, foreign=Foreign(strikes=strikes)).replicas == 9
+
+
+def test_nothing_is_recorded_where_nothing_holds() -> None:
+    shown: Observation = seen(5)
+    assert shown.autoscaler == ""
+    assert [limit.name for limit in decided(9).limits] == ["bounds"]
+
+
+def test_jobs_that_end_are_nobodys_doing() -> None:
+    jobs = replace(seen(5), workload=replace(seen(5).workload, ref=Ref("shop", "Job", "mail", "batch/v1")))
+    rules = Policy(name="p", replicas=Bounds(9), strategies=(), mode="act")
+    assert vetoes(rules, jobs, fought(*FIGHT)) == ()
+    assert vetoes(rules, seen(5), fought(*FIGHT)) != ()
+
+
+NOTED = {SURGE: '{"pod":"web-1"}'}
+
+
+@pytest.mark.parametrize("wish", [1, 5, 9])
+def test_a_workload_of_which_a_pod_is_being_moved_keeps_its_count_and_that_is_said(wish: int) -> None:
+    found = decided(wish, annotations=NOTED)
+    assert (found.verdict, found.replicas, found.action) == ("keep" if wish == 5 else "hold", 5, None)
+    assert "BeingMoved" in {limit.reason for limit in found.limits}
+    assert "another being made first" in "".join(limit.message for limit in found.limits)
+
+
+def test_a_count_that_a_move_has_changed_is_nobody_elses() -> None:
+    past = remember(begin(NOW - 60, 5), decided(5, 5))
+    during = decided(5, 6, past=past, annotations=NOTED)
+    past = remember(past, during)
+    after = remember(past, decided(5, 5, past=past))
+    assert (past.foreign, past.count, after.foreign) == ((), 5, ())

@@ -1,0 +1,259 @@
+"""Zero by decision and zero by a person, and that each is what it was after any restart."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from elasticd.api import Observation, Recommendation, Strategy, hookimpl
+from elasticd.base.clock import VirtualClock
+from elasticd.cluster.dry_run import DryRun
+from elasticd.cluster.simulated import Simulated
+from elasticd.cluster.simulated.options import NodeTable, WorkloadTable
+from elasticd.decision.decide import decide
+from elasticd.decision.workload.asking import Case
+from elasticd.decision.workload.zero import ZERO, markings, paused
+from elasticd.journal import Journal
+from elasticd.kit.history import begin
+from elasticd.model.actions import Action, Answer, Mark, Scale
+from elasticd.model.policy import Bounds, Policy, Target, Trust
+from elasticd.model.records import Decision, Outcome
+from elasticd.model.workload import Ref, Workload
+from elasticd.ports.cluster import Cluster
+from elasticd.registry import Hooks
+from elasticd.runtime.loop import Loop
+from elasticd.testing import observation
+from tests.kit import faults
+
+REF = Ref("default", "Deployment", "web")
+TO_ZERO = Mark(REF, "uid", {ZERO: "p"}, reason="goes to 0 by decision")
+RUNS = Mark(REF, "uid", {ZERO: None}, reason="runs again", version="1")
+
+
+def web(replicas: int, marked: bool = False) -> Workload:
+    return Workload(REF, "uid", "1", replicas, annotations={ZERO: "p"} if marked else {"other": "x"})
+
+
+@pytest.mark.parametrize(
+    ("workload", "least", "reason"),
+    [
+        pytest.param(web(3), 0, None, id="it runs"),
+        pytest.param(web(3), 1, None, id="it runs, and must"),
+        pytest.param(web(0), 1, "ScalingDisabled", id="a person's pause, as the HPA has it"),
+        pytest.param(web(0), 0, "ScaledToZeroByHand", id="a person's zero"),
+        pytest.param(web(0, marked=True), 0, None, id="zero by decision"),
+        pytest.param(web(0, marked=True), 2, None, id="zero by decision, before min was raised"),
+    ],
+)
+def test_who_is_left_alone_at_zero(workload: Workload, least: int, reason: str | None) -> None:
+    found = paused(workload, Bounds(5, least))
+    assert (found and found[0]) == reason
+
+
+@pytest.mark.parametrize(
+    ("workload", "after", "marks"),
+    [
+        pytest.param(web(3), 0, (TO_ZERO,), id="before it goes to zero"),
+        pytest.param(web(3, marked=True), 0, (), id="which is not written twice"),
+        pytest.param(web(0, marked=True), 0, (), id="at zero"),
+        pytest.param(web(0, marked=True), 2, (), id="not while it is woken, which may fail"),
+        pytest.param(web(2, marked=True), 2, (RUNS,), id="once it runs"),
+        pytest.param(web(2, marked=True), 5, (RUNS,), id="and is to grow"),
+        pytest.param(web(2), 5, (), id="never marked"),
+        pytest.param(web(0), 2, (), id="nor at a person's zero"),
+    ],
+)
+def test_what_is_written_before_a_change(workload: Workload, after: int, marks: tuple[Mark, ...]) -> None:
+    assert markings("p", workload, after) == marks
+
+
+class Wants(Strategy, tag="wants", frozen=True):
+    """Wants a count. None: it cannot know."""
+
+    replicas: int | None = 0
+
+    @hookimpl
+    def recommend_replicas(self) -> Recommendation:
+        return Recommendation(self.replicas, "Wanted")
+
+
+HOLD = Trust()
+
+
+def policy(*voices: Strategy, least: int = 0, mode: Any = "act", trust: Trust = HOLD) -> Policy:
+    target = Target("default", "web")
+    bounds = Bounds(9, least)
+    return Policy(name="p", replicas=bounds, strategies=voices, workload=target, mode=mode, interval=10.0, trust=trust)
+
+
+def judged(wish: int | None, seen: Observation, **options: Any) -> Decision:
+    voices = (Wants(replicas=wish),)
+    return decide(Case(policy(*voices, **options), seen, begin(seen.at - 900, 2), Hooks(voices)))
+
+
+def test_a_decision_for_zero_is_marked_and_others_are_not() -> None:
+    seen = observation([0.5] * 2)
+    assert [mark.annotations for mark in judged(0, seen).marks] == [{ZERO: "p"}]
+    assert judged(1, seen).marks == ()
+    assert judged(0, seen, least=1).marks == ()
+
+
+def test_a_fallback_to_zero_is_a_decision_too() -> None:
+    trust = Trust(unknown="fallback", replicas=0, after=0, may_lower=True)
+    decision = judged(None, observation([0.5] * 2), trust=trust)
+    assert (decision.replicas, [mark.annotations for mark in decision.marks]) == (0, [{ZERO: "p"}])
+
+
+@given(st.integers(0, 5), st.booleans(), st.none() | st.integers(0, 9), st.integers(0, 2))
+def test_a_person_s_zero_is_never_left_and_no_zero_is_gone_to_without_a_mark(
+    current: int, marked: bool, wish: int | None, least: int
+) -> None:
+    shown = observation([0.5] * min(current, 3), replicas=current)
+    decision = judged(wish, replace(shown, workload=replace(web(current, marked), ref=REF)), least=least)
+    if current == 0 and not marked:
+        assert (decision.verdict, decision.replicas, decision.marks) == ("hold", 0, ())
+    if decision.action and decision.action.after == 0:
+        assert marked or any(mark.annotations == {ZERO: "p"} for mark in decision.marks)
+    if current == 0:
+        assert decision.marks == ()
+
+
+class Told(faults.Told):
+    """Remembers what came of each action, also of those that were not done."""
+
+    def __init__(self) -> None:
+        super().__init__(least=0)
+        self.outcomes: list[Outcome] = []
+
+    def acted(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+class Town:
+    """A simulated workload of which a person may change the count, and daemons that come and go."""
+
+    def __init__(self, dry: bool = False, forbids: bool = False) -> None:
+        self.clock = VirtualClock(0.0)
+        nodes = (NodeTable(name="node", cpu="8", memory="16Gi"),)
+        simulated = Simulated(nodes=nodes, workloads=(WorkloadTable(name="web", replicas=2),))
+        self.real: Cluster = simulated.build(self.clock)
+        self.cluster: Cluster = DryRun(self.real) if dry else Guarded(self.real) if forbids else self.real
+        self.loop = self.daemon()
+
+    def daemon(self) -> Loop:
+        """A daemon that knows nothing of those before it."""
+        self.journal, self.told = Journal(), Told()
+        self.loop = Loop(self.cluster, self.journal, self.clock, [self.told], idle=float("inf"))
+        return self.loop
+
+    async def wanted(self, replicas: int | None, mode: Any = "act", looks: int = 3) -> Decision:
+        """The last decision of some looks, while so many are wanted."""
+        self.loop.apply([policy(Wants(replicas=replicas), mode=mode)])
+        await self.loop.tick(self.clock.now())
+        for _ in range(looks):
+            await self.loop.step()
+            await self.loop.drain()
+        found = self.journal.latest("p", REF)
+        assert found is not None
+        return found
+
+    async def now(self, cluster: Cluster | None = None) -> Workload:
+        """The workload as it is."""
+        snapshot = await (cluster or self.cluster).observe(self.clock.now(), frozenset({("apps/v1", "Deployment")}))
+        found = snapshot.workload(REF)
+        assert found is not None
+        return found
+
+    async def by_hand(self, replicas: int) -> None:
+        """A person changes the count."""
+        seen = await self.now(self.real)
+        action = Scale(REF, seen.uid, seen.version, seen.replicas, replicas, "kubectl scale")
+        assert (await self.real.act(action)).result == "done"
+
+
+class Guarded:
+    """A cluster that lets nobody annotate."""
+
+    def __init__(self, inner: Cluster) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def act(self, action: Action) -> Answer:
+        """Everything but marks."""
+        if isinstance(action, Mark):
+            return Answer("failed", 403, "may not patch deployments", "Forbidden")
+        return await self._inner.act(action)
+
+
+async def test_zero_by_decision_is_woken_by_whoever_comes_next() -> None:
+    town = Town()
+    assert (await town.wanted(0)).current == 0
+    assert (await town.now()).annotations == {ZERO: "p"}
+    town.daemon()
+    assert (await town.wanted(3)).current == 3
+    assert (await town.now()).annotations == {}
+
+
+async def test_zero_by_hand_stays_until_a_person_ends_it() -> None:
+    town = Town()
+    await town.wanted(0)
+    await town.wanted(2)
+    await town.by_hand(0)
+    for _ in range(2):
+        decision = await town.wanted(5)
+        assert (decision.verdict, decision.reason, decision.current) == ("hold", "ScaledToZeroByHand", 0)
+        town.daemon()
+    await town.by_hand(1)
+    assert (await town.wanted(5)).current == 5
+    assert (await town.wanted(0)).current == 0
+    assert (await town.wanted(4)).current == 4
+
+
+async def test_a_person_who_wakes_it_and_puts_it_to_zero_again_is_told_apart() -> None:
+    town = Town()
+    await town.wanted(0)
+    await town.by_hand(2)
+    await town.wanted(2)
+    await town.by_hand(0)
+    assert (await town.wanted(5)).reason == "ScaledToZeroByHand"
+
+
+async def test_without_the_right_to_annotate_zero_is_refused_in_one_line_and_nothing_else_is() -> None:
+    town = Town(forbids=True)
+    assert (await town.wanted(0)).current == 2
+    (line,) = {(one.result, one.reason, one.message) for one in town.told.outcomes}
+    told = "default/Deployment/web could not be marked (goes to 0 by decision): may not patch deployments"
+    assert line == ("failed", "Forbidden", told)
+    assert (await town.wanted(5)).current == 5
+    assert (await town.wanted(0)).current == 5
+
+
+async def test_while_it_only_observes_nothing_is_written() -> None:
+    town = Town()
+    await town.wanted(0, mode="observe")
+    assert ((await town.now()).replicas, (await town.now()).annotations) == (2, {})
+
+
+async def test_a_dry_run_goes_to_zero_and_comes_back_as_it_would_in_earnest() -> None:
+    town = Town(dry=True)
+    assert (await town.wanted(0)).current == 0
+    assert (await town.wanted(3)).current == 3
+    assert (await town.now()).annotations == {}
+    real = await town.now(town.real)
+    assert (real.replicas, real.annotations) == (2, {})
+
+
+async def test_a_mark_is_not_taken_off_what_has_gone_to_zero_meanwhile() -> None:
+    """As when the reply to a scale was lost, and what was seen is older than that."""
+    town = Town()
+    await town.wanted(0)
+    await town.by_hand(2)
+    (stale,) = markings("p", await town.now(), 2)
+    await town.by_hand(0)
+    answer = await town.cluster.act(stale)
+    assert (answer.result, answer.reason) == ("conflict", "Conflict")
+    assert (await town.now()).annotations == {ZERO: "p"}

@@ -1,0 +1,103 @@
+"""A cluster of nodes and pods for tests of placing: what is bound is bound, and the test says what is refused.
+
+Knows what an API server does with bindings and evictions; knows nothing of who asks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from elasticd.base.clock import Clock
+from elasticd.model.actions import Action, Announce, Answer, Bind, Evict, Nominate
+from elasticd.model.placement import DisruptionBudget
+from elasticd.model.workload import Node, Pod
+from elasticd.ports.cluster import Kind, Snapshot
+from tests.kit.clusters import Scripted, Shown
+
+
+class Board(Scripted):
+    """A cluster that does what it is told, unless `refuse` gives another answer. `done` are the actions that it was
+    asked for, with the time."""
+
+    def __init__(self, clock: Clock, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        super().__init__()
+        self._clock = clock
+        self.nodes = {node.name: node for node in nodes}
+        self.pods = {pod.name: pod for pod in pods}
+        self.limits: tuple[DisruptionBudget, ...] | None = ()
+        self.lingers = False
+        """Whether an evicted pod stays until `remove` is called, as one that is slow to end."""
+        self.refuse: Callable[[Action], Answer | None] = lambda _: None
+        self.done: list[tuple[float, Action]] = []
+        self.announced: list[Announce] = []
+        self.callback: Callable[[], None] = lambda: None
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        self.callback = callback
+
+    async def observe(self, now: float, kinds: frozenset[Kind] = frozenset()) -> Snapshot:
+        return Standing(self, now)
+
+    async def act(self, action: Action) -> Answer:
+        if isinstance(action, Announce):
+            self.announced.append(action)
+            return Answer("done")
+        self.done.append((self._clock.now(), action))
+        if (answer := self.refuse(action)) is not None:
+            return answer
+        match action:
+            case Bind():
+                self._set(replace(self.pods[action.workload.name], node=action.node, nominated=""))
+            case Evict() if self.lingers:
+                self._set(replace(self.pods[action.workload.name], deleted=True))
+            case Evict():
+                self.remove(action.workload.name)
+            case Nominate():
+                self._set(replace(self.pods[action.workload.name], nominated=action.node))
+            case _:
+                raise AssertionError(action)
+        return Answer("done")
+
+    def _set(self, pod: Pod) -> None:
+        self.pods[pod.name] = pod
+
+    def add(self, *things: Node | Pod) -> None:
+        """They come, and whoever heeds is told."""
+        for one in things:
+            if isinstance(one, Node):
+                self.nodes[one.name] = one
+            else:
+                self._set(one)
+        self.callback()
+
+    def remove(self, *names: str) -> None:
+        """These pods are gone."""
+        for name in names:
+            del self.pods[name]
+        self.callback()
+
+    def tried(self, kind: type[Action]) -> list[tuple[float, str]]:
+        """When which pod was to be bound, evicted or noted."""
+        return [(at, action.workload.name) for at, action in self.done if isinstance(action, kind)]
+
+
+class Standing(Shown):
+    """The board as it is."""
+
+    def __init__(self, board: Board, now: float) -> None:
+        super().__init__(nodes=tuple(board.nodes[name] for name in sorted(board.nodes)))
+        self.confirmed = now
+        self._board = board
+
+    def pending(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self._board.pods.values() if not pod.node)
+
+    def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
+        found: dict[str, list[Pod]] = {}
+        for pod in self._board.pods.values():
+            if pod.node:
+                found.setdefault(pod.node, []).append(pod)
+        return found
+
+    def budgets(self) -> tuple[DisruptionBudget, ...] | None:
+        return self._board.limits

@@ -1,0 +1,71 @@
+"""A Deployment of which a pod is moved by making another first, and what its controllers do.
+
+Knows what becomes of a Deployment's pods; knows nothing of who decides what comes next.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from elasticd.model.actions import Action, Evict, Mark, Scale
+from elasticd.model.workload import COST, Pod, Ref, Workload
+from tests.kit.pools import NOW, pod
+
+REF = Ref("shop", "Deployment", "web")
+OWNED = ("ReplicaSet", "web-1", "rs")
+WEB = Workload(REF, "w", "7", 2, 2)
+
+
+def one(name: str, on: str = "b", *, ready: bool = True, **more: Any) -> Pod:
+    """A pod of the Deployment."""
+    return replace(pod(name, on=on, owner=OWNED, ready=ready), **{"uid": name, "created": NOW - 100, **more})
+
+
+OLD, SIBLING, NEW = one("old", "a"), one("sibling"), one("zz", created=NOW + 1)
+
+
+class World:
+    """A Deployment as its controllers keep it: what is done to it is done at once, or after a while."""
+
+    def __init__(self, count: int, *, ready: bool, beside: bool, heeds: bool) -> None:
+        self.pods = [OLD, *[one(f"s{number}") for number in range(count - 1)]]
+        self.workload = replace(WEB, replicas=count, status_replicas=count)
+        self.made, self.now, self.least = 0, NOW, count
+        self.ready, self.beside, self.heeds = ready, beside, heeds
+        self.scales: list[int] = []
+
+    def do(self, action: Action | None) -> None:
+        """What the API server makes of it."""
+        match action:
+            case Scale(after=after):
+                self.scales.append(after)
+                self.workload = replace(self.workload, replicas=after)
+            case Evict(uid=uid):
+                self.pods = [pod for pod in self.pods if pod.uid != uid]
+            case Mark(pod="") as mark:
+                self.workload = replace(self.workload, annotations=mark.on(self.workload.annotations))
+            case Mark() as mark:
+                self.pods = [
+                    replace(pod, annotations=mark.on(pod.annotations)) if pod.uid == mark.uid else pod
+                    for pod in self.pods
+                ]
+            case _:
+                pass
+
+    def turn(self) -> None:
+        """What the controllers do in a while."""
+        self.now += 10
+        count = self.workload.replicas
+        self.pods = [replace(pod, ready=self.ready) if pod.name.startswith("z") else pod for pod in self.pods]
+        while len(self.pods) < count:
+            self.made += 1
+            node = "a" if self.beside else "c"
+            self.pods.append(one(f"z{self.made}", node, ready=False, created=self.now))
+        while len(self.pods) > count:  # not ready first, then the lowest cost, then the youngest
+            goes = min(self.pods, key=lambda pod: (pod.ready, self._cost(pod), -pod.created))
+            self.pods.remove(goes)
+        self.workload = replace(self.workload, status_replicas=len(self.pods))
+        self.least = min(self.least, sum(bool(pod.ready) for pod in self.pods))
+
+    def _cost(self, pod: Pod) -> int:
+        return int(pod.annotations.get(COST, "0")) if self.heeds else 0

@@ -1,0 +1,224 @@
+"""What comes next when a pod of a Deployment is moved by making another first: at every state that can be found."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from msgspec.structs import replace
+
+from elasticd.kit.surge import LEAST, SURGE, Note, Step, begin, next_step, noted, stays
+from elasticd.model.actions import Evict, Mark, Scale
+from elasticd.model.pod_spec import Disk
+from elasticd.model.workload import COST, Pod, Workload
+from tests.kit.pools import NOW
+from tests.kit.surges import NEW, OLD, REF, SIBLING, WEB, World, one
+
+NOTE = Note("old", "old", "a", 2, "up", NOW, NOW + 300, None, "pool:shop/Pod/old@1")
+
+MARKED = replace(OLD, annotations={COST: LEAST})
+
+
+def web(phase: str, count: int, **note: Any) -> Workload:
+    """The Deployment with a note, and so many replicas asked for."""
+    text = msgspec.json.encode(replace(NOTE, phase=phase, **note)).decode()
+    return replace(WEB, replicas=count, status_replicas=count, annotations={SURGE: text})
+
+
+def told(step: Step) -> str:
+    """What a step does, in a few words."""
+    action = step.action
+    if isinstance(action, Scale):
+        return f"scale {action.before} {action.after}"
+    if isinstance(action, Evict):
+        return f"evict {action.uid}"
+    if action is None:
+        return "wait"
+    if action.pod:
+        return f"cost {action.annotations[COST]}"
+    note = noted(action.annotations)
+    return f"note {note.phase}" if note else "clear"
+
+
+LATE = NOW + 301
+UNREADY, BESIDE = replace(NEW, ready=False), replace(NEW, node="a")
+STEPS = [
+    pytest.param("up", 2, [OLD, SIBLING], NOW, "Raise", "scale 2 3", id="one more is asked for"),
+    pytest.param("up", 3, [OLD, SIBLING], NOW, "Raised", "note wait", id="it was asked for"),
+    pytest.param("up", 2, [SIBLING, NEW], NOW, "WentByItself", "clear", id="it went before anything was done"),
+    pytest.param("up", 2, [replace(OLD, deleted=True)], NOW, "WentByItself", "clear", id="it is going"),
+    pytest.param("wait", 3, [OLD, SIBLING], NOW, "Waiting", "wait", id="the new one is not there yet"),
+    pytest.param("wait", 3, [OLD, one("sibling", "a")], NOW, "Waiting", "wait", id="a sibling beside it is not new"),
+    pytest.param("wait", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="the new one is not ready"),
+    pytest.param("wait", 3, [OLD, SIBLING, NEW], NOW, "Mark", f"cost {LEAST}", id="it is ready: the old one is marked"),
+    pytest.param("wait", 3, [MARKED, SIBLING, NEW], NOW, "Ready", "note down", id="it is marked"),
+    pytest.param("wait", 3, [MARKED, SIBLING, NEW], LATE, "Ready", "note down", id="late, but ready"),
+    pytest.param("wait", 3, [OLD, SIBLING, NEW], LATE, "Mark", f"cost {LEAST}", id="late, but ready, and marked yet"),
+    pytest.param("wait", 3, [OLD, SIBLING, NEW], NOW + 360, "TooLate", "note back", id="it cannot be marked"),
+    pytest.param("wait", 3, [OLD, SIBLING, UNREADY], LATE, "TooLate", "note back", id="not ready in time"),
+    pytest.param("wait", 3, [OLD, SIBLING, BESIDE], NOW, "PutBack", "note back", id="the new one is on the same node"),
+    pytest.param("wait", 3, [SIBLING, NEW], NOW, "WentByItself", "note back", id="it went by itself"),
+    pytest.param("wait", 2, [OLD, SIBLING], NOW, "Overtaken", "clear", id="somebody took the new one away"),
+    pytest.param("wait", 2, [MARKED, SIBLING], NOW, "Overtaken", "cost None", id="and it was marked"),
+    pytest.param("wait", 5, [OLD, SIBLING], NOW, "Overtaken", "clear", id="somebody set another count"),
+    pytest.param("down", 3, [MARKED, SIBLING, NEW], NOW, "Lower", "scale 3 2", id="one fewer is asked for"),
+    pytest.param("down", 3, [MARKED, SIBLING, UNREADY], NOW, "Waiting", "wait", id="another would go: it is not ready"),
+    pytest.param("down", 3, [MARKED, SIBLING, UNREADY], LATE, "TooLate", "note back", id="and does not become ready"),
+    pytest.param("down", 3, [SIBLING, NEW], NOW, "Lower", "scale 3 2", id="it went before"),
+    pytest.param("down", 2, [MARKED, SIBLING, NEW], NOW, "Leaving", "wait", id="its controller has yet to act"),
+    pytest.param("down", 2, [SIBLING, NEW], NOW, "Moved", "clear", id="it has gone"),
+    pytest.param("down", 2, [MARKED, NEW], NOW, "AnotherWent", "cost None", id="another went: the mark is taken back"),
+    pytest.param("down", 2, [OLD, NEW], NOW, "AnotherWent", "clear", id="and the note"),
+    pytest.param("wait unheeded", 3, [OLD, SIBLING, NEW], NOW, "Ready", "note out", id="nobody would heed a mark"),
+    pytest.param("out", 3, [OLD, SIBLING, NEW], NOW, "Evict", "evict old", id="it is evicted"),
+    pytest.param("out", 3, [OLD, SIBLING, UNREADY], NOW, "Waiting", "wait", id="not while others are not ready"),
+    pytest.param("out", 3, [OLD, SIBLING, NEW], LATE, "TooLate", "note back", id="a budget did not let it go in time"),
+    pytest.param("out", 3, [SIBLING, NEW], NOW, "Lower", "scale 3 2", id="it has gone: one fewer"),
+    pytest.param("out", 2, [SIBLING, NEW], NOW, "Moved", "clear", id="it has gone, and none is too many"),
+    pytest.param("out", 2, [OLD, SIBLING], NOW, "Overtaken", "clear", id="somebody took the new one away first"),
+    pytest.param("back", 3, [MARKED, SIBLING, UNREADY], NOW, "Unmark", "cost None", id="back: the mark first"),
+    pytest.param("back", 3, [OLD, SIBLING, UNREADY], NOW, "TakeBack", "scale 3 2", id="back: one fewer"),
+    pytest.param("back", 2, [OLD, SIBLING], NOW, "TakenBack", "clear", id="back: done"),
+    pytest.param(
+        "back", 3, [SIBLING, NEW], NOW, "TakeBack", "scale 3 2", id="back: it is gone, and so is one too many"
+    ),
+]
+
+
+@pytest.mark.parametrize(("phase", "count", "pods", "now", "word", "does"), STEPS)
+def test_what_is_found_says_what_comes_next(
+    phase: str, count: int, pods: list[Pod], now: float, word: str, does: str
+) -> None:
+    step = next_step(web(phase.removesuffix(" unheeded"), count), pods, now, honours_costs="unheeded" not in phase)
+    assert (step.word, told(step)) == (word, does)
+    assert step.last == (does == "clear")
+    assert step.done == (word == "Moved")
+
+
+def test_every_write_names_what_it_was_judged_on() -> None:
+    scale = next_step(web("up", 2), [OLD, SIBLING], NOW, honours_costs=True).action
+    assert scale == Scale(REF, "w", "7", 2, 3, "elasticd.io/surge up")
+    mark = next_step(web("wait", 3), [OLD, SIBLING, NEW], NOW, honours_costs=True).action
+    assert mark == Mark(REF, "old", {COST: LEAST}, "old", SURGE)
+    note = next_step(web("up", 3), [OLD, SIBLING], NOW, honours_costs=True).action
+    assert isinstance(note, Mark)
+    assert (note.uid, note.version, note.reason) == ("w", "7", SURGE)
+
+
+def test_the_cost_that_a_pod_had_is_given_back() -> None:
+    step = next_step(web("back", 3, cost="5"), [MARKED, SIBLING, UNREADY], NOW, honours_costs=True)
+    assert step.action == Mark(REF, "old", {COST: "5"}, "old", SURGE)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"pod":"x"}', "null"])
+def test_a_note_that_cannot_be_read_is_taken_away(text: str) -> None:
+    step = next_step(replace(WEB, annotations={SURGE: text}), [OLD], NOW, honours_costs=True)
+    assert (step.word, told(step), step.last) == ("Unreadable", "clear", True)
+
+
+def with_needs(**more: Any) -> Pod:
+    return replace(OLD, needs=replace(OLD.needs, **more))
+
+
+@pytest.mark.parametrize(
+    ("workload", "moved", "autoscaler", "reason"),
+    [
+        pytest.param(web("up", 2), OLD, "", "UnderWay", id="another pod of it is being moved"),
+        pytest.param(WEB, with_needs(claims=True), "", "Volumes", id="it has claims"),
+        pytest.param(WEB, with_needs(disks=(Disk("gce", "d"),)), "", "Volumes", id="it has a disk"),
+        pytest.param(replace(WEB, recreate=True), OLD, "", "Recreate", id="strategy Recreate"),
+        pytest.param(replace(WEB, rollout="1 of 2"), OLD, "", "RollingOut", id="a rollout"),
+        pytest.param(WEB, OLD, "HorizontalPodAutoscaler web", "ForeignOwner", id="another scales it"),
+        pytest.param(replace(WEB, status_replicas=1), OLD, "", "Scaling", id="it is being scaled"),
+        pytest.param(replace(WEB, replicas=0, status_replicas=0), OLD, "", "Scaling", id="it goes to zero"),
+    ],
+)
+def test_it_does_not_begin_where_it_could_not_end_well(
+    workload: Workload, moved: Pod, autoscaler: str, reason: str
+) -> None:
+    found = begin(workload, moved, autoscaler, NOW, 300, "d")
+    assert isinstance(found, tuple)
+    assert found[0] == reason
+
+
+def test_it_begins_with_a_note_that_says_all_that_another_daemon_must_know() -> None:
+    found = begin(WEB, replace(OLD, annotations={COST: "3"}), "", NOW, 60, "pool:x")
+    assert isinstance(found, Mark)
+    assert found.version == "7"
+    assert noted(found.annotations) == Note("old", "old", "a", 2, "up", NOW, NOW + 60, "3", "pool:x")
+
+
+GOING = replace(OLD, deleted=True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "count", "pods", "expected"),
+    [
+        pytest.param("up", 2, [OLD, SIBLING], False, id="one more is to be asked for"),
+        pytest.param("up", 3, [OLD, SIBLING], False, id="one more is asked for"),
+        pytest.param("up", 5, [OLD, SIBLING], True, id="somebody set the count at once"),
+        pytest.param("wait", 3, [OLD, SIBLING, UNREADY], False, id="another is waited for"),
+        pytest.param("wait", 2, [OLD, SIBLING, UNREADY], True, id="somebody took that away"),
+        pytest.param("wait", 7, [OLD, SIBLING, UNREADY], True, id="somebody set the count"),
+        pytest.param("down", 3, [MARKED, SIBLING, NEW], False, id="one fewer is to be asked for"),
+        pytest.param("down", 2, [MARKED, SIBLING, NEW], False, id="it has yet to go"),
+        pytest.param("down", 2, [MARKED, SIBLING], True, id="another went in its place"),
+        pytest.param("out", 3, [OLD, SIBLING, NEW], False, id="it is to be evicted"),
+        pytest.param("out", 2, [OLD, SIBLING, NEW], True, id="somebody took the other away before"),
+        pytest.param("out", 2, [GOING, SIBLING, NEW], False, id="it was evicted"),
+        pytest.param("back", 3, [MARKED, SIBLING, NEW], True, id="it is taken back"),
+        pytest.param("back", 2, [OLD, SIBLING], True, id="it was taken back"),
+        pytest.param("back", 3, [GOING, SIBLING, NEW], False, id="it goes by itself meanwhile"),
+        pytest.param("back", 3, [SIBLING, NEW], False, id="it went by itself"),
+    ],
+)
+def test_whether_the_pod_leaves_is_known_at_every_step(phase: str, count: int, pods: list[Pod], expected: bool) -> None:
+    assert stays(web(phase, count), pods) is expected
+    assert not stays(replace(WEB, replicas=count), pods), "of no move it is not asked"
+
+
+@pytest.mark.parametrize(
+    ("phase", "whose", "told"),
+    [
+        pytest.param("wait", OLD, "another pod of shop/Deployment/web is being moved", id="another is waited for"),
+        pytest.param("back", SIBLING, "the move of old is being taken back", id="that of another is taken back"),
+        pytest.param("back", OLD, "its own move is being taken back", id="it is taken back"),
+    ],
+)
+def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: str) -> None:
+    assert begin(web(phase, 3), whose, "", NOW, 60, "d") == ("UnderWay", told)
+
+
+@given(
+    honours_costs=some.booleans(),
+    count=some.integers(1, 5),
+    lag=some.integers(0, 3),
+    ready=some.booleans(),
+    beside=some.booleans(),
+    repeats=some.lists(some.integers(1, 3), max_size=30),
+)
+def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
+    heeds: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
+) -> None:
+    """However late the controllers are, and however often a step is done."""
+    world = World(count, ready=ready, beside=beside, heeds=heeds)
+    mark = begin(world.workload, OLD, "", NOW, 120, "d")
+    assert isinstance(mark, Mark)
+    world.do(mark)
+    for turn in range(200):
+        if SURGE not in world.workload.annotations:
+            break
+        step = next_step(world.workload, world.pods, world.now, honours_costs=heeds)
+        assert not (stays(world.workload, world.pods) and ready and not beside), "who stays is not moved after all"
+        for _ in range(repeats[turn] if turn < len(repeats) else 1):
+            world.do(step.action)
+        if turn % (lag + 1) == lag:
+            world.turn()
+    world.turn()
+    assert SURGE not in world.workload.annotations
+    assert world.workload.replicas == len(world.pods) == count
+    assert world.least == count
+    moved = OLD.uid not in {pod.uid for pod in world.pods}
+    assert moved == (ready and not beside)
+    assert not any(COST in pod.annotations for pod in world.pods)

@@ -1,0 +1,148 @@
+"""Why nothing was decided about a pod, and where it is, in words."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.model.placement import PodDecision
+from elasticd.model.pod_status import PodFound, PodStatus, PoolAbout, about, found, now, strayed, unclaimed, undecided
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from tests.kit.pools import NOW, pod
+
+POOL = PoolAbout("batch", "act", "elasticd", ("shop", "film"))
+SEEN = PodStatus(NOW, NOW - 1, leading=True, pools=(POOL,), inhabited=True)
+WEB = PodFound("uid-web", "elasticd", policy="batch")
+
+
+def seen(**more: Any) -> PodStatus:
+    return replace(SEEN, **more)
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        pytest.param(
+            seen(inhabited=False, near=', did you mean "shop"?'),
+            'no pod is seen in namespace sopp, did you mean "shop"?',
+            id="no such namespace",
+        ),
+        pytest.param(
+            seen(near=', did you mean "sopp/web"?'),
+            'no such pod waits or runs, did you mean "sopp/web"?',
+            id="no such pod",
+        ),
+        pytest.param(
+            seen(found=PodFound("u", "default-scheduler")),
+            'its schedulerName is "default-scheduler", and policies are about pods of "elasticd"',
+            id="another scheduler",
+        ),
+        pytest.param(
+            seen(found=PodFound("u", "Elasticd")),
+            'its schedulerName is "Elasticd", did you mean "elasticd"?',
+            id="a misspelt scheduler",
+        ),
+        pytest.param(
+            seen(found=PodFound("u", "elasticd")),
+            "no policy is about namespace sopp (batch: shop, film)",
+            id="a namespace that no policy is about",
+        ),
+        pytest.param(
+            seen(found=PodFound("u", "elasticd"), pools=(replace(POOL, namespaces=("*",), labels={"tier": "a"}),)),
+            "no policy is about pods with its labels (batch: tier=a)",
+            id="labels that no policy is about",
+        ),
+        pytest.param(seen(found=WEB, pools=()), "no policy in force has a table [pool]", id="no pool"),
+        pytest.param(seen(found=WEB), "policy batch is about it, and has yet to look at it", id="it has just come"),
+        pytest.param(
+            seen(found=replace(WEB, node="a")),
+            "policy batch is about it, and it runs on a: nothing has been decided since",
+            id="it runs already",
+        ),
+        pytest.param(
+            seen(found=WEB, leading=False),
+            "policy batch is about it, and another elasticd leads: ask there",
+            id="another daemon leads",
+        ),
+        pytest.param(seen(confirmed=NOW - 300), "the cluster was last heard of 300 s ago", id="nothing is known"),
+        pytest.param(seen(confirmed=0.0), "the cluster has not been read yet", id="nothing was ever known"),
+    ],
+)
+def test_it_is_told_why_nothing_was_decided(what: PodStatus, told: str) -> None:
+    assert undecided("sopp/web", what) == told
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        pytest.param(seen(found=WEB), "it waits for a node", id="it waits"),
+        pytest.param(seen(found=replace(WEB, node="a")), "it is on a", id="it runs"),
+        pytest.param(seen(found=replace(WEB, node="a", deleted=True)), "it is being deleted on a", id="it is leaving"),
+        pytest.param(seen(), "it is gone: no pod of this name waits or runs", id="it is gone"),
+        pytest.param(
+            seen(found=replace(WEB, uid="anew", node="b")), "another pod of this name is on b", id="it was made anew"
+        ),
+        pytest.param(
+            seen(confirmed=NOW - 300),
+            "it is not known where it is: the cluster was last heard of 300 s ago",
+            id="nothing is known",
+        ),
+    ],
+)
+def test_it_is_told_where_a_pod_is_now(what: PodStatus, told: str) -> None:
+    assert now(what, "uid-web") == told
+
+
+@pytest.mark.parametrize(
+    ("really", "on", "told"),
+    [
+        pytest.param("a", "", "in the dry run it was evicted; in the cluster it still runs on a", id="evicted"),
+        pytest.param("a", "b", "in the dry run it was moved to b; in the cluster it still runs on a", id="moved"),
+        pytest.param("", "b", "in the dry run it was bound to b; in the cluster it still waits for a node", id="bound"),
+    ],
+)
+def test_of_a_dry_run_it_is_told_what_it_did_and_what_is_really_so(really: str, on: str, told: str) -> None:
+    pod_ = strayed(replace(WEB, node=on or really, phase="Running"), really, on)
+    assert now(seen(found=pod_), "uid-web") == told
+    assert now(seen(found=pod_), "another") == told.replace("run it was", "run another pod of this name was")
+    assert (pod_.node, pod_.phase) == (really, "Running" if really else "Pending")
+
+
+def test_a_pod_is_the_first_policys_that_is_about_it() -> None:
+    policies = [
+        PoolPolicy(name=name, pool=PoolSelect(namespaces=(namespace,)), strategies=())
+        for name, namespace in (("a", "bank"), ("b", "shop"), ("c", "*"))
+    ]
+    there = pod("p", on="n")
+    last = PodDecision("d", 7.0, "b", there.ref, "act", "wait", "Unschedulable")
+    expected = PodFound("uid-p", "elasticd", "n", "Running", False, "b", last, policies=("b", "c"))
+    assert found(there, policies, last) == expected
+    assert found(pod("p", scheduler="other"), policies, None).policy == ""
+    assert about(policies[0], 5.0) == PoolAbout("a", "observe", "elasticd", ("bank",), {}, 5.0)
+
+
+def test_a_pod_that_another_places_is_theirs_who_move_it() -> None:
+    policies = [
+        PoolPolicy(name=name, pool=PoolSelect(), strategies=(), moves=MovesTable(others=others))
+        for name, others in (("a", False), ("b", True))
+    ]
+    there = found(pod("p", on="n", scheduler="other"), policies, None)
+    assert (there.policy, there.policies) == ("", ("b",))
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        pytest.param(
+            seen(found=PodFound("u", "elasticd")),
+            "no policy is about namespace sopp (batch: shop, film)",
+            id="nobody is",
+        ),
+        pytest.param(seen(found=WEB), "", id="one places it"),
+        pytest.param(seen(found=PodFound("u", "other", policies=("batch",))), "", id="one moves it"),
+        pytest.param(seen(), "", id="it is gone"),
+        pytest.param(seen(found=PodFound("u", "elasticd"), confirmed=NOW - 91), "", id="it is not known"),
+    ],
+)
+def test_of_a_pod_that_is_there_it_is_said_why_no_policy_is_about_it(what: PodStatus, told: str) -> None:
+    assert unclaimed("sopp/web", what) == told

@@ -1,0 +1,570 @@
+"""The loop that moves pods: when a pool is looked at, what is remembered, and what is done."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.api import Move, Nodes, PoolObservation, PoolPast, Refusal, Strategy, hookimpl
+from elasticd.base.clock import VirtualClock
+from elasticd.daemon import Daemon, Loops
+from elasticd.decision.pool.asking import PoolCase
+from elasticd.journal import Journal, read
+from elasticd.kit.surge import BEGUN
+from elasticd.model.actions import Answer, Evict
+from elasticd.model.moves import MoveDecision, MovesPlan, Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect
+from elasticd.model.workload import Node, Pod, Readings, Ref
+from elasticd.ports.cluster import Kind
+from elasticd.ports.source import Source
+from elasticd.runtime.loop import Loop
+from elasticd.runtime.pools.mover import Mover
+from elasticd.runtime.pools.placer import Placer
+from elasticd.sources.poller import SourcePoller
+from elasticd.telemetry.metrics import DaemonMetrics
+from tests.kit.board import Board
+from tests.kit.pools import NOW, node, pod
+
+OWNED = ("ReplicaSet", "web", "rs-1")
+
+
+class Leave(Strategy, tag="leave", frozen=True):
+    """Wants all pods off nodes with a label, two looks after it was seen to have it; notes what it was shown."""
+
+    @hookimpl
+    def rebind_pods(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move]:
+        SHOWN.append((observation.at - NOW, past))
+        found = [index for index, one in enumerate(nodes.nodes) if one.labels.get("leave")]
+        return [Move(one, "Leaves") for index in found for one in nodes.pods(index)]
+
+    def looks_back(self) -> int:
+        return 2
+
+
+SHOWN: list[tuple[float, PoolPast]] = []
+
+
+class Heard:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.decisions: list[MoveDecision] = []
+        self.outcomes: list[PodOutcome] = []
+        self.looks: list[str] = []
+
+    def looked(self, policy: str, seconds: float) -> None:
+        self.looks.append(policy)
+
+    def moving(self, decision: MoveDecision) -> None:
+        self.decisions.append(decision)
+
+    def placed(self, outcome: PodOutcome) -> None:
+        self.outcomes.append(outcome)
+
+
+class Bench:
+    """A mover over a board, in virtual time, that looks every 30 s."""
+
+    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> None:
+        SHOWN.clear()
+        self.clock, self.heard = VirtualClock(NOW), Heard()
+        self.board = Board(self.clock, nodes, pods)
+        journal = self.journal = Journal()
+        self.wrote: list[object] = []
+        append = journal.append
+
+        def wrote(record: Any) -> None:
+            self.wrote.append(record)
+            append(record)
+
+        journal.append = wrote  # type: ignore[method-assign]
+        placer = Placer(self.board, self.board.observe, journal, self.clock)
+        policy = PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Leave(),), mode="act", moves=MovesTable(**more))
+        placer.apply([policy])
+        self.mover = Mover(self.board, placer, journal, self.clock, [self.heard])
+
+    def select(self, nodes: dict[str, str]) -> None:
+        """The same policy with nodes of these labels."""
+        placer = self.mover._placer
+        placer.apply([replace(placer.pools[0].policy, pool=PoolSelect(nodes=nodes))])
+
+    async def until(self, seconds: float) -> None:
+        while self.clock.now() < NOW + seconds:
+            await self.mover.step()
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def bench(nodes: Sequence[Node], pods: Sequence[Pod], **more: Any) -> AsyncIterator[Bench]:
+    made = Bench(nodes, pods, **more)
+    try:
+        yield made
+    finally:
+        await made.mover.drain(0)
+
+
+def running(name: str, on: str) -> Pod:
+    return pod(name, on=on, owner=OWNED, started=NOW - 600, ready=True)
+
+
+LEAVE, IN = {"leave": "yes"}, {"pool": "a"}
+
+
+async def test_a_pool_is_looked_at_every_period() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(91)
+        assert it.heard.looks == ["pool"] * 4
+    assert [round(at) for at, _ in SHOWN] == [1, 31, 61, 91]
+
+
+async def test_a_label_that_changes_is_looked_at_at_once_and_its_time_is_known() -> None:
+    async with bench([node("a"), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(31)
+        changed = replace(it.board.nodes["a"], labels={**it.board.nodes["a"].labels, **LEAVE})
+        it.board.add(changed)
+        await it.until(32)
+    at, past = SHOWN[-1]
+    assert at == 32
+    assert past.labelled["a"] == NOW + at
+    assert past.labelled["b"] < NOW + 2
+
+
+@pytest.mark.parametrize(
+    ("change", "look"),
+    [
+        pytest.param({"ready": False}, 32, id="one fails"),
+        pytest.param({"labels": {"a": "b"}}, 61, id="one is changed"),
+        pytest.param({"ready": False, "deleted": True}, 61, id="one is being deleted"),
+    ],
+)
+async def test_a_pod_that_fails_is_looked_at_at_once(change: dict[str, Any], look: int) -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(replace(it.board.pods["p"], **change))
+        await it.until(33)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, look]
+
+
+async def test_looks_are_remembered_as_far_as_a_strategy_asks() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(91)
+    assert [len(past.looks) for _, past in SHOWN] == [1, 2, 2, 2]
+    assert [look.at - NOW for look in SHOWN[-1][1].looks] == [SHOWN[-2][0], SHOWN[-1][0]]
+
+
+async def test_a_look_that_something_brought_is_not_remembered_beside_one_in_its_time() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.add(node("b"))
+        await it.until(62)
+    assert [round(at) for at, _ in SHOWN] == [1, 31, 32, 62]
+    assert [[round(look.at - NOW) for look in past.looks] for _, past in SHOWN] == [[1], [1, 31], [1, 31], [31, 62]]
+
+
+async def test_a_move_is_done_once_told_and_remembered() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(40)
+        assert it.board.tried(Evict) == [(SHOWN[0][0] + NOW, "p")]
+        assert [(one.verdict, one.target) for one in it.heard.decisions] == [("move", "b")]
+        assert [one.result for one in it.heard.outcomes] == ["done"]
+    assert [(one.whose, one.node) for one in SHOWN[-1][1].moved] == [("rs-1", "a")]
+
+
+async def test_a_refusal_of_the_api_is_told_and_remembered_as_no_move() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        it.board.refuse = lambda _: Answer("refused", 429, "a budget", "Budget")
+        await it.until(35)
+        assert {one.reason for one in it.heard.outcomes} == {"Budget"}
+    assert SHOWN[-1][1].moved == ()
+
+
+async def test_what_stays_is_told_once() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(100)
+        assert [one.refusal for one in it.heard.decisions] == ["Single"]
+
+
+async def test_what_is_held_back_ends_with_the_policy() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        assert len(it.mover._journal.moves("pool")) == 1
+        it.mover._placer.apply([])
+        await it.mover.turn()
+        assert it.mover._journal.moves("pool") == []
+        assert [one.verdict for one in it.heard.decisions] == ["refuse", "over"]
+
+
+async def test_what_is_wanted_no_longer_is_told_so_that_no_refusal_stands_for_ever() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(40)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.board.add(node("a"))
+        await it.until(100)
+        assert [(one.verdict, one.reason) for one in it.heard.decisions[1:]] == [("over", "NotWanted")]
+        assert it.journal.moves("pool") == []
+        it.board.add(node("a", labels=LEAVE))
+        await it.until(140)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+
+
+async def test_that_it_ended_with_the_policy_is_in_the_journal_at_once(tmp_path: Path) -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        with closing(Journal(tmp_path)) as journal:
+            it.mover._journal = journal
+            await it.until(2)
+            it.mover._placer.apply([])
+            await it.mover.turn()
+            verdicts = [one.verdict for one in read(tmp_path) if isinstance(one, MoveDecision)]
+    assert verdicts == ["refuse", "over"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "told"),
+    [
+        pytest.param(["pool"], [], id="theirs still moves pods"),
+        pytest.param([], ["over"], id="it does not any more"),
+        pytest.param(["other"], ["over"], id="another does"),
+    ],
+)
+async def test_what_a_daemon_before_held_back_ends_with_its_policy(policies: list[str], told: list[str]) -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        placer, heard = it.mover._placer, Heard()
+        placer.apply([replace(placer.pools[0].policy, name=name) for name in policies])
+        again = Mover(it.board, placer, it.journal, it.clock, [heard])
+        again._moving()
+        assert [one.verdict for one in heard.decisions] == told
+        again._moving()
+        assert [one.verdict for one in heard.decisions] == told
+
+
+NO_MORE = "a is not in the pool any more"
+
+
+async def test_what_is_held_back_ends_when_the_node_leaves_the_pool() -> None:
+    async with bench([node("a", labels=LEAVE | IN), node("b", labels=IN)], [running("p", "a")]) as it:
+        it.select(IN)
+        await it.until(2)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.board.add(node("a", labels=LEAVE))
+        await it.mover.step()
+        assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
+        assert it.journal.moves("pool") == []
+
+
+async def test_what_is_held_back_ends_when_the_policy_takes_other_nodes() -> None:
+    async with bench([node("a", labels=LEAVE), node("b", labels=IN)], [running("p", "a")]) as it:
+        await it.until(2)
+        assert [one.refusal for one in it.journal.moves("pool")] == ["Single"]
+        it.select(IN)
+        await it.mover.turn()
+        assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
+
+
+async def test_what_is_held_back_ends_when_the_pool_has_no_node_any_more() -> None:
+    async with bench([node("a", labels=LEAVE)], [running("p", "a")]) as it:
+        await it.until(2)
+        it.select(IN)
+        await it.mover.turn()
+        assert [(one.verdict, one.message) for one in it.heard.decisions[1:]] == [("over", NO_MORE)]
+
+
+async def test_one_that_has_left_is_wanted_no_longer() -> None:
+    async with bench([node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]) as it:
+        await it.until(40)
+        assert [one.verdict for one in it.heard.decisions] == ["move"]
+        assert it.journal.moves("pool") == []
+
+
+async def test_on_command_every_pool_is_looked_at_now() -> None:
+    async with bench([node("a")], [running("p", "a")], every=3600.0) as it:
+        await it.until(10)
+        it.mover.trigger()
+        await it.until(12)
+    assert len(SHOWN) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "evicted"),
+    [
+        pytest.param(Answer("done", 200), 0, id="it has begun"),
+        pytest.param(Answer("refused", reason="Volumes"), 0, id="it is refused"),
+        pytest.param(None, 1, id="no other need be made"),
+    ],
+)
+async def test_another_is_made_first_where_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, answer: Answer | None, evicted: int
+) -> None:
+    asked: list[tuple[str, float]] = []
+
+    async def begin(evict: Evict, within: float, decision: str) -> Answer | None:
+        asked.append((evict.workload.name, within))
+        return answer
+
+    nodes, pods = [node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]
+    async with bench(nodes, pods, surge=True, surge_within=7.0) as it:
+        monkeypatch.setattr(it.mover.surging, "begin", begin)
+        await it.until(5)
+        assert set(asked) == {("p", 7.0)}
+        assert len(it.board.tried(Evict)) == evicted
+        assert it.heard.outcomes[0].result == ("done" if answer is None else answer.result)
+
+
+class Begins:
+    """Another is made first for whoever is to go."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.then: list[Underway] = []
+
+    async def begin(self, evict: Evict, within: float, decision: str) -> Answer:
+        self.asked.append(SHOWN[-1][0])
+        return Answer("done", 200, BEGUN)
+
+    def in_flight(self, _: object) -> list[Underway]:
+        return self.then
+
+
+@asynccontextmanager
+async def surging(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Bench, Begins]]:
+    begins = Begins()
+    nodes, pods = [node("a", labels=LEAVE), node("b")], [running("p", "a"), running("q", "b")]
+    async with bench(nodes, pods, surge=True, every=5.0) as it:
+        monkeypatch.setattr(it.mover.surging, "begin", begins.begin)
+        monkeypatch.setattr(it.mover.surging, "in_flight", begins.in_flight)
+        await it.until(2)
+        yield it, begins
+
+
+async def states(it: Bench) -> list[tuple[str, bool]]:
+    """The pods of node a, as those see it who place others, and whether they are leaving."""
+    placer = it.mover._placer
+    now = it.clock.now()
+    columns = (await placer.shown(placer.pools[0], await placer.look(now), now)).columns
+    index = columns.index("a")
+    assert index is not None
+    return [(one.name, one.deleted) for one in columns.pods(index)]
+
+
+async def test_while_another_is_made_first_a_pod_is_there_for_who_places_others_and_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it takes is nobody else's until it really goes: perhaps that is not soon, or never."""
+    async with surging(monkeypatch) as (it, begins):
+        assert await states(it) == [("p", False)]
+        assert it.mover._placer.views.moved([replace(running("new", "b"), node="", created=NOW + 3)]) == {
+            "uid-new": it.heard.outcomes[0].at
+        }, "what is made first waits in its place"
+        await it.until(20)
+        assert len(begins.asked) == 1, "though it is not seen in the cluster yet"
+    assert SHOWN[-1][1].moved[0].node == "a"
+
+
+async def test_a_pod_whose_move_is_taken_back_counts_as_there_and_as_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with surging(monkeypatch) as (it, begins):
+        begins.then = [Underway(pod("p").ref, "uid-p", "surge", "back", NOW, "a", stays=True)]
+        await it.until(8)
+        assert len(begins.asked) == 2, "whether it may be moved again is for who would begin it to say"
+        assert SHOWN[-1][1].moved == ()
+        assert await states(it) == [("p", False)]
+
+
+async def test_a_move_in_vain_is_not_remembered_as_one_and_is_told_as_what_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with surging(monkeypatch) as (it, _):
+        for tell in it.mover.surging.stayed:
+            tell("uid-p")
+            tell("uid-of-nobody")
+        latest = it.mover.latest("pool")
+        outcome = latest.outcomes["uid-p"]
+        assert (outcome.result, outcome.reason) == ("refused", "TakenBack")
+        await it.until(8)
+    past = SHOWN[-1][1]
+    assert (past.moved, past.refused) == ((), frozenset({"uid-p"}))
+
+
+async def test_on_command_it_is_said_how_many_pools_are_looked_at() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(2)
+        assert it.mover.trigger() == "1 pool is looked at now"
+        it.mover._placer.apply([])
+        assert it.mover.trigger() == "no policy in force has a strategy that moves pods"
+        it.board.leading = False
+        assert it.mover.trigger() == "this elasticd does not lead: another looks at the pools"
+
+
+class Broken(Strategy, tag="broken", frozen=True):
+    """Cannot say what it wants moved; what it says of nodes is well."""
+
+    @hookimpl
+    def rebalance_nodes(self) -> Sequence[Move]:
+        raise RuntimeError("no load")
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+async def test_a_strategy_that_fails_is_told_once_and_switched_off_though_it_places_well() -> None:
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    placer.apply([replace(placer.pools[0].policy, strategies=(Broken(),))])
+    for looked in range(1, 6):
+        assert placer.pools[0].off() == frozenset()
+        await it.mover.tick(NOW + 30 * looked)
+        it.board.add(pod(f"waits{looked}"))
+        await placer.tick(NOW + 30 * looked)
+    assert placer.pools[0].off() == {"broken"}
+    (told,) = it.heard.decisions
+    assert (told.refusal, told.strategy, told.uid) == ("PluginFailed", "broken", "")
+    assert told.message == "broken: rebalance_nodes raised RuntimeError: no load"
+    await placer.drain(0)
+
+
+class Turned(Bench):
+    """Counts how often it turns."""
+
+    turns = 0
+
+    async def run(self, seconds: float) -> None:
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            await self.mover.step()
+            self.turns += 1
+            assert self.turns < 1000, "it turns and turns, and no time passes"
+
+
+async def test_who_leads_no_more_waits_until_he_does() -> None:
+    it = Turned([node("a")], [running("p", "a")])
+    await it.until(1)
+    it.board.leading = False
+    await it.run(300)
+    assert len(SHOWN) == 1
+    it.board.leading = True
+    await it.run(1)
+    assert [round(at) for at, _ in SHOWN[:2]] == [1, 301]
+
+
+async def test_looks_of_long_ago_are_not_in_a_row_with_those_of_now() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(7200)
+        it.board.leading = True
+        await it.until(7202)
+    assert [round(at) for at, _ in SHOWN[:3]] == [1, 31, 7200]
+    assert [len(past.looks) for _, past in SHOWN[:3]] == [1, 2, 1]
+
+
+async def test_one_look_that_fell_out_breaks_no_row() -> None:
+    async with bench([node("a")], [running("p", "a")]) as it:
+        await it.until(31)
+        it.board.leading = False
+        await it.until(65)
+        it.board.leading = True
+        await it.until(68)
+    assert len(SHOWN[-1][1].looks) == 2
+
+
+class Meters(Source, tag="meters", frozen=True):
+    """What a meter is, in TOML."""
+
+
+class Meter:
+    """A source that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked, self.open = 0, asyncio.Event()
+
+    async def read(self, now: float) -> Readings:
+        self.asked += 1
+        await self.open.wait()
+        return Readings("meters", now)
+
+
+async def test_a_pool_whose_source_answers_late_is_looked_at_when_it_has() -> None:
+    """It would not be at the next period: the reading is old then, and another one as late."""
+    async with bench([node("a")], [running("p", "a")]) as it:
+        meter = Meter()
+        placer = it.mover._placer
+        placer.set_sources([SourcePoller(meter, Meters(), it.clock, patience=1e9)], wait=0.0)
+        await it.mover.step()
+        assert (meter.asked, SHOWN) == (1, [])
+        meter.open.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        now = it.clock.now()
+        await it.mover.step()
+        assert (meter.asked, [at + NOW for at, _ in SHOWN]) == (1, [now])
+
+
+async def test_policies_that_are_no_longer_in_force_are_not_looked_at() -> None:
+    """Others were adopted while the first pool was planned for."""
+    it = Bench([node("a")], [running("p", "a")])
+    placer = it.mover._placer
+    old = [replace(placer.pools[0].policy, name=name) for name in ("x", "y")]
+    placer.apply(old)
+
+    async def reloaded(cases: Sequence[PoolCase]) -> list[MovesPlan | str]:
+        placer.apply([replace(one, interval=7.0) for one in old])
+        asked.extend(case.policy.name for case in cases)
+        return [MovesPlan() for _ in cases]
+
+    asked: list[str] = []
+    it.mover._planner = reloaded
+    await it.mover.tick(NOW)
+    assert asked == ["x"]
+
+
+async def test_all_that_is_under_way_has_the_same_time_to_end() -> None:
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    mover = Mover(board, placer, journal, clock)
+    hangs = asyncio.Event()
+    stuck = [asyncio.create_task(hangs.wait()) for _ in range(4)]
+    loop._acting[("p", Ref("ns", "Deployment", "w"))] = stuck[0]  # type: ignore[assignment]
+    placer._announcing.add(stuck[1])  # type: ignore[arg-type]
+    mover._acting["uid"] = stuck[2]  # type: ignore[assignment]
+    mover.surging._acting["uid"] = stuck[3]  # type: ignore[assignment]
+    began = time.monotonic()
+    await Daemon(Loops(loop, placer, mover), board, journal, DaemonMetrics(), clock).drain(0.3)
+    assert time.monotonic() - began < 0.6
+    assert all(one.cancelled() for one in stuck)
+
+
+class Scores(Strategy, tag="scores", frozen=True):
+    """Wants no pod moved."""
+
+    @hookimpl
+    def filter_nodes(self) -> Sequence[Refusal]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kinds"),
+    [
+        pytest.param(Leave(), {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")}, id="pods may have to leave"),
+        pytest.param(Scores(), set(), id="none ever has"),
+    ],
+)
+def test_what_rolls_out_is_looked_at_where_pods_may_have_to_leave(strategy: Strategy, kinds: set[Kind]) -> None:
+    """Also without a policy about such workloads: else nobody knew that one is being rolled out."""
+    clock, journal = VirtualClock(NOW), Journal()
+    board = Board(clock, [], [])
+    loop = Loop(board, journal, clock)
+    placer = Placer(board, loop.look, journal, clock)
+    daemon = Daemon(Loops(loop, placer, Mover(board, placer, journal, clock)), board, journal, DaemonMetrics(), clock)
+    daemon.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(strategy,), mode="act")])
+    assert loop.also == kinds
+    daemon.apply([])
+    assert loop.also == frozenset()

@@ -1,0 +1,400 @@
+"""The loop for pods, where some give way for others: what may happen between a plan and its end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.api import DisruptionBudget, Pod, PoolObservation, Strategy, hookimpl
+from elasticd.base.clock import VirtualClock
+from elasticd.journal import Journal
+from elasticd.model.actions import Action, Answer, Bind, Evict, Nominate
+from elasticd.model.placement import PodDecision, PodOutcome
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.model.workload import Node
+from elasticd.ports.cluster import Snapshot
+from elasticd.runtime.pools.placer import LONGEST_REST, Placer
+from elasticd.runtime.pools.usage_view import SPARED
+from elasticd_plugins.filters import Filters
+from elasticd_plugins.preemption import Preemption
+from tests.kit.board import Board
+from tests.kit.pools import NOW, node, pod
+
+REFUSED = Answer("refused", 429, "Cannot evict pod as it would violate the pod's disruption budget.", "Budget")
+
+
+class Bench:
+    """A placer over a board, in virtual time. While `frozen`, what it is shown stays as it was."""
+
+    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], *strategies: Strategy) -> None:
+        self.clock, self.journal = VirtualClock(NOW), Journal()
+        self.board = Board(self.clock, nodes, pods)
+        self.frozen: dict[str, Pod] | None = None
+        self.outcomes: list[PodOutcome] = []
+        self.placer = Placer(self.board, self._look, self.journal, self.clock, [self])
+        used = (Filters(), *(strategies or (Preemption(),)))
+        self.placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=used, mode="act")])
+
+    def placing(self, decision: PodDecision) -> None:
+        """Decisions show in what is done."""
+
+    def placed(self, outcome: PodOutcome) -> None:
+        self.outcomes.append(outcome)
+
+    def planned(self, policy: str, seconds: float) -> None:
+        """Not looked at."""
+
+    def waiting(self, policy: str, counts: Mapping[str, int]) -> None:
+        """Not looked at."""
+
+    def pools(self, names: AbstractSet[str]) -> None:
+        """Not looked at."""
+
+    async def _look(self, now: float) -> Snapshot:
+        seen = await self.board.observe(now)
+        if self.frozen is not None:
+            still = Board(self.clock, self.board.nodes.values(), self.frozen.values())
+            seen = await still.observe(now)
+        return seen
+
+    def freeze(self) -> None:
+        self.frozen = dict(self.board.pods)
+
+    async def tick(self, after: float = 0.0) -> None:
+        """Plan after so many seconds, and let what is begun come to its end."""
+        await self.clock.sleep_until(self.clock.now() + after)
+        await self.placer.tick(self.clock.now())
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(30):
+            await asyncio.sleep(0)
+
+    async def run(self, seconds: float) -> None:
+        until = self.clock.now() + seconds
+        while self.clock.now() < until:
+            await self.placer.step()
+            await self.settle()
+
+    def done(self) -> list[str]:
+        """What was asked of the cluster, in order."""
+        return [_word(action) for _, action in self.board.done]
+
+
+def _word(action: Action) -> str:
+    match action:
+        case Bind() | Evict():
+            return f"{type(action).__name__.lower()} {action.workload.name}"
+        case Nominate():
+            return f"note {action.node or 'nothing'} on {action.workload.name}"
+        case _:
+            raise AssertionError(action)
+
+
+@asynccontextmanager
+async def bench(nodes: Sequence[Node], pods: Sequence[Pod], *strategies: Strategy) -> AsyncIterator[Bench]:
+    made = Bench(nodes, pods, *strategies)
+    try:
+        yield made
+    finally:
+        await made.placer.drain(0)
+
+
+def old(name: str, cpu: float = 1.0, on: str = "a", **more: Any) -> Pod:
+    """A pod that has run for long."""
+    return pod(name, cpu, **{"on": on, "started": NOW - 1000, **more})
+
+
+def urgent(name: str = "urgent", cpu: float = 1.0, priority: int = 9, **more: Any) -> Pod:
+    return pod(name, cpu, priority=priority, **more)
+
+
+ONE = [node("a", cpu=1)]
+TWO = [node("a", cpu=1), node("b", cpu=1)]
+
+
+async def test_victims_go_and_then_the_pod_comes() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        await it.run(3)
+        assert it.done() == ["note a on urgent", "evict x", "bind urgent"]
+
+
+async def test_f32_a_victim_that_does_not_end_is_followed_by_no_second_one() -> None:
+    async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
+        it.board.lingers = True
+        await it.run(3600)
+        assert it.done() == ["note a on urgent", "evict x"]
+        it.board.remove("x")
+        await it.run(3)
+        assert it.done()[2:] == ["bind urgent"]
+
+
+async def test_f32_not_even_where_the_cluster_is_slow_to_show_what_was_done() -> None:
+    async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
+        it.board.lingers = True
+        it.freeze()
+        for _ in range(5):
+            await it.tick(1)
+        assert it.done() == ["note a on urgent", "evict x"]
+
+
+async def test_f32_nor_by_another_pod_while_the_first_is_still_being_evicted() -> None:
+    async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
+        gate, act = asyncio.Event(), it.board.act
+
+        async def slowly(action: Action) -> Answer:
+            if isinstance(action, Evict):
+                await gate.wait()
+            return await act(action)
+
+        it.board.act = slowly  # type: ignore[method-assign]
+        await it.tick()
+        it.board.add(urgent("second"))
+        await it.tick(1)
+        gate.set()
+        await it.settle()
+        assert it.board.tried(Evict) == [(NOW + 1, "x"), (NOW + 1, "y")]
+
+
+async def test_a_daemon_that_stops_while_it_evicts_writes_nothing_more() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        act = it.board.act
+
+        async def never(action: Action) -> Answer:
+            if isinstance(action, Evict):
+                await asyncio.Event().wait()
+            return await act(action)
+
+        it.board.act = never  # type: ignore[method-assign]
+        await it.tick()
+        await it.placer.drain(0)
+        assert it.done() == ["note a on urgent"]
+        assert [(one.action, one.reason) for one in it.outcomes] == [("nominate", ""), ("evict", "Stopped")]
+
+
+async def test_f34_nobody_more_is_evicted_once_the_pod_is_gone() -> None:
+    there = [old(name, 0.25) for name in "wxyz"]
+    async with bench(ONE, [*there, urgent()]) as it:
+        act = it.board.act
+
+        async def then_goes(action: Action) -> Answer:
+            answer = await act(action)
+            if isinstance(action, Evict) and action.workload.name == "x":
+                it.board.remove("urgent")
+            return answer
+
+        it.board.act = then_goes  # type: ignore[method-assign]
+        await it.run(5)
+        assert it.done() == ["note a on urgent", "evict w", "evict x"]
+        refused = [one for one in it.outcomes if one.result != "done"]
+        assert [(one.about.name, one.result, one.reason) for one in refused] == [("y", "conflict", "NotWanted")]
+
+
+async def test_f34_what_was_freed_goes_to_who_comes_next_and_nobody_is_evicted_for_it() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.lingers = True
+        await it.tick()
+        it.board.remove("urgent")
+        it.board.remove("x")
+        it.board.add(pod("next", 1))
+        await it.run(3)
+        assert it.done() == ["note a on urgent", "evict x", "bind next"]
+
+
+async def test_f34_a_higher_pod_takes_the_place_and_the_note_is_taken_away() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.lingers = True
+        await it.tick()
+        it.board.remove("x")
+        it.board.add(urgent("higher", priority=99))
+        await it.run(3)
+        assert it.done() == ["note a on urgent", "evict x", "bind higher", "note nothing on urgent"]
+        assert it.board.pods["urgent"].nominated == ""
+
+
+async def test_f34_victims_are_bounded_in_all_though_others_take_every_place() -> None:
+    async with bench(ONE, [old("x0"), urgent()], Preemption(most_victims=3)) as it:
+        act, count = it.board.act, 0
+
+        async def another_comes(action: Action) -> Answer:
+            nonlocal count
+            answer = await act(action)
+            if isinstance(action, Evict):
+                count += 1
+                it.board.add(old(f"x{count}"))
+            return answer
+
+        it.board.act = another_comes  # type: ignore[method-assign]
+        await it.run(120)
+        assert len(it.board.tried(Evict)) == 3
+        assert it.board.pods["urgent"].node == ""
+        told = [one.message for one in it.board.announced]
+        assert any("shop/x1 gives way on a: 1 of lower priority" in one for one in told)
+        assert any(one.endswith("; 1 has given way for it already") for one in told)
+        assert told[-1].endswith("more would have to go than most_victims = 3, as 3 have given way for it already")
+
+
+async def test_a_place_is_kept_from_lesser_pods_while_it_is_being_made_and_after() -> None:
+    async with bench(ONE, [old("x", 0.5), old("y", 0.5), urgent()]) as it:
+        it.board.lingers = True
+        await it.tick()
+        it.board.remove("x")
+        it.board.add(*(pod(f"small{index}", 0.5) for index in range(3)))
+        for _ in range(20):
+            await it.tick(0.1)  # the urgent one rests most of the time
+        assert it.board.tried(Bind) == []
+        it.board.remove("y")
+        await it.tick(0.1)
+        assert it.board.tried(Bind)[0][1] == "urgent"
+
+
+async def test_f31_a_victim_that_a_budget_keeps_is_passed_over_for_a_while() -> None:
+    async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
+        it.board.refuse = lambda one: REFUSED if isinstance(one, Evict) and one.workload.name == "x" else None
+        await it.run(10)
+        assert [name for _, name in it.board.tried(Evict)] == ["x", "y"]
+        assert it.board.pods["urgent"].node == "b"
+
+
+async def test_who_was_not_let_go_is_told_as_that_and_not_as_of_a_budget() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.refuse = lambda one: Answer("refused", 0, "2 may", "Disturbed") if isinstance(one, Evict) else None
+        await it.run(10)
+        told = [one.message for one in it.board.announced if "not let go" in one.message]
+        assert told[0].endswith("on 1 node lesser pods were not let go a moment ago (Disturbed)")
+        assert it.placer.views.spared() == (
+            DisruptionBudget(
+                "shop",
+                "x",
+                frozenset({"uid-x"}),
+                0,
+                "were not let go a moment ago (Disturbed)",
+                "[broker] lets more pods go",
+            ),
+        )
+
+
+async def test_a_pod_that_another_scheduler_would_put_back_is_not_evicted_in_vain() -> None:
+    async with bench(ONE, [old("x", scheduler="default-scheduler", restart="Always"), urgent()]) as it:
+        await it.run(600)
+        assert it.done() == []
+        (told,) = it.board.announced
+        assert told.message.endswith("on 1 node lesser pods are placed by another scheduler")
+
+
+async def test_f31_a_budget_that_never_gives_way_is_asked_now_and_then_and_nothing_is_deleted() -> None:
+    async with bench(ONE, [old("x"), urgent(), pod("small", 0.0)]) as it:
+        it.board.refuse = lambda one: REFUSED if isinstance(one, Evict) else None
+        await it.run(10 * SPARED)
+        times = [at for at, _ in it.board.tried(Evict)]
+        assert 5 <= len(times) <= 11
+        assert all(after - before >= SPARED for before, after in pairwise(times))
+        assert "x" in it.board.pods
+        assert it.board.pods["small"].node == "a"  # others go on
+
+
+async def test_an_eviction_that_fails_is_tried_again_after_ever_longer_pauses() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.refuse = lambda one: Answer("failed", 0, "no answer", "Lost") if isinstance(one, Evict) else None
+        await it.run(60)
+        times = [at for at, _ in it.board.tried(Evict)]
+        pauses = [round(after - before) for before, after in pairwise(times)]
+        assert pauses[:4] == [1, 2, 4, 8]
+        assert set(pauses[4:]) == {LONGEST_REST}
+
+
+async def test_nobody_gives_way_while_budgets_are_not_known() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.limits = None
+        await it.run(60)
+        assert it.done() == []
+        (told,) = it.board.announced
+        assert told.message.endswith("nobody gives way while PodDisruptionBudgets are not known")
+
+
+async def test_a_budget_of_the_cluster_is_kept() -> None:
+    async with bench(ONE, [old("x"), urgent()]) as it:
+        it.board.limits = (DisruptionBudget("shop", "b", frozenset({"uid-x"}), 0),)
+        await it.run(60)
+        assert it.done() == []
+
+
+async def test_who_is_ahead_in_the_queue_gets_what_comes_free_though_one_behind_is_due_first() -> None:
+    async with bench(ONE, [old("x", priority=99), pod("behind", 1, created=NOW - 5)]) as it:
+        await it.tick()
+        it.board.add(pod("ahead", 1, created=NOW - 9))
+        await it.tick(0.5)
+        it.board.remove("x")
+        await it.tick(0.6)  # only the one behind has rested long enough
+        assert it.board.tried(Bind) == [(NOW + 1.1, "ahead")]
+
+
+async def test_who_was_asked_before_its_time_rests_no_longer_for_it() -> None:
+    async with bench(ONE, [old("x", priority=99), pod("a", 1, created=NOW - 9)]) as it:
+        await it.tick()  # until 1
+        it.board.add(pod("b", 1, created=NOW))
+        await it.tick(0.5)  # a comes along
+        it.board.remove("x")
+        await it.tick(0.5)
+        assert it.board.tried(Bind) == [(NOW + 1, "a")]
+
+
+class Sees(Strategy, tag="sees", frozen=True):
+    """Notes what it is told of pods that were evicted."""
+
+    @hookimpl
+    def filter_nodes(self, observation: PoolObservation) -> None:
+        SEEN.append((dict(observation.moved), dict(observation.gave_way)))
+
+
+SEEN: list[tuple[dict[str, float], dict[str, int]]] = []
+
+
+async def test_what_a_controller_makes_in_place_of_a_victim_is_known_as_such_once() -> None:
+    SEEN.clear()
+    owner = ("Job", "job", "uid-job")
+    async with bench(ONE, [old("x", owner=owner), urgent()], Preemption(), Sees()) as it:
+        await it.tick()
+        at = it.clock.now()
+        it.board.add(pod("x2", 1, owner=owner, created=at + 0.5), pod("x3", 1, owner=owner, created=at + 2))
+        await it.tick(3)
+        assert SEEN[-1][0] == {"uid-x2": at}
+        it.board.remove("x2")
+        await it.tick(10)
+        assert SEEN[-1][0] == {}
+
+
+async def test_how_many_gave_way_is_forgotten_with_the_pod() -> None:
+    SEEN.clear()
+    async with bench(ONE, [old("x"), urgent()], Preemption(), Sees()) as it:
+        it.board.lingers = True
+        await it.tick()
+        await it.tick(2)
+        assert SEEN[-1][1] == {"uid-urgent": 1}
+        it.board.remove("urgent")
+        it.board.add(pod("other", 1))
+        await it.tick(2)
+        assert SEEN[-1][1] == {}
+
+
+@pytest.mark.parametrize("lost", [Answer("conflict", 409, "", "Conflict"), Answer("failed", 500, "", "Server")])
+async def test_a_bind_that_is_lost_after_victims_left_is_made_again_and_evicts_nobody_else(lost: Answer) -> None:
+    async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
+        left = [lost]
+        it.board.refuse = lambda one: left.pop() if isinstance(one, Bind) and left else None
+        await it.run(10)
+        assert it.done() == ["note a on urgent", "evict x", "bind urgent", "bind urgent"]
+
+
+async def test_a_node_that_goes_while_its_pods_are_leaving_is_given_up() -> None:
+    async with bench(TWO, [old("x"), old("y", on="b"), urgent()]) as it:
+        it.board.lingers = True
+        await it.tick()
+        it.board.add(replace(it.board.nodes["a"], ready=False))
+        await it.tick(2)
+        assert it.done() == ["note a on urgent", "evict x", "note b on urgent", "evict y"]

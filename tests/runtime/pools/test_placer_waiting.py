@@ -1,0 +1,144 @@
+"""How many pods of a pool wait, by reason: every one that is on no node and not on its way to one."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.api import Nodes, Scores, hookimpl
+from elasticd.base.clock import VirtualClock
+from elasticd.journal import Journal
+from elasticd.model.actions import Action, Answer, Bind, Evict
+from elasticd.model.policy import PoolPolicy, PoolSelect
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
+from elasticd.runtime.pools.placer import Placer
+from tests.kit.board import Board
+from tests.kit.placers import Fits, Lesser
+from tests.kit.pools import NOW, node, pod
+from tests.runtime.pools.test_placer import Bench, Heard, bench
+
+
+def refuse(kind: type[Action], reason: str) -> Any:
+    return lambda action: Answer("refused", 429, "no", reason) if isinstance(action, kind) else None
+
+
+def now(it: Bench) -> dict[str, int]:
+    """What was told last."""
+    return it.heard.waits[-1] if it.heard.waits else {}
+
+
+LESSER = pod("lesser", cpu=1, on="a")
+URGENT = pod("urgent", cpu=1, priority=5)
+
+
+@pytest.mark.parametrize(
+    ("pods", "mode", "counts"),
+    [
+        pytest.param([pod("p", cpu=0.5)], "act", {}, id="one that is bound"),
+        pytest.param([pod("p", cpu=9), pod("q", cpu=9)], "act", {"Unschedulable": 2}, id="two that fit nowhere"),
+        pytest.param([pod("p", cpu=0.5)], "observe", {"Observed": 1}, id="one that would be bound"),
+        pytest.param([LESSER, URGENT], "observe", {"Observed": 1}, id="one for which others would give way"),
+        pytest.param([pod("p", cpu=9), pod("q", cpu=0.5)], "observe", {"Unschedulable": 1, "Observed": 1}, id="both"),
+    ],
+)
+async def test_pods_that_wait_are_counted(pods: list[Any], mode: str, counts: dict[str, int]) -> None:
+    async with bench([node("a", cpu=1)], pods, mode) as it:
+        await it.until(3)
+        assert now(it) == counts
+
+
+async def test_a_pod_for_which_others_give_way_waits_until_they_have_gone() -> None:
+    async with bench([node("a", cpu=1)], [LESSER, URGENT]) as it:
+        it.board.lingers = True
+        await it.until(3)
+        assert list(now(it).values()) == [1]
+        it.board.remove("lesser")
+        await it.until(8)
+        assert (now(it), it.board.pods["urgent"].node) == ({}, "a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods"), [(Evict, [LESSER, URGENT]), (Bind, [URGENT])], ids=["an eviction is refused", "a binding is"]
+)
+async def test_a_pod_for_which_nothing_could_be_done_waits_for_that_reason(kind: type[Action], pods: list[Any]) -> None:
+    async with bench([node("a", cpu=1)], pods) as it:
+        it.board.refuse = refuse(kind, "Budget")
+        await it.placer.tick(NOW)
+        await it.settle()
+        await it.placer.tick(NOW)
+        assert now(it) == {"Budget": 1}
+
+
+async def test_a_pod_for_which_the_broker_lets_nobody_go_waits_for_that_reason() -> None:
+    clock, heard = VirtualClock(NOW), Heard()
+    lesser = [pod(f"x{number}", cpu=0.25, on="a") for number in range(4)]
+    board = Board(clock, [node("a", cpu=1)], [*lesser, URGENT])
+    placer = Placer(Disruption(board, DisruptionSettings(per_node=3), clock), board.observe, Journal(), clock, [heard])
+    placer.apply([PoolPolicy(name="pool", pool=PoolSelect(), strategies=(Fits(), Lesser()), mode="act")])
+    await placer.tick(NOW)
+    await placer.drain(1)
+    await placer.tick(NOW)
+    assert heard.waits[-1] == {"Disturbed": 1}
+    assert board.done == []
+
+
+async def test_a_pod_about_which_nobody_was_asked_yet_waits() -> None:
+    async with bench([node("a", cpu=1)], [pod("p")]) as it:
+
+        async def awaited(*_: Any) -> None:
+            return None
+
+        it.placer._read = awaited  # type: ignore[method-assign,assignment]
+        await it.placer.tick(NOW)
+        assert now(it) == {"NotAskedYet": 1}
+
+
+async def test_who_does_not_lead_any_more_counts_nobody() -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=9)]) as it:
+        await it.until(1)
+        assert now(it) == {"Unschedulable": 1}
+        it.board.leading = False
+        await it.until(3)
+        assert now(it) == {}
+
+
+async def test_each_pod_counts_for_its_own_pool() -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=9), pod("q", cpu=9, namespace="other")]) as it:
+        mine = it.placer.pools[0].policy
+        theirs = replace(mine, name="zoo", pool=PoolSelect(namespaces=("other",)))
+        heard: dict[str, Any] = {}
+        it.heard.pools = lambda names: None  # type: ignore[method-assign]
+        it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
+        it.heard.waiting = lambda policy, counts: heard.update({policy: dict(counts)})  # type: ignore[method-assign]
+        it.placer.apply([replace(mine, pool=PoolSelect(namespaces=("shop",))), theirs])
+        await it.until(1)
+        assert heard == {"pool": {"Unschedulable": 1}, "zoo": {"Unschedulable": 1}}
+
+
+async def test_a_pod_is_that_of_the_policy_that_acts_and_not_of_one_that_looks_on() -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=0.5)]) as it:
+        mine = it.placer.pools[0].policy
+        it.heard.pools = lambda names: None  # type: ignore[method-assign]
+        it.heard.planned = lambda policy, seconds: None  # type: ignore[method-assign]
+        it.placer.apply([replace(mine, name="a-trial", mode="observe"), mine])
+        await it.until(1)
+        assert it.board.pods["p"].node == "a"
+        assert [one.policy for one in it.heard.decisions] == ["pool"]
+
+
+class Wrong(Fits, tag="wrong", frozen=True):
+    """Raises."""
+
+    @hookimpl
+    def score_nodes(self, nodes: Nodes) -> Scores:
+        raise OverflowError("too large")
+
+
+async def test_a_plugin_that_fails_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with bench([node("a", cpu=1)], [pod("p", cpu=0.5), pod("q", cpu=0.5)]) as it:
+        mine = it.placer.pools[0].policy
+        it.placer.apply([replace(mine, strategies=(Wrong(),))])
+        await it.placer.tick(NOW)
+        await it.placer.tick(NOW + 5)
+        assert now(it) == {"PluginFailed": 2}
+    assert caplog.messages == ["policy pool: plugin wrong: score_nodes raised OverflowError: too large"]

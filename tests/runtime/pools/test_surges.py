@@ -1,0 +1,343 @@
+"""The loop of moves that make another first: begun once, gone on with by whoever finds them, told, and not tried again
+at once where they were in vain."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from elasticd.base.clock import VirtualClock
+from elasticd.decision.workload.vetoes import FREEZE
+from elasticd.journal import Journal
+from elasticd.kit.surge import SURGE
+from elasticd.model.actions import Action, Answer, Evict, Mark, Scale
+from elasticd.model.moves import Underway
+from elasticd.model.placement import PodOutcome
+from elasticd.model.workload import Pod, Ref
+from elasticd.ports.cluster import Kind, Snapshot
+from elasticd.runtime.pools.surges import Surging
+from tests.kit.clusters import Scripted, Shown
+from tests.kit.pools import NOW, pod
+from tests.kit.surges import OLD, REF, World
+
+EVICT = Evict(OLD.ref, OLD.uid, OLD.node, "Cordoned", owner="rs")
+
+
+class Site(Scripted):
+    """A cluster with one Deployment, whose controllers act every second."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world, self.honours_deletion_costs = world, world.heeds
+        self.acts: list[Action] = []
+        self.answer: Callable[[Action], Answer | None] = lambda _: None
+        self.also: tuple[Pod, ...] = ()
+        self.hpa = ""
+        self.begun: tuple[Underway, ...] = (Underway(Ref("shop", "Pod", "bare", "v1"), "x", "anew", "gone", NOW),)
+
+    def restoring(self) -> tuple[Underway, ...]:
+        return self.begun
+
+    async def observe(self, now: float, kinds: frozenset[Kind] = frozenset()) -> Snapshot:
+        return Seen(self)
+
+    async def act(self, action: Action) -> Answer:
+        self.acts.append(action)
+        if said := self.answer(action):
+            return said
+        self.world.do(action)
+        return Answer("done", 200)
+
+
+class Seen(Shown):
+    """The site as it is."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__((site.world.workload, tuple(site.world.pods)))
+        self._site = site
+
+    def on_nodes(self) -> dict[str, list[Pod]]:
+        found: dict[str, list[Pod]] = {}
+        for one in (*self._site.world.pods, *self._site.also):
+            found.setdefault(one.node, []).append(one)
+        return found
+
+    def autoscaler(self, ref: Ref) -> str:
+        return self._site.hpa
+
+
+class Bench:
+    """A loop over a site, in virtual time."""
+
+    def __init__(self, *, ready: bool = True, heeds: bool = True) -> None:
+        self.clock, self.site = VirtualClock(NOW), Site(World(2, ready=ready, beside=False, heeds=heeds))
+        self.outcomes: list[PodOutcome] = []
+        self.loop = self.another()
+
+    def another(self) -> Surging:
+        """Another daemon's loop."""
+        return Surging(self.site, self.site.observe, Journal(), self.clock, [self])
+
+    def placed(self, outcome: PodOutcome) -> None:
+        self.outcomes.append(outcome)
+
+    async def begin(self, within: float = 60.0) -> Answer | None:
+        return await self.loop.begin(EVICT, within, "pool:shop/Pod/old@1")
+
+    async def turn(self, seconds: int) -> None:
+        """So much time passes."""
+        for _ in range(seconds):
+            await self.loop.tick(self.clock.now())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await self.clock.sleep_until(self.clock.now() + 1)
+            self.site.world.turn()
+
+    @property
+    def surging(self) -> bool:
+        return SURGE in self.site.world.workload.annotations
+
+
+@pytest.mark.parametrize("heeds", [True, False], ids=["costs are heeded", "costs are not heeded"])
+async def test_a_pod_is_moved_step_by_step_and_every_step_is_told(heeds: bool) -> None:
+    bench = Bench(heeds=heeds)
+    assert await bench.begin() == Answer("done", 200, "another is made first")
+    await bench.turn(15)
+    assert OLD.uid not in {one.uid for one in bench.site.world.pods}
+    assert (bench.surging, bench.site.world.least, bench.site.world.workload.replicas) == (False, 2, 2)
+    way = ["Mark", "Ready", "Lower"] if heeds else ["Ready", "Evict", "Lower"]
+    assert [one.reason for one in bench.outcomes] == ["Raise", "Raised", *way, "Moved"]
+    assert {(one.action, one.policy, one.decision, one.node) for one in bench.outcomes} == {
+        ("surge", "pool", "pool:shop/Pod/old@1", "a")
+    }
+
+
+@pytest.mark.parametrize(
+    ("prepare", "told"),
+    [
+        pytest.param(lambda bench: None, None, id="nothing"),
+        pytest.param(
+            lambda bench: setattr(bench.site, "hpa", "HPA web"),
+            ("ForeignOwner", "HPA web scales shop/Deployment/web, and would undo it"),
+            id="another autoscaler",
+        ),
+        pytest.param(
+            lambda bench: setattr(
+                bench.site.world, "workload", replace(bench.site.world.workload, annotations={FREEZE: "x"})
+            ),
+            ("Frozen", f"shop/Deployment/web is annotated {FREEZE}"),
+            id="frozen",
+        ),
+        pytest.param(
+            lambda bench: setattr(bench.site, "refusal", lambda evictions: ("Asked", evictions[0].owner)),
+            ("Asked", "w"),
+            id="by whoever is asked last, about the Deployment",
+        ),
+    ],
+)
+async def test_why_a_move_would_not_begin_is_said_without_beginning_it(
+    prepare: Callable[[Bench], None], told: tuple[str, str] | None
+) -> None:
+    bench = Bench()
+    prepare(bench)
+    assert bench.loop.refusal(EVICT, await bench.site.observe(NOW)) == told
+    assert bench.site.acts == []
+
+
+async def test_of_a_pod_of_no_deployment_whoever_is_asked_last_is_asked_about_its_controller() -> None:
+    bench = Bench()
+    bench.site.also = (pod("bare", on="a", owner=("StatefulSet", "db", "sts")),)
+    bench.site.refusal = lambda evictions: ("Asked", evictions[0].owner)  # type: ignore[method-assign]
+    evict = replace(EVICT, uid="uid-bare", owner="sts")
+    assert bench.loop.refusal(evict, await bench.site.observe(NOW)) == ("Asked", "sts")
+
+
+async def test_another_daemon_goes_on_with_what_it_finds() -> None:
+    bench = Bench()
+    await bench.begin()
+    for _ in range(12):
+        bench.loop = bench.another()
+        await bench.turn(1)
+    assert (bench.surging, OLD.uid in {one.uid for one in bench.site.world.pods}) == (False, False)
+    assert [one.after for one in bench.site.acts if isinstance(one, Scale)] == [3, 2]
+
+
+async def test_who_does_not_lead_does_nothing() -> None:
+    bench = Bench()
+    await bench.begin()
+    bench.site.leading = False
+    await bench.turn(5)
+    assert len(bench.site.acts) == 1
+
+
+async def test_the_copy_of_a_note_at_a_replica_set_is_nobodys_move() -> None:
+    """The controller of Deployments copies annotations to ReplicaSets, and never takes them away."""
+    bench = Bench()
+    await bench.begin()
+    copy = replace(bench.site.world.workload, ref=Ref("shop", "ReplicaSet", "web-1"), replicas=3)
+    bench.site.world.workload = copy
+    await bench.turn(5)
+    assert (len(bench.site.acts), await bench.loop.underway()) == (1, [*bench.site.begun])
+
+
+async def test_what_was_moved_in_vain_is_not_tried_again_at_once_and_then_ever_later() -> None:
+    bench = Bench(ready=False)
+    for pause in (60, 120):
+        await bench.begin(within=3.0)
+        await bench.turn(20)
+        assert (bench.surging, bench.outcomes[-1].reason) == (False, "TakenBack")
+        answer = await bench.begin()
+        assert answer is not None
+        assert (answer.result, answer.reason) == ("refused", "InVain")
+        await bench.turn(pause)
+        bench.outcomes.clear()
+    bench.site.world.ready = True
+    await bench.begin()
+    await bench.turn(20)
+    assert bench.outcomes[-1].reason == "Moved"
+
+
+async def test_a_step_that_is_refused_is_told_once_and_tried_again() -> None:
+    bench = Bench()
+    await bench.begin()
+    bench.site.answer = lambda one: Answer("refused", reason="Breaker") if isinstance(one, Scale) else None
+    await bench.turn(6)
+    assert [one.reason for one in bench.outcomes] == ["Breaker"]
+    assert sum(isinstance(one, Scale) for one in bench.site.acts) > 1
+    bench.site.answer = lambda _: None
+    await bench.turn(15)
+    assert bench.outcomes[-1].reason == "Moved"
+
+
+async def test_where_the_pod_may_not_be_marked_all_is_as_before_in_the_end() -> None:
+    """No right to mark pods, say: or there would be one too many, and the count held, for ever."""
+    bench = Bench()
+    await bench.begin(within=5.0)
+    forbidden = Answer("failed", 403, "may not patch pods", "Forbidden")
+    bench.site.answer = lambda one: forbidden if isinstance(one, Mark) and one.pod else None
+    await bench.turn(80)
+    assert (bench.surging, bench.site.world.workload.replicas) == (False, 2)
+    assert "TooLate" in {one.reason for one in bench.outcomes}
+    assert bench.outcomes[-1].reason == "TakenBack"
+
+
+async def test_a_cluster_that_raises_is_told_and_ends_nothing() -> None:
+    bench = Bench()
+    await bench.begin()
+
+    def fail(_: Action) -> Answer:
+        raise RuntimeError("gone")
+
+    bench.site.answer = fail
+    await bench.turn(2)
+    assert {(one.result, one.reason) for one in bench.outcomes} == {("failed", "RuntimeError")}
+
+
+@pytest.mark.parametrize(
+    ("owner", "answer"),
+    [
+        pytest.param(("StatefulSet", "web", "s"), None, id="of a StatefulSet: it is evicted plainly"),
+        pytest.param(("", "", ""), None, id="of nobody"),
+        pytest.param(("ReplicaSet", "other-1", "r"), "NoDeployment", id="of a ReplicaSet of no Deployment"),
+    ],
+)
+async def test_only_pods_of_deployments_are_moved_so(owner: tuple[str, str, str], answer: str | None) -> None:
+    bench = Bench()
+    stranger = replace(pod("stranger", on="a", owner=owner), uid="stranger")
+    bench.site.also = (stranger,)
+    found = await bench.loop.begin(Evict(stranger.ref, "stranger", "a"), 60.0, "d")
+    assert (found and found.reason, bench.site.acts) == (answer, [])
+
+
+async def test_a_pod_that_has_gone_meanwhile_is_left_to_the_eviction_to_tell() -> None:
+    bench = Bench()
+    assert await bench.loop.begin(Evict(OLD.ref, "another", "a"), 60.0, "d") is None
+
+
+async def test_where_another_scales_it_is_refused() -> None:
+    bench = Bench()
+    bench.site.hpa = "HorizontalPodAutoscaler web"
+    answer = await bench.begin()
+    assert answer is not None
+    assert (answer.result, answer.reason) == ("refused", "ForeignOwner")
+
+
+async def test_where_a_person_has_frozen_the_count_it_is_refused() -> None:
+    bench = Bench()
+    bench.site.world.workload = replace(bench.site.world.workload, annotations={FREEZE: "down"})
+    answer = await bench.begin()
+    assert answer is not None
+    assert (answer.result, answer.reason, bench.site.acts) == ("refused", "Frozen", [])
+
+
+async def test_what_is_in_flight_is_shown_whoever_began_it() -> None:
+    bench = Bench()
+    await bench.begin()
+    assert [(one.pod.name, one.how, one.step) for one in await bench.another().underway()] == [
+        ("bare", "anew", "gone"),
+        ("old", "surge", "up"),
+    ]
+    await bench.turn(1)
+    assert (await bench.loop.underway())[1].step == "up: one more is made first"
+    assert bench.loop.in_flight(None) == [*bench.site.begun]
+
+
+async def test_a_pod_whose_move_is_taken_back_does_not_leave_though_its_workload_is_busy() -> None:
+    bench = Bench(ready=False)
+    bench.site.begun = ()
+    await bench.begin(within=3.0)
+    await bench.turn(2)
+    assert [(one.step[:4], one.stays) for one in await bench.loop.underway()] == [("wait", False)]
+    fewer = Answer("refused", reason="Breaker")
+    bench.site.answer = lambda one: fewer if isinstance(one, Scale) and one.after < one.before else None
+    await bench.turn(5)
+    (found,) = await bench.loop.underway()
+    assert (found.step, found.stays) == ("back: the additional replica is taken back", True)
+    sibling = next(one for one in bench.site.world.pods if one.name == "s0")
+    evict = Evict(sibling.ref, sibling.uid, sibling.node, "Cordoned", owner="rs")
+    told = ("UnderWay", "the move of old is being taken back")
+    assert bench.loop.refusal(evict, await bench.site.observe(NOW)) == told
+
+
+@pytest.mark.parametrize(
+    ("ready", "gone", "told"),
+    [
+        pytest.param(False, False, [OLD.uid], id="in vain"),
+        pytest.param(True, False, [], id="it was moved"),
+        pytest.param(False, True, [], id="it went by itself meanwhile"),
+    ],
+)
+async def test_of_a_pod_that_stays_after_all_it_is_told(ready: bool, gone: bool, told: list[str]) -> None:
+    bench, heard = Bench(ready=ready), list[str]()
+    bench.loop.stayed.append(heard.append)
+    await bench.begin(within=4.0)
+    await bench.turn(2)
+    if gone:
+        bench.site.world.pods = [one for one in bench.site.world.pods if one.uid != OLD.uid]
+    await bench.turn(15)
+    assert (bench.surging, heard) == (False, told)
+
+
+async def test_a_step_that_was_done_is_not_done_again_before_it_can_be_seen() -> None:
+    bench = Bench()
+    await bench.begin()
+    bench.site.answer = lambda _: Answer("done", 200)  # and nothing is seen of it
+    for _ in range(9):
+        await bench.loop.tick(bench.clock.now())
+        await asyncio.sleep(0)
+        await bench.clock.sleep_until(bench.clock.now() + 0.2)
+    assert [type(one) for one in bench.site.acts] == [Mark, Scale]
+    assert bench.site.world.workload.ref == REF
+
+
+async def test_the_loop_turns_until_it_is_stopped() -> None:
+    bench = Bench()
+    await bench.begin()
+    task = asyncio.create_task(bench.loop.run())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await bench.loop.drain(0)
+    assert len(bench.site.acts) > 1

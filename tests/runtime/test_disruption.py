@@ -1,0 +1,287 @@
+"""The one door: what is let through to a cluster, and what is not."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from elasticd.base.clock import VirtualClock
+from elasticd.kit.calendars import Hours
+from elasticd.kit.surge import SURGE, Note, Phase
+from elasticd.model.actions import Action, Answer, Bind, Evict, Mark, Scale
+from elasticd.model.workload import Node, Ref, Workload
+from elasticd.runtime.disruption import Disruption, DisruptionSettings
+from tests.kit.clusters import Scripted, Shown
+from tests.kit.pools import NOW, node, pod
+
+WEB = Workload(Ref("shop", "Deployment", "web"), "uid-web", "1", 3, 3)
+PODS = (pod("p0", on="a"), pod("p1", on="b"))
+
+
+class Behind(Scripted):
+    """A cluster that notes what comes through."""
+
+    def __init__(self, nodes: Collection[Node], workload: Workload = WEB) -> None:
+        super().__init__()
+        self.nodes, self.workload = tuple(nodes), workload
+        self.done: list[Action] = []
+        self.answer = Answer("done")
+
+    async def observe(self, now: float, kinds: frozenset[tuple[str, str]]) -> Shown:
+        return Shown((self.workload, PODS), nodes=self.nodes)
+
+    async def act(self, action: Action) -> Answer:
+        self.done.append(action)
+        return self.answer
+
+
+class Door:
+    """A broker before a cluster, in virtual time."""
+
+    def __init__(self, workload: Workload = WEB, **table: Any) -> None:
+        self.clock = VirtualClock(NOW)
+        self.behind = Behind([node(name) for name in "abcd"], workload)
+        self.broker = Disruption(self.behind, DisruptionSettings(**table), self.clock)
+
+    async def look(self) -> None:
+        await self.broker.observe(self.clock.now(), frozenset())
+
+    async def wait(self, seconds: float) -> None:
+        await self.clock.sleep_until(self.clock.now() + seconds)
+        await self.look()
+
+
+def evict(name: str = "p0", on: str = "a", owner: str = "rs", namespace: str = "shop") -> Evict:
+    return Evict(Ref(namespace, "Pod", name, "v1"), f"uid-{name}", on, owner=owner)
+
+
+def scale(before: int, after: int, reason: str = "why") -> Scale:
+    return Scale(WEB.ref, WEB.uid, "1", before, after, reason)
+
+
+@pytest.mark.parametrize(
+    ("table", "first", "second", "words"),
+    [
+        pytest.param({"per_node": 1}, evict(), evict("x", owner="other"), "of node a", id="node"),
+        pytest.param({"per_controller": 1}, evict(), evict("x", on="b"), "of its controller", id="controller"),
+        pytest.param({"per_namespace": 1}, evict(), evict("x", "b", "o"), "of namespace shop", id="namespace"),
+        pytest.param({"total": 1}, evict(), evict("x", "b", "o", "bank"), "of the cluster", id="cluster"),
+    ],
+)
+async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
+    table: dict[str, Any], first: Evict, second: Evict, words: str
+) -> None:
+    door = Door(**table)
+    await door.look()
+    assert (await door.broker.act(first)).result == "done"
+    refused = await door.broker.act(second)
+    assert (refused.result, refused.reason) == ("refused", "Disturbed")
+    assert refused.message == f"1 pod {words} went within 60 s, and 1 may"
+    await door.wait(60)
+    assert (await door.broker.act(second)).result == "done"
+
+
+@pytest.mark.parametrize(
+    ("gone", "together", "message"),
+    [
+        pytest.param(0, 2, "", id="as many as may"),
+        pytest.param(2, 1, "2 pods of node a went within 60 s, and 2 may", id="all have gone"),
+        pytest.param(
+            1, 2, "1 pod of node a went within 60 s, 2 would have to go at once, and 2 may", id="too many with those"
+        ),
+        pytest.param(
+            0,
+            3,
+            "3 pods of node a would have to go at once, and 2 may: per_node of [broker] never lets more go",
+            id="more than ever may",
+        ),
+    ],
+)
+async def test_those_who_must_go_at_once_are_refused_with_what_is(gone: int, together: int, message: str) -> None:
+    door = Door(per_node=2)
+    await door.look()
+    for index in range(gone):
+        await door.broker.act(evict(f"gone{index}", owner=f"g{index}"))
+    said = door.broker.refusal([evict(f"x{index}", owner=f"o{index}") for index in range(together)])
+    assert said == (("Disturbed", message) if message else None)
+    assert door.broker.refusal([evict("one", owner="o")]) == (
+        None if gone < 2 else ("Disturbed", "2 pods of node a went within 60 s, and 2 may")
+    ), "nobody is counted who only would have gone"
+
+
+@pytest.mark.parametrize(
+    ("answer", "then"),
+    [
+        pytest.param(Answer("refused", 429, "a budget", "Budget"), "done", id="refused: it was not done"),
+        pytest.param(Answer("conflict", 409, "gone", "Conflict"), "done", id="conflict: it was not done"),
+        pytest.param(Answer("failed", 0, "no reply", "NoReply"), "refused", id="failed: it may have been"),
+    ],
+)
+async def test_what_was_not_done_is_not_counted(answer: Answer, then: str) -> None:
+    door = Door(total=1)
+    door.behind.answer = answer
+    await door.broker.act(evict())
+    door.behind.answer = Answer("done")
+    assert (await door.broker.act(evict("x"))).result == then
+
+
+async def test_a_pod_without_a_controller_counts_for_itself() -> None:
+    door = Door(per_controller=1)
+    assert [(await door.broker.act(evict(name, owner=""))).result for name in "xyz"] == ["done"] * 3
+
+
+BUSINESS = Hours(start="0 0 * * *", duration=86400.0)
+
+
+async def test_in_a_blackout_nothing_is_moved_and_everything_else_goes_on() -> None:
+    door = Door(blackout=(BUSINESS,))
+    assert (await door.broker.act(evict())).reason == "Blackout"
+    assert (await door.broker.act(scale(3, 2))).result == "done"
+    assert (await door.broker.act(Bind(evict().workload, "u", "a"))).result == "done"
+
+
+@pytest.mark.parametrize(
+    ("workload", "reason"),
+    [
+        pytest.param(replace(WEB, rollout="1 of 3 updated"), "RollingOut", id="rollout"),
+        pytest.param(WEB, "", id="at rest"),
+    ],
+)
+async def test_no_pod_of_a_workload_that_is_rolled_out_is_moved(workload: Workload, reason: str) -> None:
+    door = Door(workload)
+    await door.look()
+    assert (await door.broker.act(evict())).reason == reason
+
+
+async def test_no_pod_of_a_workload_that_is_being_scaled_is_moved() -> None:
+    door = Door(replace(WEB, replicas=5, status_replicas=3))
+    await door.look()
+    await door.broker.act(scale(3, 5))
+    assert (await door.broker.act(evict())).reason == "Scaling"
+    await door.wait(61)
+    assert (await door.broker.act(evict())).result == "done"
+
+
+async def test_a_workload_of_which_a_pod_is_moved_is_scaled_by_the_mover_alone() -> None:
+    door = Door(replace(WEB, annotations={SURGE: "p0"}))
+    await door.look()
+    assert (await door.broker.act(scale(4, 3))).reason == "BeingMoved"
+    assert (await door.broker.act(scale(4, 3, f"{SURGE}: done"))).result == "done"
+
+
+@pytest.mark.parametrize("lost", ["not ready", "gone"])
+async def test_when_half_of_the_nodes_are_gone_at_once_nothing_is_evicted_and_nothing_shrinks(lost: str) -> None:
+    door = Door()
+    await door.look()
+    nodes = door.behind.nodes
+    door.behind.nodes = nodes[:2] if lost == "gone" else (*nodes[:2], *[replace(one, ready=False) for one in nodes[2:]])
+    await door.wait(10)
+    refused = await door.broker.act(evict())
+    assert (refused.reason, refused.message) == ("Breaker", "2 of 4 nodes are ready")
+    assert (await door.broker.act(scale(3, 2))).reason == "Breaker"
+    assert (await door.broker.act(scale(3, 4))).result == "done"
+
+
+async def test_nodes_that_went_long_ago_are_not_missed() -> None:
+    door = Door()
+    await door.look()
+    door.behind.nodes = door.behind.nodes[:2]
+    for _ in range(70):
+        await door.wait(10)
+    assert (await door.broker.act(evict())).result == "done"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        pytest.param((10, 10), (5, 10), "Breaker", id="half of them at once"),
+        pytest.param((10, 10), (6, 10), "", id="less than half"),
+        pytest.param((5, 10), (5, 10), "", id="they never could be"),
+        pytest.param((0, 10), (0, 10), "", id="none ever could be"),
+        pytest.param((10, 10), (0, 10), "Breaker", id="all of them at once"),
+        pytest.param((10, 10), (4, 4), "", id="the others are not looked at any more"),
+        pytest.param((3, 3), (0, 3), "", id="too few to be a sign"),
+    ],
+)
+async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
+    before: tuple[int, int], now: tuple[int, int], reason: str
+) -> None:
+    door = Door()
+    door.broker.known["series"] = lambda: before
+    await door.look()
+    door.broker.known["series"] = lambda: now
+    await door.wait(10)
+    assert (await door.broker.act(evict())).reason == reason
+
+
+async def test_what_nodes_use_is_missed_for_itself() -> None:
+    door = Door()
+    door.broker.known |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
+    await door.look()
+    door.broker.known["series of nodes"] = lambda: (4, 8)
+    await door.wait(10)
+    refused = await door.broker.act(evict())
+    said = "4 of 8 series of nodes can be trusted, and 8 could be before"
+    assert (refused.reason, refused.message) == ("Breaker", said)
+
+
+@pytest.mark.parametrize("left", [0, 3])
+async def test_series_that_went_long_ago_are_not_missed(left: int) -> None:
+    door = Door()
+    door.broker.known["series"] = lambda: (10, 10)
+    await door.look()
+    door.broker.known["series"] = lambda: (left, 10)
+    await door.wait(10)
+    assert (await door.broker.act(evict())).reason == "Breaker"
+    for _ in range(70):
+        await door.wait(10)
+    assert (await door.broker.act(evict())).result == "done"
+
+
+def surge(phase: Phase = "up", name: str = "p0") -> Mark:
+    """A note that says how far a move is."""
+    note = Note(name, name, "a", 3, phase, NOW, NOW + 60)
+    return Mark(WEB.ref, WEB.uid, {SURGE: msgspec.json.encode(note).decode()}, reason=SURGE)
+
+
+async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> None:
+    door = Door(per_node=1)
+    assert (await door.broker.act(surge())).result == "done"
+    assert (await door.broker.act(surge("wait"))).result == "done"
+    out = replace(evict(), reason=f"{SURGE} out")
+    assert (await door.broker.act(out)).result == "done"
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
+
+
+async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
+    door = Door(per_node=1)
+    await door.broker.act(surge())
+    assert (await door.broker.act(surge("back"))).result == "done"
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "it is not known yet that it stays"
+    door.broker.stayed("other")
+    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "another one does"
+    door.broker.stayed("p0")
+    assert (await door.broker.act(surge(name="p1"))).result == "done"
+
+
+async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
+    door = Door(blackout=(BUSINESS,))
+    assert (await door.broker.act(surge())).reason == "Blackout"
+    assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+
+
+async def test_the_copy_of_a_note_at_a_replica_set_holds_nothing() -> None:
+    found = replace(WEB, ref=Ref("shop", "ReplicaSet", "web-1"), annotations={SURGE: "p0"})
+    door = Door(found)
+    await door.look()
+    assert (await door.broker.act(evict())).result == "done"
+    assert (await door.broker.act(Scale(found.ref, found.uid, "1", 4, 3, "why"))).result == "done"
+
+
+async def test_no_other_pod_of_it_is_evicted_meanwhile() -> None:
+    door = Door(replace(WEB, annotations={SURGE: "p0"}))
+    await door.look()
+    assert (await door.broker.act(evict())).reason == "BeingMoved"
+    assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"

@@ -1,0 +1,235 @@
+"""Judgement in a thread: one that blocks is named, held, and keeps nobody waiting for long."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from inspect import getsourcelines
+from typing import Any, cast
+
+import pytest
+
+from elasticd.api import Observation, Recommendation, Strategy, hookimpl
+from elasticd.decision.decide import Case
+from elasticd.kit.history import begin
+from elasticd.model.records import Decision
+from elasticd.registry import Hooks
+from elasticd.runtime.workers import DecisionWorker, at_once
+from elasticd.testing import observation
+from tests.runtime.test_loop import WEB, Play, Want, policy
+
+GATE = threading.Event()
+"""What the blocking strategies wait for; every test opens it in the end."""
+
+BLOCKED: dict[threading.Thread, float] = {}
+"""The threads that have come to the gate, and the seconds that they wait there."""
+
+
+@pytest.fixture(autouse=True)
+def _gate() -> Iterator[None]:
+    GATE.clear()
+    BLOCKED.clear()
+    yield
+    GATE.set()
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> DecisionWorker:
+    """One whose patience ends when its thread waits at the gate and only then, however busy the machine is."""
+    made, real = DecisionWorker(), asyncio.timeout
+
+    async def watch(limit: asyncio.Timeout) -> None:
+        while GATE.is_set() or made._thread not in BLOCKED:  # noqa: ASYNC110  # a thread of which nobody tells the loop
+            await asyncio.sleep(0.001)
+        limit.reschedule(0)
+
+    @asynccontextmanager
+    async def timeout(_: float) -> AsyncIterator[None]:
+        async with real(None) as limit:
+            watching = asyncio.create_task(watch(limit))
+            try:
+                yield
+            finally:
+                watching.cancel()
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    return made
+
+
+class Blocks(Strategy, tag="blocks", frozen=True):
+    """Waits for the gate, wherever its option says."""
+
+    how: str = "here"
+
+    @hookimpl
+    def recommend_replicas(self, observation: Observation) -> Recommendation:
+        if self.how == "here":
+            GATE.wait(BLOCKED.setdefault(threading.current_thread(), 3600))  # here
+        elif self.how == "deeper":
+            self.deeper()
+        else:
+            pause = BLOCKED.setdefault(threading.current_thread(), 0.001)  # once: the next test begins with none
+            while not GATE.wait(pause):  # loops
+                continue
+        return Recommendation(1, "Late")
+
+    def deeper(self) -> None:
+        GATE.wait(BLOCKED.setdefault(threading.current_thread(), 3600))  # deeper
+
+
+class Fixed(Strategy, tag="fixed", frozen=True):
+    @hookimpl
+    def recommend_replicas(self) -> Recommendation:
+        return Recommendation(3, "Fixed")
+
+
+def case(name: str, *strategies: Strategy, hooks: Any = None) -> Case:
+    seen = observation([0.5, 0.5])
+    return Case(policy(name, *strategies), seen, begin(seen.at, 2), hooks or Hooks(strategies))
+
+
+def line(comment: str) -> int:
+    lines, first = getsourcelines(Blocks)
+    return first + next(i for i, text in enumerate(lines) if text.endswith(f"# {comment}\n"))
+
+
+def short(found: Sequence[Decision | str]) -> list[str]:
+    return [one if isinstance(one, str) else one.reason for one in found]
+
+
+async def test_it_decides_as_one_would_at_once() -> None:
+    cases = [case(f"p{number}", Fixed()) for number in range(20)]
+    assert await DecisionWorker()(cases) == await at_once(cases)
+
+
+async def test_nothing_to_decide_is_decided() -> None:
+    assert await DecisionWorker()([]) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "function"), [("here", "recommend_replicas"), ("deeper", "deeper"), ("loops", "recommend_replicas")]
+)
+async def test_a_plugin_that_blocks_is_named_with_the_file_and_line_it_is_at(
+    judge: DecisionWorker, how: str, function: str
+) -> None:
+    found = await judge([case("a", Blocks(how=how))])
+    assert found == [f"stuck in test_judge.py:{line(how)} {function}"]
+
+
+class Slow(float):
+    """A number of seconds that does not come back from being looked at."""
+
+    def __ge__(self, other: float) -> bool:
+        return GATE.wait(BLOCKED.setdefault(threading.current_thread(), 3600))  # looked at
+
+
+class Answers(Strategy, tag="answers", frozen=True):
+    @hookimpl
+    def poll_interval(self) -> float:
+        return Slow(5.0)
+
+
+async def test_an_answer_that_blocks_when_it_is_looked_at_is_found_where_it_does(judge: DecisionWorker) -> None:
+    found = await judge([case("a", Answers())])
+    at = Slow.__ge__.__code__.co_firstlineno + 1
+    assert found == [f"stuck in test_judge.py:{at} __ge__"]
+
+
+async def test_the_others_are_decided_before_and_behind_it(judge: DecisionWorker) -> None:
+    cases = [case("a", Fixed()), case("b", Blocks()), case("c", Fixed()), case("d", Blocks()), case("e", Fixed())]
+    found = short(await judge(cases))
+    assert [found[index] for index in (0, 2, 4)] == ["Fixed"] * 3
+    assert all(found[index].startswith("stuck in test_judge.py") for index in (1, 3))
+
+
+async def test_a_policy_with_a_thousand_workloads_is_waited_for_once(judge: DecisionWorker) -> None:
+    cases = [case("a", Blocks()), *[case(name, Blocks() if name == "a" else Fixed()) for name in "abac" * 250]]
+    found = short(await judge(cases))
+    assert len(BLOCKED) == 1  # one thread, not five hundred
+    assert [reason == "Fixed" for reason in found] == [one.policy.name != "a" for one in cases]
+
+
+async def test_many_quick_cases_may_take_longer_together_than_one_may() -> None:
+    class Slow(Strategy, tag="slow", frozen=True):
+        @hookimpl
+        def recommend_replicas(self) -> Recommendation:
+            time.sleep(0.05)
+            return Recommendation(3, "Slow")
+
+    cases = [case(f"p{number}", Slow()) for number in range(25)]
+    assert short(await DecisionWorker(1.0)(cases)) == ["Slow"] * 25
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError, SystemExit, KeyboardInterrupt, GeneratorExit])
+async def test_whatever_is_raised_in_judgement_itself_ends_no_thread(error: type[BaseException]) -> None:
+    class Broken:
+        def ask(self, *_: object) -> object:
+            raise error("deep")
+
+    judge = DecisionWorker(5.0)
+    thread = judge._thread
+    found = await judge([case("a", hooks=Broken()), case("b", Fixed())])
+    first = cast(Decision, found[0])
+    assert (first.verdict, first.reason, first.message) == ("hold", "PluginFailed", f"{error.__name__}: deep")
+    assert (first.current, first.replicas) == (2, 2)
+    assert short(found)[1] == "Fixed"
+    assert judge._thread is thread
+
+
+async def test_a_thread_that_was_left_behind_ends_when_it_comes_back(judge: DecisionWorker) -> None:
+    thread = judge._thread
+    await judge([case("a", Blocks())])
+    assert thread.is_alive()
+    GATE.set()
+    await asyncio.to_thread(thread.join, 30)
+    assert not thread.is_alive()
+    assert short(await judge([case("a", Blocks())])) == ["Late"]
+
+
+async def test_a_stop_of_the_whole_process_is_no_plugin_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After SIGCONT the wait is over at once, though the thread had no time at all."""
+    frozen = iter([0.0])
+    real = asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda seconds: real(next(frozen, seconds)))
+
+    class Short(Strategy, tag="short", frozen=True):
+        @hookimpl
+        def recommend_replicas(self) -> Recommendation:
+            time.sleep(0.01)
+            return Recommendation(3, "Short")
+
+    assert short(await DecisionWorker(2.0)([case("a", Short())])) == ["Short"]
+
+
+async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others_go_on(judge: DecisionWorker) -> None:
+    bad, good = policy("bad", Blocks(), interval=10.0), policy("good", Want(), mode="observe", interval=10.0)
+    play = Play(bad, good, web=9)
+    play.loop._judge = judge
+    await play.to(35)
+    first, *more = [one for one in play.made if one.policy == "bad"]
+    stuck = f"stuck in test_judge.py:{line('here')} recommend_replicas"
+    assert first.message == f"{stuck}; it is not called again until reload"
+    assert (first.verdict, first.reason, first.current, first.replicas) == ("hold", "PluginBlocked", 3, 3)
+    assert first.failures[0].plugin == stuck
+    assert {(one.reason, one.current) for one in more} == {("PluginBlocked", 3)}
+    assert len(more) == 3
+    assert [one.reason for one in play.made if one.policy == "good"] == ["Wanted"] * 4
+    GATE.set()
+    judge._patience = 30.0  # who is slow from now on is not stuck
+    play.loop.apply([bad, good])
+    await play.to(55)
+    assert play.last("bad").reason == "Late"
+    assert play.cluster.has[WEB].replicas == 1
+
+
+def test_a_process_with_a_plugin_that_never_comes_back_can_exit() -> None:
+    code = """
+import asyncio, tests.runtime.test_workers as t
+print(asyncio.run(t.ThreadJudge(1.0)([t.case("a", t.Blocks())])))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "stuck in test_judge.py" in done.stdout

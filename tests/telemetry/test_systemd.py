@@ -1,0 +1,190 @@
+"""That systemd takes the unit, how much it protects, and that the daemon says to systemd what it expects."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from elasticd.base.errors import EXIT_CONFIG
+from elasticd.cli import DEFAULT_CONFIG
+from elasticd.config import load_settings
+from elasticd.registry import discover
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = ROOT / "systemd" / "elasticd.service"
+ELASTICD = Path(sys.executable).parent / "elasticd"
+NOTIFY_RELOAD = 253
+"""The version of systemd that brought Type=notify-reload."""
+
+ANALYZE = shutil.which("systemd-analyze")
+needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not on this machine")
+
+
+def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    assert ANALYZE is not None
+    return subprocess.run([ANALYZE, *arguments], capture_output=True, text=True, check=False, timeout=30)
+
+
+def options(text: str) -> dict[str, list[str]]:
+    """Every option of a unit with its values, in order."""
+    found: dict[str, list[str]] = {}
+    for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+@needs_systemd
+def test_exposure_is_at_most_2_of_10() -> None:
+    done = analyze("security", "--offline=true", "--threshold=20", "--no-pager", UNIT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Overall exposure level" in done.stdout
+
+
+@needs_systemd
+def test_systemd_understands_every_line(tmp_path: Path) -> None:
+    version = int(analyze("--version").stdout.split()[1])
+    patched = tmp_path / UNIT.name
+    patched.write_text(UNIT.read_text().replace("/opt/elasticd/bin/elasticd", str(ELASTICD)))
+    done = analyze("verify", patched)
+    said = [line for line in done.stderr.splitlines() if str(patched) in line or UNIT.name in line]
+    if version < NOTIFY_RELOAD:
+        said = [line for line in said if not line.endswith("ignoring: notify-reload")]
+    assert said == []
+    assert done.returncode == 0, done.stderr
+
+
+def test_unit_fits_the_daemon() -> None:
+    unit = options(UNIT.read_text())
+    settings = load_settings(ROOT / "config" / "elasticd.toml", discover())
+    assert unit["ExecStart"] == [f"/opt/elasticd/bin/elasticd run --config {DEFAULT_CONFIG}"]
+    assert unit["RestartPreventExitStatus"] == [str(EXIT_CONFIG)]
+    assert [f"/var/lib/{name}" for name in unit["StateDirectory"]] == [str(settings.state)]
+    # Older systems keep the first, and warn of the second.
+    assert unit["Type"] == ["notify", "notify-reload"]
+
+
+def test_every_path_that_the_install_commands_copy_from_is_in_the_repository() -> None:
+    text = (UNIT.parent / "README.md").read_text()
+    named = set(re.findall(r"(?<!/)\b((?:config|systemd)/[\w./-]+|requirements\.lock)", text))
+    assert named >= {"systemd/elasticd.service", "config/elasticd.toml", "requirements.lock"}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+SETTINGS = """
+state = "state"
+[http]
+port = 0
+[cluster]
+type = "simulated"
+nodes = [{ name = "node", cpu = 4, memory = "8Gi" }]
+workloads = [{ name = "web", replicas = 2, demand = { formula = "0.1" } }]
+"""
+POLICY = """
+interval = 0.2
+replicas = { max = 5 }
+workload = { namespace = "default", name = "web" }
+strategy = [{ type = "hpa" }]
+"""
+
+
+class ServiceManager:
+    """What systemd would hear of a daemon: the datagrams it sends, in order."""
+
+    def __init__(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        self._listener = listener
+        self.process = process
+
+    def hears(self, wanted: str, within: float = 20.0) -> dict[str, str]:
+        """The next message that says this, as variables; those before it are passed over."""
+        end = time.monotonic() + within
+        heard: list[str] = []
+        while (left := end - time.monotonic()) > 0:
+            self._listener.settimeout(left)
+            try:
+                message = self._listener.recv(4096).decode()
+            except TimeoutError:
+                break
+            if wanted in message.splitlines():
+                return dict(line.split("=", 1) for line in message.splitlines())
+            heard.append(message)
+        raise AssertionError(f"{wanted} did not come within {within:g} s, but {heard}")
+
+    def stops(self) -> int:
+        """The exit code after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        self.hears("STOPPING=1")
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A configuration with a small simulated cluster and one policy."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "elasticd.toml").write_text(SETTINGS)
+    (tmp_path / "policies" / "web.toml").write_text(POLICY)
+    return tmp_path
+
+
+@contextmanager
+def started(folder: Path, watchdog: float = 0.3) -> Iterator[ServiceManager]:
+    """The daemon as systemd starts it; `watchdog` in seconds."""
+    address = folder / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, (folder / "log").open("wb") as log:
+        listener.bind(str(address))
+        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": f"{watchdog * 1e6:.0f}"}
+        command = [str(ELASTICD), "run", "--config", str(folder / "elasticd.toml")]
+        with subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log) as process:
+            try:
+                yield ServiceManager(listener, process)
+            finally:
+                process.kill()
+
+
+def test_daemon_says_when_it_is_ready_that_it_lives_and_that_it_stops(folder: Path) -> None:
+    with started(folder) as systemd:
+        assert "1 polic" in systemd.hears("READY=1")["STATUS"]
+        for _ in range(5):
+            systemd.hears("WATCHDOG=1")
+        assert systemd.stops() == 0
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def test_sighup_reloads_as_type_notify_reload_wants_it(folder: Path) -> None:
+    with started(folder) as systemd:
+        systemd.hears("READY=1")
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        systemd.process.send_signal(signal.SIGHUP)
+        reloading = systemd.hears("RELOADING=1")
+        # systemd takes only a message that was written after it sent the signal.
+        assert before <= int(reloading["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        systemd.hears("READY=1")
+        systemd.hears("WATCHDOG=1")
+        assert systemd.stops() == 0
+
+
+def test_reload_that_fails_is_told_and_the_old_policies_stay(folder: Path) -> None:
+    with started(folder) as systemd:
+        systemd.hears("READY=1")
+        (folder / "policies" / "web.toml").write_text(POLICY.replace("max = 5", "max = 0"))
+        systemd.process.send_signal(signal.SIGHUP)
+        systemd.hears("RELOADING=1")
+        status = systemd.hears("READY=1")["STATUS"]
+        assert "replicas.max" in status
+        assert "old policies" in status
+        assert systemd.stops() == 0
+
+
+def test_mistake_in_a_file_ends_it_with_the_code_after_which_it_is_not_restarted(folder: Path) -> None:
+    (folder / "policies" / "web.toml").write_text(POLICY.replace("max = 5", "max = 0"))
+    with started(folder) as systemd:
+        assert systemd.process.wait(20) == EXIT_CONFIG
+    assert (folder / "log").read_text().count("\n") == 1

@@ -1,0 +1,101 @@
+"""What is said of where a pod goes, and what `moves` prints."""
+
+from msgspec.structs import replace
+from rich.console import Console, Group
+from rich.text import Text
+
+from elasticd.model.moves import Underway
+from elasticd.model.placement import NodeScore, PodDecision, PodOutcome
+from elasticd.model.workload import Ref
+from elasticd.ui import pod_words
+from elasticd.ui import pods as show_pods
+from tests.kit.pools import NOW
+
+POD = Ref("shop", "Pod", "web", "v1")
+WAITS = PodDecision(
+    "pool:w@1",
+    NOW,
+    "pool",
+    POD,
+    "act",
+    "wait",
+    "Unschedulable",
+    "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable",
+    nodes=5,
+    refusals={"Insufficient cpu": 2, "node(s) were unschedulable": 3},
+    binding="tier in [front]",
+    mend="a is nearest: pods there would have to request 500m cpu less",
+)
+BINDS = PodDecision(
+    "pool:w@2",
+    NOW + 5,
+    "pool",
+    POD,
+    "act",
+    "bind",
+    "Placed",
+    node="a",
+    nodes=5,
+    scores=(NodeScore("a", 12.5, {"least-requested": 7.5, "balanced": 5.0}), NodeScore("b", None, {"balanced": None})),
+)
+DONE = PodOutcome("pool:w@2", NOW + 6, "pool", POD, POD, "bind", "a", "done", 201, seconds=0.03)
+
+
+def printed(thing: object) -> str:
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get()
+
+
+HEAD = Text("shop/web")
+
+
+def test_a_pod_that_waits_is_told_each_refusal_and_what_would_have_to_change() -> None:
+    text = printed(Group(*show_pods.placing(WAITS, (), HEAD)))
+    assert "Nodes: 5 in the pool, 0 not refused" in text
+    assert "2        Insufficient cpu" in text
+    assert "  tier in [front]" in text
+    assert "  a is nearest: pods there would have to request 500m cpu less" in text
+    assert text.index("were unschedulable", text.index("refused")) < text.index("2        Insufficient")
+
+
+def test_what_would_have_to_change_is_not_told_of_what_is_past() -> None:
+    assert "would have to" not in printed(Group(*show_pods.placing(WAITS, (), HEAD, current=False)))
+
+
+def test_a_pod_that_was_placed_is_told_the_scores_and_what_was_done() -> None:
+    text = printed(Group(*show_pods.placing(BINDS, (DONE,), HEAD)))
+    assert [line.split() for line in text.splitlines() if line.startswith(("a ", "b "))] == [
+        ["a", "12.500", "5.000", "7.500"],
+        ["b", "unknown", "unknown", "unknown"],
+    ]
+    assert "bind to  shop/web  a     done    201     0.0 s" in text
+
+
+def test_a_note_that_is_taken_away_is_told_as_that() -> None:
+    noted = replace(DONE, action="nominate", code=200)
+    text = printed(Group(*show_pods.placing(BINDS, (noted, replace(noted, node="")), HEAD)))
+    rows = [line.split("  ")[0] for line in text.splitlines() if "shop/web " in line]
+    assert rows == ["note node", "take the note of a node away"]
+    lost = replace(noted, node="", result="failed", reason="Lost")
+    assert [pod_words.answer(replace(noted, node="")), pod_words.answer(lost)] == [
+        "take the note of a node away",
+        "could not take the note of a node away: failed: Lost",
+    ]
+
+
+def test_moves_in_flight_are_shown_with_how_far_they_are_and_what_keeps_them() -> None:
+    made = Underway(Ref("shop", "Pod", "batch", "v1"), "u", "anew", "gone", 100.0, fault="403 Forbidden: quota")
+    surge = Underway(Ref("shop", "Pod", "web-1", "v1"), "w", "surge", "wait: 1 of 2 are ready", 40.0, node="a")
+    slow = Underway(Ref("shop", "Pod", "web-2", "v1"), "x", "evicted", "leaving", 80.0, node="b", why="Drained")
+    lines = printed(show_pods.moves([slow, surge, made], 105.0)).splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["shop/batch", "made", "anew"],
+        ["shop/web-1", "a", "another"],
+        ["shop/web-2", "b", "evicted:"],
+    ]
+    assert "evicted: Drained" in lines[3]
+    assert "5.0 s" in lines[1]
+    assert "403 Forbidden: quota" in lines[1]
+    assert "wait: 1 of 2 are ready" in lines[2]
