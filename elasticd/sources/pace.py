@@ -96,7 +96,7 @@ class Pace:
 
     def saw(self, now: float, measured: float, took: float = 0.0) -> None:
         """A read that was begun at this time, and took so many seconds, had this as its newest time of measurement."""
-        self._took = took
+        self._took, looked_before = took, self._looked
         if self._first == _NEVER:
             self._first = now
         if measured > self._newest:
@@ -107,7 +107,9 @@ class Pace:
         self._looked = now
         pace = self._learnt()
         if pace is not None and self.resolution is None:
-            self._expected, self._width, self._unlike = self._came + pace, self._step(pace), 0
+            # While it was learnt reads were far apart: the renewal may have come right after the read before this one.
+            came = looked_before if self._came == now and now - looked_before < pace else self._came
+            self._expected, self._width, self._unlike = came + pace, self._step(pace), 0
         self.resolution = pace
 
     def _note(self, now: float, gap: float) -> None:

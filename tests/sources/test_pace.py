@@ -188,6 +188,16 @@ def test_a_renewal_is_seen_within_a_second_at_few_reads(
     assert reads <= 1.35 * len(late), "reads for a renewal, on average"
 
 
+@pytest.mark.parametrize("phase", [0.0, 0.1, 0.4, 0.7, 0.95], ids="{} s after a second".format)
+def test_renewals_are_seen_at_once_as_soon_as_the_pace_is_known(phase: float) -> None:
+    """It is learnt by reads a second apart, and what they leave open is found out by the next renewal."""
+    renewal, found = Pace(every=0.5), [30.0 + phase + 15 * number for number in range(12)]
+    follow(renewal, found[:4], found[4] - 1.5)
+    assert renewal.resolution == pytest.approx(15.0, abs=0.5)
+    lags, _ = follow(renewal, found, found[-1])
+    assert max(lags[4:]) <= 0.5
+
+
 def test_a_read_that_takes_long_is_not_repeated_each_second() -> None:
     """1.3 s for a list of 55 MB: while the pace is learnt it is read each 5.2 s, then about once for each renewal."""
     renewal, found = Pace(), renewals(15.0, 200, 0.3)
