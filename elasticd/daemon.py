@@ -191,7 +191,7 @@ async def assembled(
         )
         if settings.dry_run:
             cluster = DryRun(cluster)
-        broker = cluster = Disruption(cluster, settings.broker, clock)
+        broker = cluster = Disruption(cluster, settings.disruption, clock)
         plugins = PluginListener(registry)
         stack.callback(plugins.close)
         told: list[Listener] = [metrics, plugins, FailureLog(), *listeners]
@@ -230,7 +230,7 @@ async def run(path: Path, listeners: Sequence[Listener] = (), started: Callable[
     policies, errors = read_policies(settings.policies, registry, settings)
     if errors:
         raise ConfigError("", "", "\n".join(str(error) for error in errors))
-    for problem in registry.problems:
+    for problem in (*registry.problems, *settings.renamed):
         log.warning("%s", problem)
     notifier, stop, reload = Notifier(), asyncio.Event(), asyncio.Event()
     for number, event in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):

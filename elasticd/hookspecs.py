@@ -127,7 +127,7 @@ def select_victims(
 def explain_victims(node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy) -> EvictionOrder | None:
     """The pods of a node in the order in which they would have to give way, whoever needs the room, and what keeps each
     from it now, in words for people: `elasticd nodes NODE` shows it. Asked when somebody looks; nothing is decided by
-    it. What budgets and `[broker]` keep is added. None: this strategy lets nobody give way."""
+    it. What budgets and `[disruption]` keep is added. None: this strategy lets nobody give way."""
     raise NotImplementedError
 
 

@@ -60,7 +60,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     http: HttpSettings = HttpSettings()
     journal: JournalSettings = JournalSettings()
     outlet: PublisherSettings | None = None
-    broker: DisruptionSettings = DisruptionSettings()
+    disruption: DisruptionSettings = DisruptionSettings()
+    renamed: tuple[str, ...] = ()
+    """A line for each table that has its old name, which works for one release more."""
 
 
 class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +75,7 @@ class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
     http: HttpSettings = field(default_factory=HttpSettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
     outlet: dict[str, Any] | None = None
-    broker: DisruptionSettings = field(default_factory=DisruptionSettings)
+    disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
 
 
 class _JobTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,7 +162,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def load_settings(path: Path, registry: Registry) -> Settings:
     """elasticd.toml. Raises ConfigError for all that is wrong with it, a line each."""
-    file, name, folder = read_toml(path), str(path), path.absolute().parent
+    name, folder = str(path), path.absolute().parent
+    file, renamed = _with_new_names(read_toml(path), name)
     found = Mistakes()
     with found.collected():
         raw = convert(file, _SettingsFile, name)
@@ -182,8 +185,25 @@ def load_settings(path: Path, registry: Registry) -> Settings:
         max_samples=raw.max_samples,
         http=raw.http,
         journal=raw.journal,
-        broker=raw.broker,
+        disruption=raw.disruption,
+        renamed=renamed,
         outlet=outlet,
+    )
+
+
+_RENAMED = {"broker": "disruption"}
+"""Tables of elasticd.toml by their names in 0.1, which 0.2 refuses."""
+
+
+def _with_new_names(file: dict[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The tables by their present names, and a line for each that had its old one."""
+    old_names = [old for old in _RENAMED if old in file]
+    for old in old_names:
+        if _RENAMED[old] in file:
+            raise ConfigError(name, old, f"must be left out beside [{_RENAMED[old]}], its new name, is given")
+    tables = {_RENAMED.get(key, key): table for key, table in file.items()}
+    return tables, tuple(
+        f"{name}: {old}: is called [{_RENAMED[old]}] now; 0.2 refuses the old name" for old in old_names
     )
 
 

@@ -101,6 +101,7 @@ def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) 
     yield from advise_alone(pools)
     if settings is None:
         return
+    yield from settings.renamed
     simulated = not isinstance(settings.cluster, Kubernetes)
     yield from advise_pools(pools, settings.sources, simulated=simulated)
     if not simulated:

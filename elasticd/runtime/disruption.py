@@ -260,7 +260,9 @@ def _told(what: str, key: str, pods: tuple[int, int, int], within: float) -> str
     """Of what too few may go: how many went of late, how many would have to go at once now, and how many may."""
     gone, more, most = pods
     if more > most:
-        return f"{more} pods of {what} would have to go at once, and {most} may: {key} of [broker] never lets more go"
+        return (
+            f"{more} pods of {what} would have to go at once, and {most} may: {key} of [disruption] never lets more go"
+        )
     went = f"{counted(gone, 'pod')} of {what} went within {within:g} s"
     return f"{went}, {more} would have to go at once, and {most} may" if more > 1 else f"{went}, and {most} may"
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from elasticd.api import Recommendation, Strategy, hookimpl
 from elasticd.base.errors import ConfigError
@@ -490,6 +491,23 @@ def test_settings_have_defaults_and_paths_are_relative_to_their_folder(tmp_path:
     assert (found.policies, found.state, found.sources) == (Path("/etc/p"), tmp_path / "state", ())
     path.write_text('[cluster]\nkubeconfig = "kube/config"\n')
     assert load_settings(path, REGISTRY).cluster == Kubernetes(kubeconfig=str(tmp_path / "kube/config"))
+
+
+def test_a_table_by_its_old_name_works_and_says_its_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "elasticd.toml"
+    file.write_text("[broker]\nper_node = 3\n")
+    loaded = load_settings(file, REGISTRY)
+    assert loaded.disruption.per_node == 3
+    assert loaded.renamed == (f"{file}: broker: is called [disruption] now; 0.2 refuses the old name",)
+    file.write_text("[disruption]\nper_node = 3\n")
+    assert load_settings(file, REGISTRY) == replace(loaded, renamed=())
+
+
+def test_a_table_by_both_its_names_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "elasticd.toml"
+    file.write_text("[broker]\nper_node = 3\n[disruption]\nper_node = 4\n")
+    with pytest.raises(ConfigError, match=r"broker: must be left out beside \[disruption\], its new name, is given"):
+        load_settings(file, REGISTRY)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.decisions.scenes import SCENES, lines, record, recorded
 SHOWN = 12
 """Differences that are printed of a scene."""
 
-RENAMED: dict[str, str] = {}
+RENAMED = {"[broker]": "[disruption]"}
 """Words of records that have another name now: what was recorded is read as if it had been written with the new one."""
 
 

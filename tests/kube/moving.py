@@ -44,7 +44,7 @@ type = "least-requested"
 type = "leave"
 """
 # So many moves in so short a time are none that a cluster should see.
-BROKER = "[broker]\nper_node = 1000\nper_namespace = 1000\ntotal = 1000\nper_controller = 1000\n"
+DISRUPTION = "[disruption]\nper_node = 1000\nper_namespace = 1000\ntotal = 1000\nper_controller = 1000\n"
 # Lets a process find the plugin `leave`, as it finds that of any third party.
 METADATA = {
     "METADATA": "Metadata-Version: 2.1\nName: elasticd-leave\nVersion: 1\n",
@@ -135,7 +135,7 @@ class Stage:
         folder.mkdir()
         found = {"pool": POLICY.format(namespace=self.namespace), **policies}
         async with Between(self.kube.plane) as proxy:
-            config, more = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{BROKER}"
+            config, more = proxy.kubeconfig(USER, folder), f"request_timeout = 2\n{DISRUPTION}"
             async with running(folder, config, self.namespace, found, sources, cluster=more) as started:
                 yield Daemon(started, proxy)
 

@@ -680,7 +680,7 @@ LESSER: dict[str, Any] = {"cpu": 1, "priority": -1}
 OTHERS: dict[str, Any] = {"scheduler": "default-scheduler"}
 ASKS: dict[str, Any] = {"annotations": {"elasticd.io/do-not-disrupt": "true"}}
 REFUSED = DisruptionBudget(
-    "shop", "x", frozenset({"uid-x"}), 0, "were not let go a moment ago (Disturbed)", "[broker] lets more pods go"
+    "shop", "x", frozenset({"uid-x"}), 0, "were not let go a moment ago (Disturbed)", "[disruption] lets more pods go"
 )
 
 
@@ -900,7 +900,7 @@ REFUSED = DisruptionBudget(
             [running("x", **LESSER)],
             {"budgets": (REFUSED,)},
             "lesser pods were not let go a moment ago (Disturbed)",
-            "[broker] lets more pods go",
+            "[disruption] lets more pods go",
             id="refused a moment ago",
         ),
         pytest.param(

@@ -38,15 +38,15 @@ class Behind(Scripted):
 
 
 class Door:
-    """A broker before a cluster, in virtual time."""
+    """Disruption budgets before a cluster, in virtual time."""
 
     def __init__(self, workload: Workload = WEB, **table: Any) -> None:
         self.clock = VirtualClock(NOW)
         self.behind = Behind([node(name) for name in "abcd"], workload)
-        self.broker = Disruption(self.behind, DisruptionSettings(**table), self.clock)
+        self.disruption = Disruption(self.behind, DisruptionSettings(**table), self.clock)
 
     async def look(self) -> None:
-        await self.broker.observe(self.clock.now(), frozenset())
+        await self.disruption.observe(self.clock.now(), frozenset())
 
     async def wait(self, seconds: float) -> None:
         await self.clock.sleep_until(self.clock.now() + seconds)
@@ -75,12 +75,12 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
 ) -> None:
     door = Door(**table)
     await door.look()
-    assert (await door.broker.act(first)).result == "done"
-    refused = await door.broker.act(second)
+    assert (await door.disruption.act(first)).result == "done"
+    refused = await door.disruption.act(second)
     assert (refused.result, refused.reason) == ("refused", "Disturbed")
     assert refused.message == f"1 pod {words} went within 60 s, and 1 may"
     await door.wait(60)
-    assert (await door.broker.act(second)).result == "done"
+    assert (await door.disruption.act(second)).result == "done"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_a_budget_that_is_spent_refuses_until_its_time_has_passed(
         pytest.param(
             0,
             3,
-            "3 pods of node a would have to go at once, and 2 may: per_node of [broker] never lets more go",
+            "3 pods of node a would have to go at once, and 2 may: per_node of [disruption] never lets more go",
             id="more than ever may",
         ),
     ],
@@ -103,10 +103,10 @@ async def test_those_who_must_go_at_once_are_refused_with_what_is(gone: int, tog
     door = Door(per_node=2)
     await door.look()
     for index in range(gone):
-        await door.broker.act(evict(f"gone{index}", owner=f"g{index}"))
-    said = door.broker.refusal([evict(f"x{index}", owner=f"o{index}") for index in range(together)])
+        await door.disruption.act(evict(f"gone{index}", owner=f"g{index}"))
+    said = door.disruption.refusal([evict(f"x{index}", owner=f"o{index}") for index in range(together)])
     assert said == (("Disturbed", message) if message else None)
-    assert door.broker.refusal([evict("one", owner="o")]) == (
+    assert door.disruption.refusal([evict("one", owner="o")]) == (
         None if gone < 2 else ("Disturbed", "2 pods of node a went within 60 s, and 2 may")
     ), "nobody is counted who only would have gone"
 
@@ -122,14 +122,14 @@ async def test_those_who_must_go_at_once_are_refused_with_what_is(gone: int, tog
 async def test_what_was_not_done_is_not_counted(answer: Answer, then: str) -> None:
     door = Door(total=1)
     door.behind.answer = answer
-    await door.broker.act(evict())
+    await door.disruption.act(evict())
     door.behind.answer = Answer("done")
-    assert (await door.broker.act(evict("x"))).result == then
+    assert (await door.disruption.act(evict("x"))).result == then
 
 
 async def test_a_pod_without_a_controller_counts_for_itself() -> None:
     door = Door(per_controller=1)
-    assert [(await door.broker.act(evict(name, owner=""))).result for name in "xyz"] == ["done"] * 3
+    assert [(await door.disruption.act(evict(name, owner=""))).result for name in "xyz"] == ["done"] * 3
 
 
 BUSINESS = Hours(start="0 0 * * *", duration=86400.0)
@@ -137,9 +137,9 @@ BUSINESS = Hours(start="0 0 * * *", duration=86400.0)
 
 async def test_in_a_blackout_nothing_is_moved_and_everything_else_goes_on() -> None:
     door = Door(blackout=(BUSINESS,))
-    assert (await door.broker.act(evict())).reason == "Blackout"
-    assert (await door.broker.act(scale(3, 2))).result == "done"
-    assert (await door.broker.act(Bind(evict().workload, "u", "a"))).result == "done"
+    assert (await door.disruption.act(evict())).reason == "Blackout"
+    assert (await door.disruption.act(scale(3, 2))).result == "done"
+    assert (await door.disruption.act(Bind(evict().workload, "u", "a"))).result == "done"
 
 
 @pytest.mark.parametrize(
@@ -152,23 +152,23 @@ async def test_in_a_blackout_nothing_is_moved_and_everything_else_goes_on() -> N
 async def test_no_pod_of_a_workload_that_is_rolled_out_is_moved(workload: Workload, reason: str) -> None:
     door = Door(workload)
     await door.look()
-    assert (await door.broker.act(evict())).reason == reason
+    assert (await door.disruption.act(evict())).reason == reason
 
 
 async def test_no_pod_of_a_workload_that_is_being_scaled_is_moved() -> None:
     door = Door(replace(WEB, replicas=5, status_replicas=3))
     await door.look()
-    await door.broker.act(scale(3, 5))
-    assert (await door.broker.act(evict())).reason == "Scaling"
+    await door.disruption.act(scale(3, 5))
+    assert (await door.disruption.act(evict())).reason == "Scaling"
     await door.wait(61)
-    assert (await door.broker.act(evict())).result == "done"
+    assert (await door.disruption.act(evict())).result == "done"
 
 
 async def test_a_workload_of_which_a_pod_is_moved_is_scaled_by_the_mover_alone() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()
-    assert (await door.broker.act(scale(4, 3))).reason == "BeingMoved"
-    assert (await door.broker.act(scale(4, 3, f"{SURGE}: done"))).result == "done"
+    assert (await door.disruption.act(scale(4, 3))).reason == "BeingMoved"
+    assert (await door.disruption.act(scale(4, 3, f"{SURGE}: done"))).result == "done"
 
 
 @pytest.mark.parametrize("lost", ["not ready", "gone"])
@@ -178,10 +178,10 @@ async def test_when_half_of_the_nodes_are_gone_at_once_nothing_is_evicted_and_no
     nodes = door.behind.nodes
     door.behind.nodes = nodes[:2] if lost == "gone" else (*nodes[:2], *[replace(one, ready=False) for one in nodes[2:]])
     await door.wait(10)
-    refused = await door.broker.act(evict())
+    refused = await door.disruption.act(evict())
     assert (refused.reason, refused.message) == ("Breaker", "2 of 4 nodes are ready")
-    assert (await door.broker.act(scale(3, 2))).reason == "Breaker"
-    assert (await door.broker.act(scale(3, 4))).result == "done"
+    assert (await door.disruption.act(scale(3, 2))).reason == "Breaker"
+    assert (await door.disruption.act(scale(3, 4))).result == "done"
 
 
 async def test_nodes_that_went_long_ago_are_not_missed() -> None:
@@ -190,7 +190,7 @@ async def test_nodes_that_went_long_ago_are_not_missed() -> None:
     door.behind.nodes = door.behind.nodes[:2]
     for _ in range(70):
         await door.wait(10)
-    assert (await door.broker.act(evict())).result == "done"
+    assert (await door.disruption.act(evict())).result == "done"
 
 
 @pytest.mark.parametrize(
@@ -209,20 +209,20 @@ async def test_when_half_of_the_series_are_gone_at_once_nothing_is_evicted(
     before: tuple[int, int], now: tuple[int, int], reason: str
 ) -> None:
     door = Door()
-    door.broker.known["series"] = lambda: before
+    door.disruption.known["series"] = lambda: before
     await door.look()
-    door.broker.known["series"] = lambda: now
+    door.disruption.known["series"] = lambda: now
     await door.wait(10)
-    assert (await door.broker.act(evict())).reason == reason
+    assert (await door.disruption.act(evict())).reason == reason
 
 
 async def test_what_nodes_use_is_missed_for_itself() -> None:
     door = Door()
-    door.broker.known |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
+    door.disruption.known |= {"series": lambda: (1000, 1000), "series of nodes": lambda: (8, 8)}
     await door.look()
-    door.broker.known["series of nodes"] = lambda: (4, 8)
+    door.disruption.known["series of nodes"] = lambda: (4, 8)
     await door.wait(10)
-    refused = await door.broker.act(evict())
+    refused = await door.disruption.act(evict())
     said = "4 of 8 series of nodes can be trusted, and 8 could be before"
     assert (refused.reason, refused.message) == ("Breaker", said)
 
@@ -230,14 +230,14 @@ async def test_what_nodes_use_is_missed_for_itself() -> None:
 @pytest.mark.parametrize("left", [0, 3])
 async def test_series_that_went_long_ago_are_not_missed(left: int) -> None:
     door = Door()
-    door.broker.known["series"] = lambda: (10, 10)
+    door.disruption.known["series"] = lambda: (10, 10)
     await door.look()
-    door.broker.known["series"] = lambda: (left, 10)
+    door.disruption.known["series"] = lambda: (left, 10)
     await door.wait(10)
-    assert (await door.broker.act(evict())).reason == "Breaker"
+    assert (await door.disruption.act(evict())).reason == "Breaker"
     for _ in range(70):
         await door.wait(10)
-    assert (await door.broker.act(evict())).result == "done"
+    assert (await door.disruption.act(evict())).result == "done"
 
 
 def surge(phase: Phase = "up", name: str = "p0") -> Mark:
@@ -248,40 +248,40 @@ def surge(phase: Phase = "up", name: str = "p0") -> Mark:
 
 async def test_a_move_that_makes_another_first_counts_once_when_it_begins() -> None:
     door = Door(per_node=1)
-    assert (await door.broker.act(surge())).result == "done"
-    assert (await door.broker.act(surge("wait"))).result == "done"
+    assert (await door.disruption.act(surge())).result == "done"
+    assert (await door.disruption.act(surge("wait"))).result == "done"
     out = replace(evict(), reason=f"{SURGE} out")
-    assert (await door.broker.act(out)).result == "done"
-    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed"
+    assert (await door.disruption.act(out)).result == "done"
+    assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed"
 
 
 async def test_a_pod_that_stays_after_all_counts_no_more() -> None:
     door = Door(per_node=1)
-    await door.broker.act(surge())
-    assert (await door.broker.act(surge("back"))).result == "done"
-    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "it is not known yet that it stays"
-    door.broker.stayed("other")
-    assert (await door.broker.act(surge(name="p1"))).reason == "Disturbed", "another one does"
-    door.broker.stayed("p0")
-    assert (await door.broker.act(surge(name="p1"))).result == "done"
+    await door.disruption.act(surge())
+    assert (await door.disruption.act(surge("back"))).result == "done"
+    assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed", "it is not known yet that it stays"
+    door.disruption.stayed("other")
+    assert (await door.disruption.act(surge(name="p1"))).reason == "Disturbed", "another one does"
+    door.disruption.stayed("p0")
+    assert (await door.disruption.act(surge(name="p1"))).result == "done"
 
 
 async def test_it_does_not_begin_in_a_blackout_and_ends_in_one() -> None:
     door = Door(blackout=(BUSINESS,))
-    assert (await door.broker.act(surge())).reason == "Blackout"
-    assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+    assert (await door.disruption.act(surge())).reason == "Blackout"
+    assert (await door.disruption.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
 
 
 async def test_the_copy_of_a_note_at_a_replica_set_holds_nothing() -> None:
     found = replace(WEB, ref=Ref("shop", "ReplicaSet", "web-1"), annotations={SURGE: "p0"})
     door = Door(found)
     await door.look()
-    assert (await door.broker.act(evict())).result == "done"
-    assert (await door.broker.act(Scale(found.ref, found.uid, "1", 4, 3, "why"))).result == "done"
+    assert (await door.disruption.act(evict())).result == "done"
+    assert (await door.disruption.act(Scale(found.ref, found.uid, "1", 4, 3, "why"))).result == "done"
 
 
 async def test_no_other_pod_of_it_is_evicted_meanwhile() -> None:
     door = Door(replace(WEB, annotations={SURGE: "p0"}))
     await door.look()
-    assert (await door.broker.act(evict())).reason == "BeingMoved"
-    assert (await door.broker.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"
+    assert (await door.disruption.act(evict())).reason == "BeingMoved"
+    assert (await door.disruption.act(replace(evict(), reason=f"{SURGE} out"))).result == "done"

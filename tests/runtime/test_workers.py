@@ -116,7 +116,7 @@ async def test_a_plugin_that_blocks_is_named_with_the_file_and_line_it_is_at(
     judge: DecisionWorker, how: str, function: str
 ) -> None:
     found = await judge([case("a", Blocks(how=how))])
-    assert found == [f"stuck in test_judge.py:{line(how)} {function}"]
+    assert found == [f"stuck in test_workers.py:{line(how)} {function}"]
 
 
 class Slow(float):
@@ -135,14 +135,14 @@ class Answers(Strategy, tag="answers", frozen=True):
 async def test_an_answer_that_blocks_when_it_is_looked_at_is_found_where_it_does(judge: DecisionWorker) -> None:
     found = await judge([case("a", Answers())])
     at = Slow.__ge__.__code__.co_firstlineno + 1
-    assert found == [f"stuck in test_judge.py:{at} __ge__"]
+    assert found == [f"stuck in test_workers.py:{at} __ge__"]
 
 
 async def test_the_others_are_decided_before_and_behind_it(judge: DecisionWorker) -> None:
     cases = [case("a", Fixed()), case("b", Blocks()), case("c", Fixed()), case("d", Blocks()), case("e", Fixed())]
     found = short(await judge(cases))
     assert [found[index] for index in (0, 2, 4)] == ["Fixed"] * 3
-    assert all(found[index].startswith("stuck in test_judge.py") for index in (1, 3))
+    assert all(found[index].startswith("stuck in test_workers.py") for index in (1, 3))
 
 
 async def test_a_policy_with_a_thousand_workloads_is_waited_for_once(judge: DecisionWorker) -> None:
@@ -210,7 +210,7 @@ async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others
     play.loop._judge = judge
     await play.to(35)
     first, *more = [one for one in play.made if one.policy == "bad"]
-    stuck = f"stuck in test_judge.py:{line('here')} recommend_replicas"
+    stuck = f"stuck in test_workers.py:{line('here')} recommend_replicas"
     assert first.message == f"{stuck}; it is not called again until reload"
     assert (first.verdict, first.reason, first.current, first.replicas) == ("hold", "PluginBlocked", 3, 3)
     assert first.failures[0].plugin == stuck
@@ -228,8 +228,8 @@ async def test_the_policy_is_held_with_what_it_has_until_reload_while_the_others
 def test_a_process_with_a_plugin_that_never_comes_back_can_exit() -> None:
     code = """
 import asyncio, tests.runtime.test_workers as t
-print(asyncio.run(t.ThreadJudge(1.0)([t.case("a", t.Blocks())])))
+print(asyncio.run(t.DecisionWorker(1.0)([t.case("a", t.Blocks())])))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "stuck in test_judge.py" in done.stdout
+    assert "stuck in test_workers.py" in done.stdout

@@ -268,7 +268,7 @@ class Mover:
 
     def refusal(self, policy: PoolPolicy, pod: Pod, snapshot: Snapshot) -> tuple[str, str] | None:
         """Why a pod that a plan wants moved would not be let go now, one word and a sentence, as far as it is known
-        before it is tried: by `[broker]`, or by how another is made first."""
+        before it is tried: by `[disruption]`, or by how another is made first."""
         evict = Evict(pod.ref, pod.uid, pod.node, "", owner=pod.owner[2])
         if policy.moves.surge and not isinstance(snapshot, Pretending):
             return self.surging.refusal(evict, snapshot)

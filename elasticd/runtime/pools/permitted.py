@@ -1,6 +1,6 @@
 """A plan by which nobody gives way who would not be let go.
 
-Knows what the broker says of evictions before they are asked for; knows no rule of who gives way.
+Knows what disruption budgets say of evictions before they are asked for; knows no rule of who gives way.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -218,7 +218,7 @@ class UsageView:
 
 def _refused(uid: str, ref: Ref, reason: str) -> DisruptionBudget:
     told = "were not let go a moment ago" + (f" ({reason})" if reason else "")
-    mend = "[broker] lets more pods go" if reason == "Disturbed" else ""
+    mend = "[disruption] lets more pods go" if reason == "Disturbed" else ""
     return DisruptionBudget(ref.namespace, ref.name, frozenset({uid}), 0, told, mend)
 
 

@@ -274,7 +274,7 @@ async def test_who_was_not_let_go_is_told_as_that_and_not_as_of_a_budget() -> No
                 frozenset({"uid-x"}),
                 0,
                 "were not let go a moment ago (Disturbed)",
-                "[broker] lets more pods go",
+                "[disruption] lets more pods go",
             ),
         )
 

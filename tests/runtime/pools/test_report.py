@@ -75,7 +75,7 @@ class Bench:
         self.clock = VirtualClock(NOW)
         self.board = Board(self.clock, nodes, pods)
         journal = Journal()
-        door = Disruption(self.board, DisruptionSettings(**changes.pop("broker", {})), self.clock)
+        door = Disruption(self.board, DisruptionSettings(**changes.pop("disruption", {})), self.clock)
 
         async def look(now: float) -> Snapshot:
             return await door.observe(now, frozenset())
@@ -277,7 +277,7 @@ async def test_of_a_node_the_labels_are_shown_that_its_policy_picks_nodes_by_or_
 
 
 async def test_a_pod_that_only_the_broker_keeps_says_what_that_would_say() -> None:
-    async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], broker={"per_node": 1}) as it:
+    async with bench(TWO, [running("p", "a"), running("q", "a"), running("r", "b")], disruption={"per_node": 1}) as it:
         assert [one.stays for one in (await it.node("a")).always] == ["", ""]
         it.board.lingers = True
         await it.look()
@@ -341,7 +341,7 @@ async def test_where_pods_give_way_and_are_not_moved_its_rules_are_shown_and_not
 
 async def test_who_would_give_way_is_not_let_through_by_the_broker() -> None:
     pods = [running("p", "a"), running("q", "a")]
-    async with bench(TWO, pods, Fits(), Preemption(), broker={"blackout": ALWAYS}) as it:
+    async with bench(TWO, pods, Fits(), Preemption(), disruption={"blackout": ALWAYS}) as it:
         found = await it.node("a")
         assert [(one.turn, one.spared) for one in found.always] == [(0, "Blackout")] * 2
         assert found.always[0].spared_why.startswith("no pod is moved: ")
@@ -392,9 +392,7 @@ async def test_a_plugin_that_hangs_costs_one_thread_however_often_it_is_asked_ab
         found = [*together, await it.node("a"), await it.node("b")]
         assert len(CAME) == 1
         told = [failure.message for one in found for failure in one.failures]
-        pattern = (
-            r"does not answer: stuck in test_pool_report\.py:\d+ explain_victims; it is not called again until reload"
-        )
+        pattern = r"does not answer: stuck in test_report\.py:\d+ explain_victims; it is not called again until reload"
         assert [bool(re.fullmatch(pattern, one)) for one in told] == [True] * 5
         assert it.placer.pools[0].blocked == "", "nothing is decided by that: pods are placed and moved as before"
         it.placer.apply([pool.policy for pool in it.placer.pools])
