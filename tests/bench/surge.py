@@ -4,11 +4,13 @@
 with its HPA controller, limited as it is shipped (20 queries a second, every 15 s), and the daemon as a process with
 `hpa` and `cadence` at their defaults. Both govern the same Deployments in turn, with the same metrics API, whose
 samples are renewed every second or, as metrics-server's, every 15 s. The latency is from the renewal that first shows
-the surge to the moment at which the API server received the write, by its audit log. Nothing here passes or fails.
+the surge to the moment at which the API server received the write, by its audit log. Beside them stands what this API
+server takes for the writes alone, as many at a time as elasticd begins. Nothing here passes or fails.
 """
 
 import asyncio
 import json
+import os
 import random
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from time import time
 
 from aiohttp import web
 
+from elasticd.cluster.kubernetes.write.scale import AT_ONCE
 from tests.bench.bind import cpu
 from tests.kit.measuring import machine
 from tests.kube import pki
@@ -160,9 +163,9 @@ class Lab:
     autoscaling: str
     rounds: int = field(default=0)
 
-    async def each(self, work: Callable[[str], object], seconds: float = 0.0) -> None:
-        """Do something for every workload, 16 at a time; spread over so many seconds."""
-        places = asyncio.Semaphore(16)
+    async def each(self, work: Callable[[str], object], seconds: float = 0.0, at_once: int = 16) -> None:
+        """Do something for every workload, so many at a time; spread over so many seconds."""
+        places = asyncio.Semaphore(at_once)
 
         async def one(index: int, name: str) -> None:
             await asyncio.sleep(seconds * index / len(self.names))
@@ -202,6 +205,21 @@ class Lab:
 
         await wait_until(all_written, every=0.5, within=240, what="every workload is written")
         return sorted(writes.values()), cpu(pid) - used
+
+    async def write_alone(self) -> list[float]:
+        """The seconds until each write where nobody looks at anything: as soon as this API server takes them."""
+        path, offset = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", self.plane.audit_log.stat().st_size
+        begun, writes = time(), dict[str, float]()
+        scale = {"spec": {"replicas": REPLICAS + 1}}
+        await self.each(lambda name: self.client.patch(f"{path}/{name}/scale", scale), at_once=AT_ONCE)
+
+        def all_written() -> bool:
+            nonlocal offset
+            offset = self._take(offset, "admin", begun, writes)
+            return len(writes) == len(self.names)
+
+        await wait_until(all_written, every=0.5, what="every write is in the audit log")
+        return sorted(writes.values())
 
     def _take(self, offset: int, user: str, at: float, writes: dict[str, float]) -> int:
         """Read what has come to the audit log since the offset; gives the next."""
@@ -285,8 +303,9 @@ async def lab(folder: Path, size: int) -> AsyncIterator[Lab]:
 def report(who: str, resolution: float, size: int, latencies: Sequence[float], used: float) -> None:
     """Print one line."""
     part = [latencies[min(len(latencies) - 1, int(len(latencies) * share))] for share in (0.5, 0.99)]
+    metrics = f", metrics every {resolution:g} s" if resolution else ""
     print(
-        f"{size} Deployments, metrics every {resolution:g} s, {who}: median {part[0]:.2f} s, 99th percentile "
+        f"{size} Deployments{metrics}, {who}: median {part[0]:.2f} s, 99th percentile "
         f"{part[1]:.2f} s, longest {latencies[-1]:.2f} s; {used:.1f} s of CPU",
         flush=True,
     )
@@ -297,6 +316,11 @@ async def run(size: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         async with lab(Path(name), size) as made:
             print(f"Kubernetes {made.plane.version[0]}.{made.plane.version[1]}", flush=True)
+            for turn in range(ROUNDS):
+                await made.calm()
+                begun = cpu(os.getpid())
+                latencies = await made.write_alone()
+                report(f"nothing but the writes, round {turn + 1}", 0, size, latencies, cpu(os.getpid()) - begun)
             for resolution in RESOLUTIONS:
                 made.metrics.measured.resolution = resolution
                 for turn in range(ROUNDS):
