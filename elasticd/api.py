@@ -1,26 +1,17 @@
-"""All that a plugin may import."""
+"""The plugin API: base classes, hookimpl, and the nouns that hooks are given and answer with.
+
+A plugin imports from here and from elasticd.kit, which has what strategies share; the rest of elasticd may change
+without a word.
+"""
 
 from msgspec import Meta, Struct, field
 
-from elasticd.base.memo import Derived
-from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
 from elasticd.hookspecs import hookimpl
-from elasticd.kit.bands import band_around
-from elasticd.kit.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
-from elasticd.kit.calendars import Hours, HoursNow, Instant, Spell, standing, steady
-from elasticd.kit.evictability import CRITICAL, SPARE, rooted, stationary
-from elasticd.kit.history import point_of, timeline
-from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
-from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
-from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
-from elasticd.kit.serving import Serving, request_of, serving
-from elasticd.kit.sizes import unfit
-from elasticd.kit.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.model.actions import Mark
 from elasticd.model.forecast import Forecast, PerPod
 from elasticd.model.history import Change, Past, Point, Run
 from elasticd.model.jobs import Job
-from elasticd.model.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand, whose
+from elasticd.model.moves import Fits, Look, Move, Moved, MoveDecision, NodeLevel, PoolPast, Stand
 from elasticd.model.placement import (
     Candidate,
     Column,
@@ -42,36 +33,11 @@ from elasticd.model.placement import (
     Victims,
     Whole,
 )
-from elasticd.model.pod_spec import (
-    Disk,
-    Expression,
-    Needs,
-    Operator,
-    Port,
-    Repel,
-    Taint,
-    Term,
-    Toleration,
-    possible_namespace,
-    whole_number,
-)
-from elasticd.model.policy import (
-    MOST,
-    USED_BY_PODS,
-    Bounds,
-    Count,
-    Policy,
-    Poll,
-    PoolPolicy,
-    PoolSelect,
-    Seconds,
-    Strategy,
-    unheeded,
-)
+from elasticd.model.pod_spec import Disk, Expression, Needs, Operator, Port, Repel, Taint, Term, Toleration
+from elasticd.model.policy import MOST, Bounds, Count, Policy, Poll, PoolPolicy, PoolSelect, Seconds, Strategy
 from elasticd.model.records import Decision, Outcome
 from elasticd.model.resources import Resources
 from elasticd.model.workload import (
-    COST,
     NEVER,
     Band,
     Condition,
@@ -93,13 +59,8 @@ from elasticd.model.workload import (
 )
 
 __all__ = [
-    "BINDING",
     "Band",
-    "Binding",
-    "BindingRule",
     "Bounds",
-    "COST",
-    "CRITICAL",
     "Candidate",
     "Change",
     "Column",
@@ -107,26 +68,17 @@ __all__ = [
     "Container",
     "Count",
     "Decision",
-    "Derived",
     "Disk",
     "DisruptionBudget",
+    "EvictionOrder",
     "Expression",
     "Fits",
     "Forecast",
-    "Hours",
-    "Instant",
     "Job",
-    "LabelRule",
     "LeftOut",
     "Limit",
-    "EvictionOrder",
-    "LARGEST",
-    "LEAST_USE",
-    "LoadScored",
-    "Loaded",
     "Look",
     "MOST",
-    "USED_BY_PODS",
     "Mark",
     "Mask",
     "Measure",
@@ -140,14 +92,11 @@ __all__ = [
     "Node",
     "NodeLevel",
     "Nodes",
-    "OWN_BINDING",
     "Observation",
     "Operator",
     "Outcome",
-    "PartScored",
     "Past",
     "PerPod",
-    "Pick",
     "Placement",
     "Places",
     "Pod",
@@ -163,8 +112,6 @@ __all__ = [
     "Port",
     "Quality",
     "Rank",
-    "Rate",
-    "Rates",
     "Recommendation",
     "Ref",
     "Refusal",
@@ -172,18 +119,13 @@ __all__ = [
     "Resources",
     "Room",
     "Run",
-    "SPARE",
     "Sample",
     "Scores",
     "Seconds",
-    "Seen",
     "Selection",
     "Series",
-    "Serving",
     "Spared",
-    "Spell",
     "Stand",
-    "HoursNow",
     "Strategy",
     "Struct",
     "Taint",
@@ -193,40 +135,6 @@ __all__ = [
     "Victims",
     "Whole",
     "Workload",
-    "average_score",
-    "balance_score",
-    "band_around",
-    "binding_of",
-    "bindings_of",
-    "capacity",
-    "cool_down",
-    "estimated",
     "field",
-    "format_amount",
-    "format_milli",
     "hookimpl",
-    "idleness",
-    "load_score",
-    "milli",
-    "needed",
-    "parse_quantity",
-    "point_of",
-    "possible_namespace",
-    "request_of",
-    "restrain",
-    "rooted",
-    "serving",
-    "stabilize",
-    "standing",
-    "stationary",
-    "std_score",
-    "steady",
-    "swiftness",
-    "timeline",
-    "unfit",
-    "unheeded",
-    "weighed",
-    "whole",
-    "whole_number",
-    "whose",
 ]

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from elasticd.api import Meta, Nodes, PartScored, Pod, Scores, Strategy, balance_score, hookimpl
+from elasticd.api import Meta, Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.kit import PartScored, balance_score
 
 
 class BalancedAllocation(PartScored, tag="balanced-allocation", frozen=True):

@@ -9,22 +9,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from elasticd.api import (
-    BINDING,
-    OWN_BINDING,
-    Binding,
-    BindingRule,
-    Mask,
-    Meta,
-    Node,
-    Nodes,
-    Pod,
-    PoolPolicy,
-    Selection,
-    Strategy,
-    bindings_of,
-    hookimpl,
-)
+from elasticd.api import Mask, Meta, Node, Nodes, Pod, PoolPolicy, Selection, Strategy, hookimpl
+from elasticd.kit import BINDING, OWN_BINDING, Binding, BindingRule, bindings_of
 
 Full = Literal["any", "wait", "preempt", "preempt_or_any"]
 

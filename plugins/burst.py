@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 from elasticd.api import (
     MOST,
-    USED_BY_PODS,
     Limit,
     Measure,
     Meta,
@@ -26,10 +25,8 @@ from elasticd.api import (
     Struct,
     Workload,
     hookimpl,
-    serving,
-    stabilize,
-    timeline,
 )
+from elasticd.kit import USED_BY_PODS, serving, stabilize, timeline
 
 EXACT = 1e-9
 """A mean of doubles may lie this much above a whole number of pods."""

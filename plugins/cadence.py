@@ -5,22 +5,8 @@ Knows samples, requests and the interval in force; wishes for no count.
 
 from typing import Annotated, Literal
 
-from elasticd.api import (
-    NEVER,
-    Band,
-    Derived,
-    Meta,
-    Observation,
-    Past,
-    Pod,
-    Poll,
-    Ref,
-    Strategy,
-    Struct,
-    band_around,
-    hookimpl,
-    request_of,
-)
+from elasticd.api import NEVER, Band, Meta, Observation, Past, Pod, Poll, Ref, Strategy, Struct, hookimpl
+from elasticd.kit import Derived, band_around, request_of
 
 Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of them")]
 

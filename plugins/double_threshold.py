@@ -18,20 +18,14 @@ from elasticd.api import (
     Point,
     Policy,
     Poll,
-    Rate,
-    Rates,
     Recommendation,
     Series,
     Strategy,
     Struct,
     Workload,
     hookimpl,
-    point_of,
-    request_of,
-    restrain,
-    serving,
-    timeline,
 )
+from elasticd.kit import Rate, Rates, point_of, request_of, restrain, serving, timeline
 
 EXACT = 1e-9
 """200 sin(30 pi/180) is 99.99999999999999 in doubles, and a sum of shares may be as far off the other way."""

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from elasticd.api import Mask, Mend, Meta, Move, Node, Nodes, Pod, Refusal, Strategy, Taint, hookimpl, stationary
+from elasticd.api import Mask, Mend, Meta, Move, Node, Nodes, Pod, Refusal, Strategy, Taint, hookimpl
+from elasticd.kit import stationary
 
 MARK = "elasticd.io/drain"
 """Label or annotation of a node that is to be emptied: "true"."""

@@ -7,7 +7,8 @@ from functools import reduce
 
 import numpy as np
 
-from elasticd.api import Nodes, PartScored, Pod, Scores, Strategy, hookimpl
+from elasticd.api import Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.kit import PartScored
 
 
 class LeastRequested(PartScored, tag="least-requested", frozen=True):

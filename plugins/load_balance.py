@@ -3,7 +3,8 @@
 Knows how the score of ImprovedLoadBalancePriority is used for a pod; knows nothing of the pool's rules.
 """
 
-from elasticd.api import LoadScored, Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.api import Nodes, Pod, Scores, Strategy, hookimpl
+from elasticd.kit import LoadScored
 
 
 class LoadBalance(LoadScored, tag="load-balance", frozen=True):

@@ -12,8 +12,6 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 
 from elasticd.api import (
-    BINDING,
-    BindingRule,
     Expression,
     Mask,
     Meta,
@@ -26,11 +24,9 @@ from elasticd.api import (
     PoolPolicy,
     Strategy,
     Term,
-    bindings_of,
     hookimpl,
-    stationary,
-    whose,
 )
+from elasticd.kit import BINDING, BindingRule, bindings_of, stationary, whose
 
 How = Literal["reschedule", "kill"]
 MoveHow = Literal["reschedule", "release", "kill"]

@@ -7,23 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Annotated, Literal, NamedTuple
 
-from elasticd.api import (
-    Bounds,
-    Count,
-    Hours,
-    Instant,
-    Limit,
-    Meta,
-    Observation,
-    Policy,
-    Recommendation,
-    Spell,
-    Strategy,
-    field,
-    hookimpl,
-    standing,
-    steady,
-)
+from elasticd.api import Bounds, Count, Limit, Meta, Observation, Policy, Recommendation, Strategy, field, hookimpl
+from elasticd.kit import Hours, Instant, Spell, standing, steady
 
 As = Annotated[
     Literal["floor", "ceiling", "exact"],

@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from elasticd.api import (
-    Derived,
     Limit,
     Mask,
     Meta,
@@ -30,8 +29,8 @@ from elasticd.api import (
     Struct,
     field,
     hookimpl,
-    unheeded,
 )
+from elasticd.kit import Derived, unheeded
 
 Share = Annotated[int, Meta(ge=1)] | str
 _PERCENT = frozenset(f"{percent}%" for percent in range(1, 101))

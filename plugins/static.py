@@ -6,7 +6,8 @@ Knows the two queues of nodes by load; knows nothing of what moves pods away fro
 from collections.abc import Sequence
 from typing import Annotated
 
-from elasticd.api import LoadScored, Mend, Meta, Nodes, Refusal, Scores, Strategy, hookimpl
+from elasticd.api import Mend, Meta, Nodes, Refusal, Scores, Strategy, hookimpl
+from elasticd.kit import LoadScored
 
 HIGH = "node(s) had a load above the pool's"
 

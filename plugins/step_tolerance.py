@@ -18,16 +18,12 @@ from elasticd.api import (
     Poll,
     Recommendation,
     Series,
-    Serving,
     Strategy,
     Struct,
     Workload,
-    band_around,
-    cool_down,
     hookimpl,
-    request_of,
-    serving,
 )
+from elasticd.kit import Serving, band_around, cool_down, request_of, serving
 
 PAPER_PERIOD = 30.0
 EXACT = 1e-9

@@ -8,7 +8,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.api import Column, Meta, Nodes, Pod, Scores, Strategy, Struct, Whole, hookimpl, weighed
+from elasticd.api import Column, Meta, Nodes, Pod, Scores, Strategy, Struct, Whole, hookimpl
+from elasticd.kit import weighed
 
 Floats = NDArray[np.float64]
 

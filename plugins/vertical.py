@@ -21,10 +21,8 @@ from elasticd.api import (
     Struct,
     field,
     hookimpl,
-    milli,
-    parse_quantity,
-    unfit,
 )
+from elasticd.kit import milli, parse_quantity, unfit
 
 Statistic = Annotated[
     Literal["mean", "p50", "p60", "p90", "p95", "p98", "p99", "max", "intermediate"],

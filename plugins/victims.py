@@ -6,21 +6,8 @@ Knows how much each of these counts; knows nothing of why the count falls, or ho
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from elasticd.api import (
-    Derived,
-    Meta,
-    Observation,
-    Pod,
-    Policy,
-    Rank,
-    Room,
-    Series,
-    Strategy,
-    field,
-    hookimpl,
-    request_of,
-    unheeded,
-)
+from elasticd.api import Meta, Observation, Pod, Policy, Rank, Room, Series, Strategy, field, hookimpl
+from elasticd.kit import Derived, request_of, unheeded
 
 Weight = Annotated[float, Meta(ge=0, le=1000, description="how much it counts beside the others; 0: not at all")]
 

@@ -1,1 +1,84 @@
-"""What strategies and limits share, bundled or of a third party: windows, calendars, node tables and scores. Pure."""
+"""What strategies and limits share, bundled or of a third party: windows, calendars, bindings, node scores and units.
+
+Plugins import from this package, as in `from elasticd.kit import Rates`, and not from its modules, which also hold what
+only the daemon uses. Pure.
+"""
+
+from elasticd.base.memo import Derived
+from elasticd.base.units import format_amount, format_milli, milli, parse_quantity
+from elasticd.kit.bands import band_around
+from elasticd.kit.bindings import BINDING, OWN_BINDING, Binding, BindingRule, LabelRule, binding_of, bindings_of
+from elasticd.kit.calendars import Hours, HoursNow, Instant, Spell, standing, steady
+from elasticd.kit.evictability import CRITICAL, SPARE, rooted, stationary
+from elasticd.kit.history import point_of, timeline
+from elasticd.kit.load_score import LEAST_USE, average_score, balance_score, idleness, load_score, std_score, swiftness
+from elasticd.kit.node_scores import Loaded, LoadScored, PartScored, Seen, capacity
+from elasticd.kit.node_table import LARGEST, estimated, needed, weighed, whole
+from elasticd.kit.serving import Serving, request_of, serving
+from elasticd.kit.sizes import unfit
+from elasticd.kit.windows import Pick, Rate, Rates, cool_down, restrain, stabilize
+from elasticd.model.moves import whose
+from elasticd.model.pod_spec import possible_namespace, whole_number
+from elasticd.model.policy import USED_BY_PODS, unheeded
+from elasticd.model.workload import COST
+
+__all__ = [
+    "BINDING",
+    "Binding",
+    "BindingRule",
+    "COST",
+    "CRITICAL",
+    "Derived",
+    "Hours",
+    "HoursNow",
+    "Instant",
+    "LARGEST",
+    "LEAST_USE",
+    "LabelRule",
+    "LoadScored",
+    "Loaded",
+    "OWN_BINDING",
+    "PartScored",
+    "Pick",
+    "Rate",
+    "Rates",
+    "SPARE",
+    "Seen",
+    "Serving",
+    "Spell",
+    "USED_BY_PODS",
+    "average_score",
+    "balance_score",
+    "band_around",
+    "binding_of",
+    "bindings_of",
+    "capacity",
+    "cool_down",
+    "estimated",
+    "format_amount",
+    "format_milli",
+    "idleness",
+    "load_score",
+    "milli",
+    "needed",
+    "parse_quantity",
+    "point_of",
+    "possible_namespace",
+    "request_of",
+    "restrain",
+    "rooted",
+    "serving",
+    "stabilize",
+    "standing",
+    "stationary",
+    "std_score",
+    "steady",
+    "swiftness",
+    "timeline",
+    "unfit",
+    "unheeded",
+    "weighed",
+    "whole",
+    "whole_number",
+    "whose",
+]

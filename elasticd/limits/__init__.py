@@ -6,20 +6,8 @@ They use the API like any plugin. Knows which options each has; the arithmetic o
 from functools import cached_property
 from typing import Annotated, Literal
 
-from elasticd.api import (
-    Limit,
-    Meta,
-    Observation,
-    Past,
-    Pick,
-    Rate,
-    Rates,
-    Strategy,
-    cool_down,
-    hookimpl,
-    restrain,
-    stabilize,
-)
+from elasticd.api import Limit, Meta, Observation, Past, Strategy, hookimpl
+from elasticd.kit import Pick, Rate, Rates, cool_down, restrain, stabilize
 from elasticd.limits.capacity import Capacity
 from elasticd.limits.rollout import Rollout
 from elasticd.limits.seriesless import Seriesless

@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 from math import floor, inf
 from typing import Annotated, ClassVar
 
-from elasticd.api import Derived, Limit, Meta, Node, Observation, Pod, Ref, Room, Struct, field, hookimpl
+from elasticd.api import Limit, Meta, Node, Observation, Pod, Ref, Room, Struct, field, hookimpl
+from elasticd.kit import Derived
 from elasticd.limits.seriesless import Seriesless
 
 Amounts = tuple[tuple[str, float], ...]

@@ -9,7 +9,8 @@ from math import inf
 from operator import attrgetter
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Meta, Observation, Past, Point, Struct, point_of
+from elasticd.api import Change, Meta, Observation, Past, Point, Struct
+from elasticd.kit import point_of
 
 Outcome = Literal["good", "bad", "unknown"]
 

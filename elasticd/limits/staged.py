@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Annotated, Literal
 
-from elasticd.api import Change, Derived, Limit, Meta, Observation, Past, Ref, Strategy, Struct, hookimpl
+from elasticd.api import Change, Limit, Meta, Observation, Past, Ref, Strategy, Struct, hookimpl
+from elasticd.kit import Derived
 from elasticd.limits.guards import GOOD, Guard, Outcome
 
 _RUN = 3

@@ -7,22 +7,8 @@ bounds, which come last.
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
-from elasticd.api import (
-    Bounds,
-    Count,
-    Hours,
-    HoursNow,
-    Limit,
-    Meta,
-    Observation,
-    Policy,
-    Spell,
-    Strategy,
-    field,
-    hookimpl,
-    standing,
-    steady,
-)
+from elasticd.api import Bounds, Count, Limit, Meta, Observation, Policy, Strategy, field, hookimpl
+from elasticd.kit import Hours, HoursNow, Spell, standing, steady
 
 _FORBIDDEN = {"change": "no change", "growth": "no growth", "shrinking": "no shrinking"}
 

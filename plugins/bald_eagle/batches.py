@@ -10,7 +10,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from elasticd.api import Candidate, Mask, Nodes, Placement, Struct, needed, weighed
+from elasticd.api import Candidate, Mask, Nodes, Placement, Struct
+from elasticd.kit import needed, weighed
 
 from .fitness import WEIGHED, Batch, Pods, Scale, State, values
 from .search import Habits, Quest, search

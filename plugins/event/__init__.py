@@ -9,7 +9,6 @@ from typing import Annotated
 
 from elasticd.api import (
     NEVER,
-    USED_BY_PODS,
     Band,
     Count,
     Limit,
@@ -21,10 +20,9 @@ from elasticd.api import (
     Quality,
     Recommendation,
     Strategy,
-    band_around,
     hookimpl,
-    stabilize,
 )
+from elasticd.kit import USED_BY_PODS, band_around, stabilize
 
 from .quiet import Span, since, since_by
 from .signals import Reading, Signal, any_active, combine, parts, read, signal, told

@@ -11,22 +11,8 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from elasticd.api import (
-    LARGEST,
-    Mend,
-    Meta,
-    Needs,
-    Nodes,
-    Pod,
-    Refusal,
-    Strategy,
-    Whole,
-    field,
-    hookimpl,
-    needed,
-    parse_quantity,
-    whole,
-)
+from elasticd.api import Mend, Meta, Needs, Nodes, Pod, Refusal, Strategy, Whole, field, hookimpl
+from elasticd.kit import LARGEST, needed, parse_quantity, whole
 
 from .lacks import Lack, Mended, all_of, any_of, refusals_of
 from .room import amount_of, disk_taken, free_of, nearby, port_taken, room_beside

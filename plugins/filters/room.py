@@ -7,7 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from elasticd.api import Derived, Disk, Mask, Node, Nodes, Port, Repel, Whole, parse_quantity, whole
+from elasticd.api import Disk, Mask, Node, Nodes, Port, Repel, Whole
+from elasticd.kit import Derived, parse_quantity, whole
 
 
 @lru_cache

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from elasticd.api import Derived, Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration, whole_number
+from elasticd.api import Expression, Mask, Mend, Needs, Node, Nodes, Taint, Term, Toleration
+from elasticd.kit import Derived, whole_number
 
 from .lacks import Mended, all_of, any_of
 

@@ -14,14 +14,13 @@ from elasticd.api import (
     Meta,
     Observation,
     Past,
-    Rates,
     Recommendation,
     Seconds,
     Strategy,
     Workload,
     hookimpl,
-    restrain,
 )
+from elasticd.kit import Rates, restrain
 
 from .grouping import MetricError
 from .normalize import back_off, limit_legacy, rates_of, stabilize_behavior, stabilize_legacy, still_kept

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import inf
 
-from elasticd.api import Derived, LeftOut, Pod, Ref, Sample, Struct, milli
+from elasticd.api import LeftOut, Pod, Ref, Sample, Struct
+from elasticd.kit import Derived, milli
 
 EXACT = 2.0**53
 """Below this a double holds every whole number."""

@@ -7,7 +7,8 @@ the windows of 1.20 and those without behavior, which can carry it further.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from elasticd.api import Change, Derived, Limit, Observation, Past, Rates, Ref, cool_down, stabilize
+from elasticd.api import Change, Limit, Observation, Past, Ref
+from elasticd.kit import Derived, Rates, cool_down, stabilize
 
 from .options import DOWN_POLICIES, UP_POLICIES, Behavior
 

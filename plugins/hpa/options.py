@@ -6,7 +6,8 @@ Knows which combinations contradict themselves; knows nothing of pods or samples
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
-from elasticd.api import Meta, Pick, Rate, Struct, milli, parse_quantity
+from elasticd.api import Meta, Struct
+from elasticd.kit import Pick, Rate, milli, parse_quantity
 
 Quantity = Annotated[str | int | float, Meta(description="quantity, as 250m or 1.5Gi")]
 Name = Annotated[str, Meta(min_length=1, description="as its source calls it")]

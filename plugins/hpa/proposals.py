@@ -8,7 +8,8 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from elasticd.api import MOST, Derived, LeftOut, Observation, Pod, Quality, Ref, Series, Struct, format_milli
+from elasticd.api import MOST, LeftOut, Observation, Pod, Quality, Ref, Series, Struct
+from elasticd.kit import Derived, format_milli
 
 from .grouping import (
     Groups,

@@ -7,7 +7,8 @@ too little: then any new sample may change the count.
 from collections.abc import Callable, Sequence
 from math import ceil, floor
 
-from elasticd.api import NEVER, Band, Observation, Quality, Sample, Series, band_around
+from elasticd.api import NEVER, Band, Observation, Quality, Sample, Series
+from elasticd.kit import band_around
 
 from .grouping import MetricError, Startup, total_at_a_glance
 from .options import ContainerResource, External, Metric, Object, Resource, quantity_milli

@@ -12,8 +12,6 @@ from operator import itemgetter
 from typing import Annotated, ClassVar, Literal
 
 from elasticd.api import (
-    CRITICAL,
-    SPARE,
     DisruptionBudget,
     EvictionOrder,
     Meta,
@@ -27,8 +25,8 @@ from elasticd.api import (
     Victims,
     field,
     hookimpl,
-    possible_namespace,
 )
+from elasticd.kit import CRITICAL, SPARE, possible_namespace
 
 from .budgets import Held, held, within
 from .kept import Causes, Lesser, Lifted, Options, mends_of

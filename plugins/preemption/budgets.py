@@ -5,7 +5,8 @@ Knows budgets; knows nothing of why a pod should go.
 
 from collections.abc import Iterable, Sequence, Set
 
-from elasticd.api import Derived, DisruptionBudget, Pod
+from elasticd.api import DisruptionBudget, Pod
+from elasticd.kit import Derived
 
 from .there import Cause
 

@@ -5,7 +5,8 @@ Knows amounts, ports, disks and who keeps others off; knows nothing of who may h
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from elasticd.api import Nodes, Pod, Struct, needed
+from elasticd.api import Nodes, Pod, Struct
+from elasticd.kit import needed
 
 from .there import There
 

@@ -5,7 +5,8 @@ Knows what is kept of a node until one of its pods comes or goes; knows no pod t
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from elasticd.api import Derived, Pod, Struct, rooted
+from elasticd.api import Pod, Struct
+from elasticd.kit import Derived, rooted
 
 CLASSES: Mapping[str, int] = {"Always": 2, "OnFailure": 1, "Never": 0}
 """How much a pod matters by its restartPolicy (thesis, 4.3)."""

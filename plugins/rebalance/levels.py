@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from elasticd.api import LEAST_USE, Column, Fits, Mask, Nodes, Places, Seen, Struct, balance_score, capacity
+from elasticd.api import Column, Fits, Mask, Nodes, Places, Struct
+from elasticd.kit import LEAST_USE, Seen, balance_score, capacity
 
 from .options import Options
 

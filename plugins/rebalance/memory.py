@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct, Whole, whose
+from elasticd.api import Column, Look, Mask, Moved, Nodes, Pod, PoolPast, Struct, Whole
+from elasticd.kit import whose
 
 from .levels import Levels, levels
 from .options import Options

@@ -5,7 +5,8 @@ Knows the options alone.
 
 from typing import Annotated, Literal
 
-from elasticd.api import Loaded, Meta, Struct
+from elasticd.api import Meta, Struct
+from elasticd.kit import Loaded
 
 LOOKS = 20
 """So many looks back it is known that a node was too loaded and has not been calm since."""

@@ -5,7 +5,8 @@ Knows pods, what they use and how much is to be released; knows no other nodes.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from elasticd.api import COST, Pod, Struct
+from elasticd.api import Pod, Struct
+from elasticd.kit import COST
 
 GRAIN = 0.0025
 """Less than this part of a node is not worth a move, so that a node with no more too much is left as it is."""

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from elasticd.api import BindingRule, Move, Nodes, Scores, Strategy, hookimpl
+from elasticd.api import Move, Nodes, Scores, Strategy, hookimpl
 from elasticd.config.advice_pools import advise_alone, advise_pools
 from elasticd.config.checking import check
+from elasticd.kit import BindingRule
 from elasticd.model.policy import MovesTable, PoolPolicy, PoolSelect, PoolTrust
 from elasticd.ports.source import Source
 from elasticd.sources.api_metrics import ExternalMetrics

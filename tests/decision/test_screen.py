@@ -9,13 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, Sample, Strategy, band_around, hookimpl
+from elasticd.api import NEVER, Band, Limit, Observation, Past, Recommendation, Sample, Strategy, hookimpl
 from elasticd.base.decode import convert
 from elasticd.decision.observe import series_of
 from elasticd.decision.quality import failed
 from elasticd.decision.screen import Watched, stand, stirred
 from elasticd.decision.workload.asking import Case
 from elasticd.decision.workload.bands import bands_of
+from elasticd.kit import band_around
 from elasticd.kit.history import begin
 from elasticd.model.policy import Bounds, Policy, Target
 from elasticd.model.workload import Readings

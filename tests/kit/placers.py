@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from elasticd.api import Nodes, Pod, PoolObservation, Refusal, Scores, Strategy, Victims, hookimpl, needed
+from elasticd.api import Nodes, Pod, PoolObservation, Refusal, Scores, Strategy, Victims, hookimpl
+from elasticd.kit import needed
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.policy import PoolPolicy, PoolSelect
 from tests.runtime.test_loop import Told

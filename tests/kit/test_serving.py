@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from elasticd.api import Container, Pod, request_of, serving
+from elasticd.api import Container, Pod
+from elasticd.kit import request_of, serving
 from tests.kit.plugins.builders import pod
 
 

@@ -6,7 +6,8 @@ Knows what is bound to what; knows no strategy.
 import json
 from typing import Any
 
-from elasticd.api import BINDING, Node, Pod
+from elasticd.api import Node, Pod
+from elasticd.kit import BINDING
 from tests.kit.pools import GIB, MIB, node, pod
 
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from elasticd.api import BINDING
 from elasticd.journal import read
+from elasticd.kit import BINDING
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision
 from tests.kube.client import JSON, wait_until

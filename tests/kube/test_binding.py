@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from elasticd.api import BINDING
+from elasticd.kit import BINDING
 from tests.kube.client import JSON, wait_until
 from tests.kube.conftest import Kube
 from tests.kube.pools import bound, create, decided, five, places, thesis

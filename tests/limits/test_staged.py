@@ -10,7 +10,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd import testing
-from elasticd.api import Change, Limit, Outcome, Past, Point, Rate, Recommendation, Strategy, hookimpl
+from elasticd.api import Change, Limit, Outcome, Past, Point, Recommendation, Strategy, hookimpl
+from elasticd.kit import Rate
 from elasticd.kit.history import carry, remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.limits.guards import Guard

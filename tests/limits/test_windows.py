@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import Past, Rate, Run, Strategy
+from elasticd.api import Past, Run, Strategy
+from elasticd.kit import Rate
 from elasticd.kit.history import begin, resume
 from elasticd.limits import Cooldown, RateLimit, Stabilization, register_strategies
 from tests.kit.plugins.builders import EMPTY, NOW, OLD, Wants, before, conditions, decode, ends, judge, seen

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl, needed
+from elasticd.api import Candidate, Nodes, Placement, Pod, Port, Refusal, Strategy, hookimpl
 from elasticd.config.pools import load_pool
+from elasticd.kit import needed
 from elasticd.kit.node_table import NodeTable
 from elasticd.registry import discover
 from elasticd_plugins.bald_eagle import BaldEagle, BaldEaglePlain

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from numpy.typing import NDArray
 
-from elasticd.api import needed
+from elasticd.kit import needed
 from elasticd_plugins.bald_eagle import BaldEagle
 from elasticd_plugins.bald_eagle.fitness import (
     BALANCED,

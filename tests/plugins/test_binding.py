@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.api import BINDING, Binding, LabelRule, Node, Pod, PoolPolicy, Selection, binding_of
+from elasticd.api import Node, Pod, PoolPolicy, Selection
 from elasticd.config.pools import load_pool
+from elasticd.kit import BINDING, Binding, LabelRule, binding_of
 from elasticd.model.placement import PodDecision
 from elasticd.testing import check_strategy, registry
 from elasticd_plugins import binding, filters, preemption

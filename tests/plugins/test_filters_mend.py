@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import Expression, Node, Pod, Port, Taint, Term, Toleration, parse_quantity
+from elasticd.api import Expression, Node, Pod, Port, Taint, Term, Toleration
+from elasticd.kit import parse_quantity
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.filters.unfit import CORDONED, FAILED
 from tests.kit.pools import GIB, columns, mends, node, pod

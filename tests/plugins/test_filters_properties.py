@@ -22,9 +22,8 @@ from elasticd.api import (
     Term,
     Toleration,
     hookimpl,
-    needed,
-    whole,
 )
+from elasticd.kit import needed, whole
 from elasticd_plugins.filters import Filters
 from tests.kit.pools import GIB, columns, node, planned, pod
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from elasticd.api import Container, Pod, Sample, milli
+from elasticd.api import Container, Pod, Sample
+from elasticd.kit import milli
 from elasticd_plugins.hpa.grouping import (
     Groups,
     MetricError,

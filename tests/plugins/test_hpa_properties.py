@@ -9,7 +9,8 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from elasticd import testing
-from elasticd.api import Change, Container, Decision, Limit, Past, Pod, Quality, Rate, Run, Sample, Strategy
+from elasticd.api import Change, Container, Decision, Limit, Past, Pod, Quality, Run, Sample, Strategy
+from elasticd.kit import Rate
 from elasticd.kit.history import begin, carry, remember
 from elasticd.limits import Cooldown, RateLimit, Stabilization
 from elasticd.model.records import Outcome

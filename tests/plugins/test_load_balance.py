@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.api import Nodes, Pod, Selection, Strategy, hookimpl, idleness, load_score, std_score
+from elasticd.api import Nodes, Pod, Selection, Strategy, hookimpl
+from elasticd.kit import idleness, load_score, std_score
 from elasticd.kit.node_table import NodeTable, estimated
 from elasticd_plugins.balanced_allocation import BalancedAllocation
 from elasticd_plugins.least_requested import LeastRequested

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 import elasticd_plugins.rebalance as plugin
-from elasticd.api import COST, DisruptionBudget, Pod, PoolPast
+from elasticd.api import DisruptionBudget, Pod, PoolPast
+from elasticd.kit import COST
 from elasticd.testing import check_strategy
 from elasticd_plugins.filters import Filters
 from elasticd_plugins.load_balance import LoadBalance

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from elasticd.api import BINDING, Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term, whose
+from elasticd.api import Moved, Node, Pod, PoolObservation, PoolPast, Strategy, Term
 from elasticd.config.pools import load_pool
 from elasticd.decision.pool.finished_moves import over
+from elasticd.kit import BINDING, whose
 from elasticd.model.moves import MoveDecision
 from elasticd.model.pod_spec import Expression
 from elasticd.testing import check_strategy, registry

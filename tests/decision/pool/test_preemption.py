@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from elasticd.api import (
-    BINDING,
     DisruptionBudget,
     Nodes,
     Pod,
@@ -20,6 +19,7 @@ from elasticd.api import (
     hookimpl,
 )
 from elasticd.decision.pool.preemption import OFFERS, Budgets
+from elasticd.kit import BINDING
 from elasticd.model.actions import Bind, Evict, Nominate
 from elasticd.model.placement import PodDecision
 from elasticd_plugins.binding import BindingRules

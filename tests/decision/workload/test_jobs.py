@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elasticd.api import Hours, Limit, Observation, Recommendation, Strategy, hookimpl
+from elasticd.api import Limit, Observation, Recommendation, Strategy, hookimpl
 from elasticd.base.clock import VirtualClock
 from elasticd.decision.decide import Case, decide
 from elasticd.decision.workload.jobs import AT_ONCE, grow, tidy
 from elasticd.journal import Journal
+from elasticd.kit import Hours
 from elasticd.kit.history import begin, carry
 from elasticd.limits.timed import Blackout
 from elasticd.model.actions import Action, Answer, Create, Remove, Scale
