@@ -45,8 +45,8 @@ REST = 0.5
 SOON = 0.25
 """Seconds: who is due within them is not screened, as it is about to be looked at anyway."""
 
-AT_ONCE = 200
-"""Workloads that are judged together, before what is decided of them is begun."""
+AT_ONCE = 50
+"""Workloads that are judged together, before what is decided of them is begun: the first writes need not wait long."""
 
 IDLE = 1.0
 """Seconds between looks at a cluster in which nothing is due: workloads and policies may have come."""
