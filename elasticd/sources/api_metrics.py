@@ -58,21 +58,21 @@ class CustomSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         _check_metric(self.metric, self.name)
         if (self.object is None) != (not self.workload):
-            given = "object" if self.object else "workload"
+            present = "object" if self.object else "workload"
             missing = "workload" if self.object else "object"
-            raise ValueError(f"{missing}: must be given with {given}, is missing")
+            raise ValueError(f"{missing}: must be given with {present}, is missing")
         _check_workload(self.workload, self.namespaces)
 
     def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
         """What to ask."""
         metric = self.metric or self.name
         if self.object is None:
-            for namespace in self.namespaces or dict.fromkeys(one for one, _ in governed()):
+            for namespace in self.namespaces or dict.fromkeys(namespace for namespace, _ in governed()):
                 yield MetricQuery(self.name, metric, namespace, self.selector)
         else:
-            of = self.object
-            namespace = of.namespace or self.workload.partition("/")[0]
-            described = (of.api_version, of.kind, of.name)
+            target = self.object
+            namespace = target.namespace or self.workload.partition("/")[0]
+            described = (target.api_version, target.kind, target.name)
             yield MetricQuery(self.name, metric, namespace, self.selector, False, described, self.workload)
 
 
@@ -94,7 +94,7 @@ class ExternalSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.workload:
             owners: Iterable[tuple[str, str]] = [(self.workload.partition("/")[0], self.workload)]
         else:
-            owners = [one for one in governed() if not self.namespaces or one[0] in self.namespaces]
+            owners = [owner for owner in governed() if not self.namespaces or owner[0] in self.namespaces]
         metric = self.metric or self.name
         for namespace, workload in owners:
             yield MetricQuery(self.name, metric, namespace, self.selector, True, None, workload)
@@ -123,7 +123,7 @@ class CustomMetrics(Source, frozen=True, kw_only=True, tag="custom-metrics"):
 
     def offers(self) -> tuple[str, ...]:
         """The series it has."""
-        return tuple(dict.fromkeys(one.name for one in self.series))
+        return tuple(dict.fromkeys(series.name for series in self.series))
 
     def offers_of_nodes(self) -> tuple[str, ...]:
         """None: they are of pods and workloads."""
@@ -131,7 +131,7 @@ class CustomMetrics(Source, frozen=True, kw_only=True, tag="custom-metrics"):
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """A reader of this cluster; there is nothing to connect to."""
-        return _asking(site, self.series, self.label)
+        return _open_reader(site, self.series, self.label)
 
 
 class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics"):
@@ -142,7 +142,7 @@ class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics")
 
     def offers(self) -> tuple[str, ...]:
         """The series it has."""
-        return tuple(dict.fromkeys(one.name for one in self.series))
+        return tuple(dict.fromkeys(series.name for series in self.series))
 
     def offers_of_nodes(self) -> tuple[str, ...]:
         """None: they are of pods and workloads."""
@@ -150,11 +150,13 @@ class ExternalMetrics(Source, frozen=True, kw_only=True, tag="external-metrics")
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """A reader of this cluster; there is nothing to connect to."""
-        return _asking(site, self.series, self.label)
+        return _open_reader(site, self.series, self.label)
 
 
 @asynccontextmanager
-async def _asking(site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str) -> AsyncIterator[Reader]:
+async def _open_reader(
+    site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str
+) -> AsyncIterator[Reader]:
     asking = _Asking(site, series, label)
     async with rounds(asking.ask, site.clock, _LIMITS) as asking.rounds:
         yield asking
@@ -169,25 +171,25 @@ class _Asking:
     def __init__(self, site: Site, series: Sequence[CustomSeries | ExternalSeries], label: str) -> None:
         self._site, self._label = site, label
         self._by_metric: dict[str, list[CustomSeries | ExternalSeries]] = {}
-        for one in series:
-            self._by_metric.setdefault(f"{one.metric or one.name} {one.selector}", []).append(one)
+        for entry in series:
+            self._by_metric.setdefault(f"{entry.metric or entry.name} {entry.selector}", []).append(entry)
 
     async def ask(self, metric: str) -> Readings:
         """What the cluster answers to all that is to be asked of a metric now."""
-        queries = [query for one in self._by_metric[metric] for query in one.queries(self._governed)]
+        queries = [query for entry in self._by_metric[metric] for query in entry.queries(self._governed)]
         return await self._site.metrics.metrics(queries, self._site.clock.now())
 
     async def read(self, now: float) -> Readings:
         """What it answered to all of them."""
         answers, silent = await self.rounds.round(self._by_metric, now)
-        faults = {one.name: silent[metric] for metric in silent for one in self._by_metric[metric]}
+        faults = {entry.name: silent[metric] for metric in silent for entry in self._by_metric[metric]}
         pods, workloads = _Table(), _Table()
-        for said in answers.values():
-            faults.update(said.faults)
-            for table, told in ((pods, said.pods), (workloads, said.workloads)):
-                for name, subjects in told.items():
-                    table.setdefault(name, {}).update(subjects)
-        errors = [*silent.values(), *[said.error for said in answers.values()]]
+        for readings in answers.values():
+            faults.update(readings.faults)
+            for merged, by_name in ((pods, readings.pods), (workloads, readings.workloads)):
+                for name, subjects in by_name.items():
+                    merged.setdefault(name, {}).update(subjects)
+        errors = [*silent.values(), *[readings.error for readings in answers.values()]]
         if all(errors):
             return Readings(self._label, now, error=errors[0], faults=faults)
         return Readings(self._label, now, pods, workloads, faults=faults)

@@ -35,16 +35,16 @@ class _AnswerRefusedError(ValueError):
     """What must hold of an answer, and what is."""
 
 
-def within(said: Readings, most: int) -> Readings:
+def within(readings: Readings, most: int) -> Readings:
     """The same, or an error where it has more samples than that: some of them would look like all there are."""
-    if said.error or _size(said) <= most:
-        return said
-    return Readings(said.source, said.received, error=_too_many(most))
+    if readings.error or _count_samples(readings) <= most:
+        return readings
+    return Readings(readings.source, readings.received, error=_too_many(most))
 
 
-def _size(said: Readings) -> int:
+def _count_samples(readings: Readings) -> int:
     """How many samples it has. Those that are computed when they are looked up are not: counting would compute all."""
-    tables = [subjects for table in (said.pods, said.workloads, said.nodes) for subjects in table.values()]
+    tables = [subjects for table in (readings.pods, readings.workloads, readings.nodes) for subjects in table.values()]
     return sum(sum(map(len, subjects.values())) for subjects in tables if not isinstance(subjects, Together))
 
 
@@ -52,14 +52,14 @@ def _too_many(most: int) -> str:
     return f"too many samples: a read must have at most {most} (max_samples in elasticd.toml), has more"
 
 
-def checked(said: object, source: str, now: float, most: int) -> Readings:
+def checked(answer: object, source: str, now: float, most: int) -> Readings:
     """What a stranger's source answered at this time, made anew of plain values, so that nothing of the stranger's is
     left in it. A series in which something is wrong becomes a fault, an answer that cannot be read an error; texts are
     cut."""
-    if not isinstance(said, Readings):
-        return Readings(source, now, error=f"must answer with Readings, did with {shown(said)}")
+    if not isinstance(answer, Readings):
+        return Readings(source, now, error=f"must answer with Readings, did with {shown(answer)}")
     try:
-        return _Check(most).readings(said, source, now)
+        return _Check(most).readings(answer, source, now)
     except _AnswerRefusedError as refused:
         return Readings(source, now, error=one_line(str(refused)))
     except BaseException as error:  # a table of the stranger's own may do anything when it is looked at
@@ -70,72 +70,76 @@ class _Check:
     """One answer, and how many samples more it may have."""
 
     def __init__(self, most: int) -> None:
-        self._most = self._left = most
+        self._most = self._remaining = most
         self._faults: dict[str, str] = {}
 
-    def readings(self, said: Readings, source: str, now: float) -> Readings:
+    def readings(self, answer: Readings, source: str, now: float) -> Readings:
         """The whole answer. Raises _RefusedError."""
-        received = _number(said.received, "received")
-        if error := _text(said.error, "error"):
+        received = _number(answer.received, "received")
+        if error := _text(answer.error, "error"):
             return Readings(source, received, error=error)
         pods, workloads, nodes = [
             self._table(table, of)
-            for table, of in ((said.pods, "pods"), (said.workloads, "workloads"), (said.nodes, "nodes"))
+            for table, of in ((answer.pods, "pods"), (answer.workloads, "workloads"), (answer.nodes, "nodes"))
         ]
-        forecasts = self._forecasts(said.forecasts)
-        for name, fault in _items(said.faults, "faults"):
+        forecasts = self._forecasts(answer.forecasts)
+        for name, fault in _items(answer.faults, "faults"):
             if len(self._faults) >= MOST_FAULTS:
                 break
             self._faults[_name(name, "faults")] = _text(fault, f"faults: {name}")
-        newest = None if said.newest is None else _number(said.newest, "newest")
+        newest = None if answer.newest is None else _number(answer.newest, "newest")
         return Readings(
             source, received, pods, workloads, nodes, faults=self._faults, newest=newest, forecasts=forecasts
         )
 
     def _table(self, table: object, of: str) -> Table:
         """Series by subject, without those in which something is wrong."""
-        found: Table = {}
+        valid: Table = {}
         for name, subjects in _items(table, of):
             series = _name(name, of)
             self._count(1)
             try:
-                found[series] = {_name(key, of): self._samples(given, of, key) for key, given in _items(subjects, of)}
+                valid[series] = {
+                    _name(key, of): self._samples(samples, of, key) for key, samples in _items(subjects, of)
+                }
             except _AnswerRefusedError as refused:
                 self._fault(series, refused)
-        return found
+        return valid
 
-    def _samples(self, given: Any, of: str, key: str) -> tuple[Sample, ...]:
-        if not isinstance(given, tuple | list):
-            raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, is {shown(given)}")
-        self._count(max(1, len(given)))
-        return tuple([_sample(one, of, key) for one in given])
+    def _samples(self, samples: Any, of: str, key: str) -> tuple[Sample, ...]:
+        if not isinstance(samples, tuple | list):
+            raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, is {shown(samples)}")
+        self._count(max(1, len(samples)))
+        return tuple([_sample(sample, of, key) for sample in samples])
 
     def _forecasts(self, table: object) -> dict[str, dict[str, Forecast]]:
-        found: dict[str, dict[str, Forecast]] = {}
+        valid: dict[str, dict[str, Forecast]] = {}
         for name, subjects in _items(table, "forecasts"):
             series = _name(name, "forecasts")
             self._count(1)
             try:
-                found[series] = {_name(key, series): self._forecast(one) for key, one in _items(subjects, "forecasts")}
+                valid[series] = {
+                    _name(key, series): self._forecast(forecast) for key, forecast in _items(subjects, "forecasts")
+                }
             except _AnswerRefusedError as refused:
                 self._fault(series, refused)
-        return found
+        return valid
 
-    def _forecast(self, given: Any) -> Forecast:
-        if not isinstance(given, Forecast):
-            raise _AnswerRefusedError(f"forecasts: must be Forecasts, one is {shown(given)}")
-        self._count(1 + len(given.values) + len(given.lower) + len(given.upper))
+    def _forecast(self, forecast: Any) -> Forecast:
+        if not isinstance(forecast, Forecast):
+            raise _AnswerRefusedError(f"forecasts: must be Forecasts, one is {shown(forecast)}")
+        self._count(1 + len(forecast.values) + len(forecast.lower) + len(forecast.upper))
         try:
-            read = msgspec.convert(msgspec.to_builtins(given), Forecast)
+            copy = msgspec.convert(msgspec.to_builtins(forecast), Forecast)
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
             raise _AnswerRefusedError(f"forecasts: must be Forecasts, one is not: {one_line(str(error))}") from None
-        texts = (one_line(read.method), one_line(read.doubt), one_line(read.untaught))
-        return replace(read, method=texts[0], doubt=texts[1], untaught=texts[2])
+        texts = (one_line(copy.method), one_line(copy.doubt), one_line(copy.untaught))
+        return replace(copy, method=texts[0], doubt=texts[1], untaught=texts[2])
 
     def _count(self, samples: int) -> None:
         """So many more. One too many spoils the whole answer, not only its series."""
-        self._left -= samples
-        if self._left < 0:
+        self._remaining -= samples
+        if self._remaining < 0:
             raise _TooManyError(_too_many(self._most))
 
     def _fault(self, series: str, refused: _AnswerRefusedError) -> None:
@@ -155,16 +159,16 @@ def _items(table: object, of: str) -> Iterator[tuple[Any, Any]]:
     yield from table.items()
 
 
-def _sample(given: Any, of: str, key: str) -> Sample:
+def _sample(sample: Any, of: str, key: str) -> Sample:
     """The same where there is nothing to change, as nearly always."""
-    if not isinstance(given, Sample):
-        raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, has {shown(given)}")
-    numbers = (given.value, given.measured, given.received, given.window)
-    if type(given) is Sample and [*map(type, numbers)] == _FLOATS and _fits(given.pod) and _fits(given.container):
-        return given
+    if not isinstance(sample, Sample):
+        raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, has {shown(sample)}")
+    numbers = (sample.value, sample.measured, sample.received, sample.window)
+    if type(sample) is Sample and [*map(type, numbers)] == _FLOATS and _fits(sample.pod) and _fits(sample.container):
+        return sample
     where = f"{of}, {key}"
-    value, measured, received, window = [_number(one, where) for one in numbers]
-    pod, container = [_name(text, where) if text != "" else "" for text in (given.pod, given.container)]
+    value, measured, received, window = [_number(number, where) for number in numbers]
+    pod, container = [_name(text, where) if text != "" else "" for text in (sample.pod, sample.container)]
     return Sample(value, measured, received, window, pod, container)
 
 
@@ -213,9 +217,9 @@ def plain(details: Any, counts: Mapping[str, Any] | None) -> object:
     encoded = msgspec.json.encode(details)
     if len(encoded) > LARGEST_DETAILS:
         raise ValueError(f"must be at most {LARGEST_DETAILS} bytes of JSON, is {len(encoded)}")
-    said = msgspec.json.decode(encoded)
-    if counts is None or not isinstance(said, dict):
-        return said
-    found = Counted(said)
-    found.counted = {one_line(name, 60): int(count) for name, count in counts.items()}
-    return found
+    decoded = msgspec.json.decode(encoded)
+    if counts is None or not isinstance(decoded, dict):
+        return decoded
+    counted = Counted(decoded)
+    counted.counted = {one_line(name, 60): int(count) for name, count in counts.items()}
+    return counted

@@ -76,14 +76,14 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
     every: Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")] = 2.0
 
     def __post_init__(self) -> None:
-        names = [one.name for one in self.series]
+        names = [series.name for series in self.series]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f'series: must have different names, has "{name}" twice')
 
     def offers(self) -> tuple[str, ...]:
         """The series it has, of workloads."""
-        return tuple(one.name for one in self.series)
+        return tuple(series.name for series in self.series)
 
     def offers_of_nodes(self) -> tuple[str, ...]:
         """None: they are of pods and workloads."""
@@ -93,13 +93,13 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Connections to pods, for as long as the daemon runs."""
         place = Place(self.port, self.path, self.timeout, self.max_bytes, _LINES, self.at_once)
-        wanted = [Wanted(one.name, one.metric or one.name, one.labels) for one in self.series]
+        metrics = [Wanted(series.name, series.metric or series.name, series.labels) for series in self.series]
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), self.timeout + self.every)
         async with AsyncExitStack() as stack:
-            scraper = await stack.enter_async_context(scraping(place, wanted, site.clock))
+            scraper = await stack.enter_async_context(scraping(place, metrics, site.clock))
             pages = _Pages(scraper)
-            asked = await stack.enter_async_context(rounds(pages.page, site.clock, limits))
-            yield _Endpoints(site, self, pages, asked)
+            pod_rounds = await stack.enter_async_context(rounds(pages.page, site.clock, limits))
+            yield _Endpoints(site, self, pages, pod_rounds)
 
 
 class _Pages:
@@ -122,8 +122,8 @@ class _Plan(Struct, frozen=True):
 
 
 class _Endpoints:
-    def __init__(self, site: Site, options: Endpoints, pages: _Pages, asked: Rounds[Page]) -> None:
-        self._site, self._options, self._pages, self._rounds = site, options, pages, asked
+    def __init__(self, site: Site, options: Endpoints, pages: _Pages, pod_rounds: Rounds[Page]) -> None:
+        self._site, self._options, self._pages, self._rounds = site, options, pages, pod_rounds
         self._rates = CounterRates()
         self._avoided: dict[str, float] = {}
 
@@ -134,27 +134,27 @@ class _Endpoints:
     async def read(self, now: float) -> Readings:
         """What the pods say, and for whole workloads what follows from it."""
         self._avoided = {key: until for key, until in self._avoided.items() if until > now}
-        plans = self._plans(now)
+        plans = self._plan_workloads(now)
         keys = list(dict.fromkeys(key for plan in plans.values() for key in plan.keys))
         answers, silent = await self._rounds.round(keys, now)
         self._avoided.update({key: now + _AVOID for key, why in silent.items() if why != LATE})
-        label, fault = self._options.label, told(_named(silent), len(keys), "pods")
+        label, fault = self._options.label, told(_by_pod_name(silent), len(keys), "pods")
         if keys and not answers:
             return Readings(label, now, error=fault)
-        self._rates.retain([f"{one.name}/{key}" for one in self._options.series if one.rate for key in keys])
-        looks = self._looks(answers)
-        found: dict[str, dict[str, tuple[Sample, ...]]] = {one.name: {} for one in self._options.series}
-        faults = dict.fromkeys(found, fault) if fault else {}
+        self._rates.retain([f"{series.name}/{key}" for series in self._options.series if series.rate for key in keys])
+        by_series = self._samples_by_series(answers)
+        workloads: dict[str, dict[str, tuple[Sample, ...]]] = {series.name: {} for series in self._options.series}
+        faults = dict.fromkeys(workloads, fault) if fault else {}
         for workload, plan in plans.items():
-            for name, by_pod in looks.items():
+            for name, by_pod in by_series.items():
                 samples = [by_pod[key] for key in plan.keys if key in by_pod]
                 if len(samples) >= max(1, math.ceil(_ENOUGH * len(plan.keys))):
-                    found[name][workload] = (whole(samples, plan.population, now),)
+                    workloads[name][workload] = (whole(samples, plan.population, now),)
                 elif plan.keys:
-                    faults[name] = self._lacking(name, workload, plan, answers) or faults.get(name, _NOT_YET)
-        return Readings(label, now, workloads=found, faults=faults)
+                    faults[name] = self._missing_metric(name, workload, plan, answers) or faults.get(name, _NOT_YET)
+        return Readings(label, now, workloads=workloads, faults=faults)
 
-    def _plans(self, now: float) -> dict[str, _Plan]:
+    def _plan_workloads(self, now: float) -> dict[str, _Plan]:
         """Which pods are asked for which workload."""
         snapshot, plans, addresses = self._site.snapshot(), dict[str, _Plan](), dict[str, str]()
         if snapshot is None:
@@ -176,19 +176,19 @@ class _Endpoints:
         young = pod.started is None or now - pod.started < self._options.young
         return key in self._avoided, young, crc32(pod.uid.encode())
 
-    def _looks(self, answers: Mapping[str, Page]) -> dict[str, dict[str, Sample]]:
+    def _samples_by_series(self, answers: Mapping[str, Page]) -> dict[str, dict[str, Sample]]:
         """Series, then pod, to what counts of its page: a counter's rate, or the value as it is."""
-        looks: dict[str, dict[str, Sample]] = {one.name: {} for one in self._options.series}
-        for one in self._options.series:
+        by_series: dict[str, dict[str, Sample]] = {series.name: {} for series in self._options.series}
+        for series in self._options.series:
             for key, page in answers.items():
-                look = page.get(one.name)
-                if look is not None and one.rate:
-                    look = self._rates.rate(f"{one.name}/{key}", look)
-                if look is not None:
-                    looks[one.name][key] = look
-        return looks
+                sample = page.get(series.name)
+                if sample is not None and series.rate:
+                    sample = self._rates.rate(f"{series.name}/{key}", sample)
+                if sample is not None:
+                    by_series[series.name][key] = sample
+        return by_series
 
-    def _lacking(self, name: str, workload: str, plan: _Plan, answers: Mapping[str, Page]) -> str:
+    def _missing_metric(self, name: str, workload: str, plan: _Plan, answers: Mapping[str, Page]) -> str:
         """That pods answered and have no such metric on their page; empty where all of them have it."""
         lacking = sum(1 for key in plan.keys if key in answers and name not in answers[key])
         return f"{lacking} of {len(plan.keys)} pods of {workload} do not have it" if lacking else ""
@@ -198,7 +198,7 @@ def _key(pod: Pod) -> str:
     return f"{pod.namespace}/{pod.name}/{pod.uid}"
 
 
-def _named(silent: Mapping[str, str]) -> dict[str, str]:
+def _by_pod_name(silent: Mapping[str, str]) -> dict[str, str]:
     """The same by the names of the pods."""
     return {key.rpartition("/")[0]: why for key, why in silent.items()}
 
@@ -209,8 +209,8 @@ def _serves(pod: Pod) -> bool:
 
 def whole(samples: Sequence[Sample], population: int, now: float) -> Sample:
     """What all pods together have, if the others are as these are on average. It is as old as its oldest part."""
-    value = sum(one.value for one in samples) / len(samples) * population
-    oldest, window = min(one.measured for one in samples), max(one.window for one in samples)
+    value = sum(sample.value for sample in samples) / len(samples) * population
+    oldest, window = min(sample.measured for sample in samples), max(sample.window for sample in samples)
     return Sample(value, oldest, now, window)
 
 

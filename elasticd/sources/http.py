@@ -82,7 +82,7 @@ class HttpSource(Source, frozen=True):
             raise ValueError("bearer_file: must be the only way to be let in, username is another")
         if ":" in self.username or not _sendable(self.username):
             raise ValueError("username: must be printable ASCII without a colon")
-        names = [one.name.lower() for one in self.header]
+        names = [header.name.lower() for header in self.header]
         names += ["authorization"] if self.bearer_file or self.username else []
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"header: must each be given once, {twice[0]} is given twice")
@@ -135,7 +135,9 @@ class _Secrets:
 
     def __init__(self, options: HttpSource) -> None:
         self._secret: list[str] = []
-        self.headers = {one.name: one.value or self._read(one.value_file, "header") for one in options.header}
+        self.headers = {
+            header.name: header.value or self._read(header.value_file, "header") for header in options.header
+        }
         if options.bearer_file:
             self.headers["Authorization"] = f"Bearer {self._read(options.bearer_file, 'bearer_file')}"
         if options.username:
@@ -151,7 +153,7 @@ class _Secrets:
         self._secret.append(text)
         return text
 
-    def struck_out(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
         """The text without what it may have heard from us."""
         for secret in sorted(self._secret, key=len, reverse=True):
             text = text.replace(secret, "***")
@@ -185,19 +187,19 @@ class HttpClient:
         """The body of the answer: to a POST where there is a form, else to a GET. Raises HttpFault for any other than
         a 2xx of the type `accept`. A server that asks to be left alone is, for as long (at most 5 minutes)."""
         async with self._slots:
-            left = self._quiet_until - asyncio.get_running_loop().time()
-            if left > 0:
-                raise HttpFault(f"the server asked to be left alone for {left:.0f} s more", 503)
+            remaining = self._quiet_until - asyncio.get_running_loop().time()
+            if remaining > 0:
+                raise HttpFault(f"the server asked to be left alone for {remaining:.0f} s more", 503)
             try:
-                return await self._asked(path, form, accept)
+                return await self._request(path, form, accept)
             except ConfigError as error:
                 raise HttpFault(one_line(str(error))) from None
             except TimeoutError:
                 raise HttpFault(f"no answer within {self._options.timeout:g} s", too_much=True) from None
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise HttpFault(self._told(f"no answer: {str(error) or type(error).__name__}")) from None
+                raise HttpFault(self._redacted(f"no answer: {str(error) or type(error).__name__}")) from None
 
-    async def _asked(self, path: str, form: Mapping[str, str] | None, accept: str) -> bytes:
+    async def _request(self, path: str, form: Mapping[str, str] | None, accept: str) -> bytes:
         await self._renew()
         sent = self._secrets.headers
         try:
@@ -224,7 +226,7 @@ class HttpClient:
             if not 200 <= response.status < 300:
                 raise await self._refusal(response)
             if response.content_type != accept:
-                raise HttpFault(self._told(f"answered with {response.content_type}, not {accept}"), response.status)
+                raise HttpFault(self._redacted(f"answered with {response.content_type}, not {accept}"), response.status)
             return await self._body(response)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
@@ -246,15 +248,15 @@ class HttpClient:
             self._quiet_until = asyncio.get_running_loop().time() + _seconds(header)
         body = await response.content.read(_ERROR_BYTES)
         try:
-            said = msgspec.json.decode(body, type=_Refusal)
-            words = said.error or said.message or ""
+            refusal = msgspec.json.decode(body, type=_Refusal)
+            detail = refusal.error or refusal.message or ""
         except (ValueError, RecursionError):
-            words = ""
+            detail = ""
         text = " ".join(filter(None, (str(response.status), response.reason)))
-        return HttpFault(self._told(f"{text}: {words}" if words else text), response.status)
+        return HttpFault(self._redacted(f"{text}: {detail}" if detail else text), response.status)
 
-    def _told(self, text: str) -> str:
-        return one_line(self._secrets.struck_out(text[:_ERROR_BYTES]), _WORDS)
+    def _redacted(self, text: str) -> str:
+        return one_line(self._secrets.redacted(text[:_ERROR_BYTES]), _WORDS)
 
     def _files(self) -> tuple[object, ...]:
         """What changes when a certificate is renewed."""
@@ -291,10 +293,10 @@ def _stamp(place: str) -> object:
     if not place:
         return None
     try:
-        found = secret_path(place).stat()
+        status = secret_path(place).stat()
     except (OSError, ConfigError):
         return "missing"
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
+    return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _tls(options: HttpSource) -> ssl.SSLContext:
@@ -303,17 +305,17 @@ def _tls(options: HttpSource) -> ssl.SSLContext:
     key = check_secret(options.key_file or options.cert_file) if options.cert_file else None
     place = options.ca_file
     try:
-        found = ssl.create_default_context(cafile=authorities)
+        context = ssl.create_default_context(cafile=authorities)
         # As Kubernetes does: many private authorities lack what the strictest reading of the standard wants.
-        found.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         place = options.cert_file
         if certificate:
             # Without a password: one that is asked for would be asked of a terminal.
-            found.load_cert_chain(certificate, key, password=lambda: b"")
+            context.load_cert_chain(certificate, key, password=lambda: b"")
     except (OSError, ValueError) as error:
-        said = getattr(error, "reason", None) or type(error).__name__
-        raise ConfigError("", place, f"must be a PEM certificate, with its key, is not: {said}") from None
-    return found
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise ConfigError("", place, f"must be a PEM certificate, with its key, is not: {reason}") from None
+    return context
 
 
 def _readable(place: str) -> str | None:

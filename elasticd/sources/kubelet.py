@@ -54,8 +54,8 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
         part: Part = "all" if self.devices else "usage"
         # What came late still has its own times, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
-        async with rounds(Asking(site, part, self.timeout), site.clock, limits) as asked:
-            yield _Kubelets(site, asked, self.label, self.offers())
+        async with rounds(Asking(site, part, self.timeout), site.clock, limits) as node_rounds:
+            yield _Kubelets(site, node_rounds, self.label, self.offers())
 
 
 class Asking:
@@ -65,13 +65,13 @@ class Asking:
         self._site, self._part, self._timeout = site, part, timeout
 
     async def __call__(self, node: str) -> Readings | Fault:
-        said = await self._site.metrics.summary(node, self._site.clock.now(), self._part, self._timeout)
-        return Fault(said.error) if said.error else said
+        readings = await self._site.metrics.summary(node, self._site.clock.now(), self._part, self._timeout)
+        return Fault(readings.error) if readings.error else readings
 
 
 class _Kubelets:
-    def __init__(self, site: Site, asked: Rounds[Readings], label: str, series: Sequence[str]) -> None:
-        self._site, self._rounds, self._label, self._series = site, asked, label, series
+    def __init__(self, site: Site, node_rounds: Rounds[Readings], label: str, series: Sequence[str]) -> None:
+        self._site, self._rounds, self._label, self._series = site, node_rounds, label, series
 
     def describe(self) -> object:
         """Who was asked, and who did not answer."""
@@ -79,8 +79,8 @@ class _Kubelets:
 
     async def read(self, now: float) -> Readings:
         """What the kubelets say of governed pods; the pods of one that does not answer have no sample."""
-        placed = self._placed()
-        nodes = sorted(set(placed.values()))
+        node_of = self._nodes_of_pods()
+        nodes = sorted(set(node_of.values()))
         answers, silent = await self._rounds.round(nodes, now)
         fault = told(silent, len(nodes), "nodes")
         if nodes and not answers:
@@ -88,25 +88,25 @@ class _Kubelets:
         pods: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
         parts: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
         by_node: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in self._series}
-        for node, said in answers.items():
-            for into, table in ((pods, said.pods), (parts, said.parts)):
+        for node, readings in answers.items():
+            for into, table in ((pods, readings.pods), (parts, readings.parts)):
                 for name, of_pods in table.items():
                     # A pod that moved under its name has another node, whose kubelet tells of it.
-                    into[name].update({key: samples for key, samples in of_pods.items() if placed.get(key) == node})
-            for name, of_nodes in said.nodes.items():
+                    into[name].update({key: samples for key, samples in of_pods.items() if node_of.get(key) == node})
+            for name, of_nodes in readings.nodes.items():
                 by_node.setdefault(name, {}).update(of_nodes)
         faults = dict.fromkeys(self._series, fault) if fault else {}
         return Readings(self._label, now, pods, nodes=by_node, faults=faults, parts=parts)
 
-    def _placed(self) -> Mapping[str, str]:
+    def _nodes_of_pods(self) -> Mapping[str, str]:
         """The governed pods that are bound, and their nodes."""
-        snapshot, placed = self._site.snapshot(), dict[str, str]()
+        snapshot, node_of = self._site.snapshot(), dict[str, str]()
         if snapshot is None:
-            return placed
+            return node_of
         for ref in self._site.governed():
             if workload := snapshot.workload(ref):
-                placed.update((f"{pod.namespace}/{pod.name}", pod.node) for pod in snapshot.pods(workload) if pod.node)
-        return placed
+                node_of.update((f"{pod.namespace}/{pod.name}", pod.node) for pod in snapshot.pods(workload) if pod.node)
+        return node_of
 
 
 @hookimpl

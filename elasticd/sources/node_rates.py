@@ -42,13 +42,13 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
         """Ask the kubelets of this cluster; there is nothing to connect to."""
         # What came late still has its own times, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
-        async with rounds(Asking(site, "node", self.timeout), site.clock, limits) as asked:
-            yield _Rates(site, asked, self)
+        async with rounds(Asking(site, "node", self.timeout), site.clock, limits) as node_rounds:
+            yield _Rates(site, node_rounds, self)
 
 
 class _Rates:
-    def __init__(self, site: Site, asked: Rounds[Readings], options: NodeRates) -> None:
-        self._site, self._rounds, self._options = site, asked, options
+    def __init__(self, site: Site, node_rounds: Rounds[Readings], options: NodeRates) -> None:
+        self._site, self._rounds, self._options = site, node_rounds, options
         self._rates = CounterRates(longest=options.longest)
 
     def describe(self) -> object:
@@ -57,21 +57,21 @@ class _Rates:
 
     async def read(self, now: float) -> Readings:
         """The rates between the last two looks at each node."""
-        snapshot, label, wanted = self._site.snapshot(), self._options.label, self._options.labels.items()
-        nodes = [one.name for one in (snapshot.nodes() if snapshot else ()) if wanted <= one.labels.items()]
+        snapshot, label, selector = self._site.snapshot(), self._options.label, self._options.labels.items()
+        nodes = [node.name for node in (snapshot.nodes() if snapshot else ()) if selector <= node.labels.items()]
         answers, silent = await self._rounds.round(nodes, now)
         fault = told(silent, len(nodes), "nodes")
         if nodes and not answers:
             return Readings(label, now, error=fault)
         self._rates.retain([f"{node}/{counter}" for node in nodes for counter in SERIES.values()])
-        found: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in SERIES}
-        for node, said in answers.items():
+        rates: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in SERIES}
+        for node, readings in answers.items():
             for name, counter in SERIES.items():
-                for look in said.nodes.get(counter, {}).get(node, ()):
+                for look in readings.nodes.get(counter, {}).get(node, ()):
                     rate = self._rates.rate(f"{node}/{counter}", look)
                     if rate is not None:
-                        found[name][node] = (rate,)
-        return Readings(label, now, nodes=found, faults=dict.fromkeys(SERIES, fault) if fault else {})
+                        rates[name][node] = (rate,)
+        return Readings(label, now, nodes=rates, faults=dict.fromkeys(SERIES, fault) if fault else {})
 
 
 @hookimpl

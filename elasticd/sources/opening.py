@@ -35,20 +35,22 @@ async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: 
     """
     async with AsyncExitStack() as stack:
         strange = {source.label for source in sources if is_strange(source, site.beside)}
-        apart = {one.label: ThreadReader(one, site, most) for one in sources if threads and one.label in strange}
-        stack.push_async_callback(closed, list(apart.values()))
-        troubles = await asyncio.gather(*[reader.begun(PATIENCE) for reader in apart.values()])
-        by_label = dict(zip(apart, troubles, strict=True))
-        found = []
+        in_threads = {
+            source.label: ThreadReader(source, site, most) for source in sources if threads and source.label in strange
+        }
+        stack.push_async_callback(closed, list(in_threads.values()))
+        troubles = await asyncio.gather(*[reader.begun(PATIENCE) for reader in in_threads.values()])
+        by_label = dict(zip(in_threads, troubles, strict=True))
+        openings = []
         for source in sources:
-            if source.label in apart:
-                found.append(Opened(source, apart[source.label], by_label[source.label]))
+            if source.label in in_threads:
+                openings.append(Opened(source, in_threads[source.label], by_label[source.label]))
                 continue
             reader = await stack.enter_async_context(source.open(site))
-            found.append(
+            openings.append(
                 Opened(source, CheckedReader(reader, source.label, most) if source.label in strange else reader)
             )
-        yield found
+        yield openings
 
 
 class CheckedReader:
@@ -60,12 +62,12 @@ class CheckedReader:
     async def read(self, now: float) -> Readings:
         """What it answers, or what is wrong with it."""
         try:
-            said: object = await self._reader.read(now)
+            answer: object = await self._reader.read(now)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # sys.exit in a source is only that source's failure
-            said = Readings(self._source, now, error=raised(error))
-        return checked(said, self._source, now, self._most)
+            answer = Readings(self._source, now, error=raised(error))
+        return checked(answer, self._source, now, self._most)
 
     def describe(self) -> object:
         """What it says of itself."""

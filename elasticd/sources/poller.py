@@ -76,9 +76,9 @@ async def opened(
 ) -> AsyncIterator[list["SourcePoller"]]:
     """A shelf for each source, for as long as the block runs. `most`, `threads`: see `readers`."""
     site = replace(site, beside={source.label: source for source in sources})
-    async with readers(sources, site, most, threads=threads) as found, AsyncExitStack() as stack:
+    async with readers(sources, site, most, threads=threads) as opened_readers, AsyncExitStack() as stack:
         pollers = []
-        for source, reader, trouble in found:
+        for source, reader, trouble in opened_readers:
             poller = SourcePoller(reader, source, site.clock, told=told, most=most)
             stack.push_async_callback(poller.close)
             poller.warn(trouble)
@@ -110,14 +110,14 @@ class SourcePoller:
         self._most = most
         self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         self._complete = source.complete
-        self._pushes, self._renewal = source.pushes, Pace(source.resolution, source.every)
+        self._pushes, self._pace = source.pushes, Pace(source.resolution, source.every)
         self._on_read: list[Callable[[SourcePoller], None]] = []
-        self._asked = self._until = self._served = float("-inf")
+        self._asked_at = self._retry_at = self._served_until = float("-inf")
         self._task: asyncio.Task[None] | None = None
-        self._begun = 0.0
+        self._begun_at = 0.0
         self._closing = False
         self._late = False
-        self._reads = self._failures = self._in_a_row = 0
+        self._reads = self._failures = self._failures_in_a_row = 0
         self._seconds = 0.0
         self._trouble: tuple[str, ...] = ("",)
 
@@ -127,7 +127,7 @@ class SourcePoller:
 
     def next(self, now: float, when: float) -> float:
         """The last time between the two at which it has something new; `when` if that is not known."""
-        return when if self._pushes or self._in_a_row else self._renewal.before(now, when)
+        return when if self._pushes or self._failures_in_a_row else self._pace.before(now, when)
 
     @property
     def last(self) -> Readings:
@@ -141,9 +141,11 @@ class SourcePoller:
     def _is_due(self, now: float) -> bool:
         """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace;
         and whoever waited for the last one has had it."""
-        if now - self._asked < self._every or now < self._served:
+        if now - self._asked_at < self._every or now < self._served_until:
             return False
-        return now + (SLACK if self._in_a_row else _NEAR) >= (self._until if self._in_a_row else self._renewal.due)
+        return now + (SLACK if self._failures_in_a_row else _NEAR) >= (
+            self._retry_at if self._failures_in_a_row else self._pace.due
+        )
 
     @property
     def due(self) -> float:
@@ -151,8 +153,8 @@ class SourcePoller:
         for one that tells by itself."""
         if self._pushes or self._task is not None:
             return inf
-        wanted = self._until if self._in_a_row else self._renewal.unasked
-        return max(wanted, self._asked + self._every, self._served)
+        due = self._retry_at if self._failures_in_a_row else self._pace.unasked
+        return max(due, self._asked_at + self._every, self._served_until)
 
     def ask(self, now: float) -> "asyncio.Task[None] | None":
         """Begin a read if one is due. Gives the one under way, if it is worth waiting for."""
@@ -170,13 +172,13 @@ class SourcePoller:
         return self._task
 
     def _begin(self, now: float) -> None:
-        self._asked, self._begun = now, self._clock.now()
+        self._asked_at, self._begun_at = now, self._clock.now()
         self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
 
     def take(self, now: float) -> Readings | None:
         """The reading to judge by; None as long as a better one can be expected soon."""
         if self._task is not None and not self._late:
-            if self._clock.now() - self._begun < self._patience:
+            if self._clock.now() - self._begun_at < self._patience:
                 return None
             self._late = True
         return self._last
@@ -184,39 +186,41 @@ class SourcePoller:
     async def _read(self, now: float) -> None:
         """One read, to its end: whatever a source does, others go on."""
         try:
-            said = await self._reader.read(now)
-            if not isinstance(said, Readings):
-                said = Readings(self.name, now, error=f"must answer with Readings, did with {shown(said)}")  # type: ignore[unreachable]
+            readings = await self._reader.read(now)
+            if not isinstance(readings, Readings):
+                readings = Readings(self.name, now, error=f"must answer with Readings, did with {shown(readings)}")  # type: ignore[unreachable]
         except asyncio.CancelledError:
             if self._closing:
                 raise
-            said = Readings(self.name, now, error="the read was cancelled")
+            readings = Readings(self.name, now, error="the read was cancelled")
         except Exception as error:
-            said = Readings(self.name, now, error=raised(error))
-        self._finish(within(said, self._most))
+            readings = Readings(self.name, now, error=raised(error))
+        self._finish(within(readings, self._most))
 
-    def _finish(self, said: Readings) -> None:
+    def _finish(self, readings: Readings) -> None:
         """Take the reading in, at the time at which it came."""
-        took = self._clock.now() - self._begun
-        ended = self._asked + took
+        took = self._clock.now() - self._begun_at
+        ended = self._asked_at + took
         if took > self._every:
-            self._served = ended + SLACK
+            self._served_until = ended + SLACK
         self._task, self._late = None, took > self._patience
         self._reads += 1
         self._seconds += took
-        if said.error:
+        if readings.error:
             self._failures += 1
-            self._in_a_row += 1
-            self._until = ended + min(BACKOFF, max(self._every, _FIRST_PAUSE) * 2.0 ** min(self._in_a_row - 1, 10))
+            self._failures_in_a_row += 1
+            self._retry_at = ended + min(
+                BACKOFF, max(self._every, _FIRST_PAUSE) * 2.0 ** min(self._failures_in_a_row - 1, 10)
+            )
         else:
-            self._in_a_row = 0
+            self._failures_in_a_row = 0
             if not self._pushes:
                 # A clock that is ahead tells no pace.
-                self._renewal.saw(self._asked, min(newest(said), ended), took)
-        self._last = replace(said, source=self.name, offers=self.offers, complete=self._complete)
-        self._note(said)
+                self._pace.saw(self._asked_at, min(newest(readings), ended), took)
+        self._last = replace(readings, source=self.name, offers=self.offers, complete=self._complete)
+        self._note(readings)
         if self._told is not None:
-            self._told(self.name, took, not said.error)
+            self._told(self.name, took, not readings.error)
         for callback in self._on_read:
             callback(self)
 
@@ -229,17 +233,17 @@ class SourcePoller:
     def reopen(self) -> None:
         """Open it anew where it is stuck."""
         if isinstance(self._reader, ThreadReader) and self._reader.reopen():
-            self._until = self._served = float("-inf")
+            self._retry_at = self._served_until = float("-inf")
             self.warn("is opened anew")
 
-    def _note(self, said: Readings) -> None:
+    def _note(self, readings: Readings) -> None:
         """Log that it fails, or some of its series do, once for each change."""
-        trouble = ("", *sorted(said.faults)) if not said.error else (said.error.partition(":")[0],)
+        trouble = ("", *sorted(readings.faults)) if not readings.error else (readings.error.partition(":")[0],)
         if trouble == self._trouble:
             return
         self._trouble = trouble
-        if told := _trouble(said):
-            logger.warning("source %s: %s", self.name, told)
+        if problem := _trouble(readings):
+            logger.warning("source %s: %s", self.name, problem)
         else:
             logger.info("source %s: all is well again", self.name)
 
@@ -251,7 +255,7 @@ class SourcePoller:
             name=self.name,
             type=self._type,
             health="late" if self._is_late() and trouble in ("", NOT_READ) else trouble or "ok",
-            resolution=self._renewal.resolution,
+            resolution=self._pace.resolution,
             age=None if latest == float("-inf") else max(0.0, now - latest),
             reads=self._reads,
             failures=self._failures,
@@ -263,7 +267,7 @@ class SourcePoller:
 
     def _is_late(self) -> bool:
         """Whether its last read was, or the one under way is."""
-        return self._late or (self._task is not None and self._clock.now() - self._begun >= self._patience)
+        return self._late or (self._task is not None and self._clock.now() - self._begun_at >= self._patience)
 
     async def close(self) -> None:
         """End a read that is still under way."""
@@ -274,11 +278,11 @@ class SourcePoller:
                 await self._task
 
 
-def _trouble(said: Readings) -> str:
+def _trouble(readings: Readings) -> str:
     by_fault: dict[str, list[str]] = {}
-    for name, fault in sorted(said.faults.items()):
+    for name, fault in sorted(readings.faults.items()):
         by_fault.setdefault(fault, []).append(name)
-    return one_line(said.error or "; ".join(f"{_few(names)}: {fault}" for fault, names in by_fault.items()))
+    return one_line(readings.error or "; ".join(f"{_few(names)}: {fault}" for fault, names in by_fault.items()))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -286,18 +290,18 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
-def _tables(said: Readings) -> tuple[Any, Any, Any]:
-    return said.pods, said.workloads, said.nodes
+def _tables(readings: Readings) -> tuple[Any, Any, Any]:
+    return readings.pods, readings.workloads, readings.nodes
 
 
-def newest(said: Readings) -> float:
+def newest(readings: Readings) -> float:
     """The newest time of measurement, as far as a look at some of each series shows; minus infinity for none."""
-    if said.newest is not None:
-        return said.newest
+    if readings.newest is not None:
+        return readings.newest
     return max(
         (
             sample.measured
-            for table in _tables(said)
+            for table in _tables(readings)
             for subjects in table.values()
             for samples in _some(subjects)
             for sample in samples

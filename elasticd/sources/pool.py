@@ -52,8 +52,8 @@ def _carry_out(future: "Future[Any]", call: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        found = call()
+        result = call()
     except BaseException as error:
         future.set_exception(error)
     else:
-        future.set_result(found)
+        future.set_result(result)

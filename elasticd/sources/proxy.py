@@ -80,8 +80,8 @@ class _Metrics:
         return await self._questions.call(lambda: self._cluster.node_usage(now))
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        asked = tuple(queries)  # here, where they are the source's own
-        return await self._questions.call(lambda: self._cluster.metrics(asked, now))
+        copied = tuple(queries)  # here, where they are the source's own
+        return await self._questions.call(lambda: self._cluster.metrics(copied, now))
 
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
         return await self._questions.call(lambda: self._cluster.summary(node, now, part, within))
@@ -92,32 +92,32 @@ class _Metrics:
     @asynccontextmanager
     async def _pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
         """Followed by a task of the daemon's loop, which ends with the context; told here."""
-        here, begun = asyncio.get_running_loop(), asyncio.Event()
-        found: list[Followed] = []
+        own_loop, begun = asyncio.get_running_loop(), asyncio.Event()
+        started: list[Followed] = []
 
         async def follow() -> None:
-            async with self._cluster.pulls(lambda pull: _tell(here, take, pull)) as followed:
-                found.append(followed)
-                _tell(here, begun.set)
+            async with self._cluster.pulls(lambda pull: _tell(own_loop, take, pull)) as followed:
+                started.append(followed)
+                _tell(own_loop, begun.set)
                 await asyncio.Event().wait()
 
         following = asyncio.ensure_future(self._questions.call(follow))
         waiting = asyncio.create_task(begun.wait())
         try:
             await asyncio.wait([following, waiting], return_when=asyncio.FIRST_COMPLETED)
-            if not found:
+            if not started:
                 await following  # raises what kept it from beginning
-            yield found[0]
+            yield started[0]
         finally:
             following.cancel()
             waiting.cancel()
             await asyncio.gather(following, waiting, return_exceptions=True)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, told: Callable[..., object], *what: object) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: object) -> None:
     """Tell a source, unless its loop is over."""
     if not loop.is_closed():
-        loop.call_soon_threadsafe(told, *what)
+        loop.call_soon_threadsafe(callback, *arguments)
 
 
 class _News:
@@ -150,22 +150,26 @@ def _is_news(subject: object, key: object) -> bool:
 
 
 def _snapshot(snapshot: Snapshot | None, questions: _Questions) -> Snapshot | None:
-    return None if snapshot is None else cast(Snapshot, _Looked(snapshot, questions))
+    return None if snapshot is None else cast(Snapshot, _RemoteSnapshot(snapshot, questions))
 
 
-class _Looked:
+class _RemoteSnapshot:
     """A snapshot that is only looked at on the loop that it belongs to; what is found is handed out as a copy."""
 
     def __init__(self, snapshot: Snapshot, questions: _Questions) -> None:
         self._snapshot, self._questions = snapshot, questions
 
     def __getattr__(self, name: str) -> Any:
-        found = self._questions.ask(lambda: getattr(self._snapshot, name))
-        return (lambda *about: self._questions.ask(lambda: _copied(found(*about)))) if callable(found) else found
+        attribute = self._questions.ask(lambda: getattr(self._snapshot, name))
+        return (
+            (lambda *arguments: self._questions.ask(lambda: _copy(attribute(*arguments))))
+            if callable(attribute)
+            else attribute
+        )
 
 
-def _copied(found: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Tables of a snapshot may go on changing with the cluster."""
-    if isinstance(found, Mapping):
-        return dict(found)
-    return tuple(found) if isinstance(found, ValuesView) else found
+    if isinstance(value, Mapping):
+        return dict(value)
+    return tuple(value) if isinstance(value, ValuesView) else value

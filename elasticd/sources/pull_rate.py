@@ -52,22 +52,22 @@ class _Pulls:
 
     def __init__(self, clock: Clock, window: float, label: str) -> None:
         self._clock, self._window, self._label = clock, window, label
-        self._known: OrderedDict[str, Pull] = OrderedDict()
+        self._pulls_by_key: OrderedDict[str, Pull] = OrderedDict()
 
     def take(self, pull: Pull) -> None:
         """A pull was told, perhaps not for the first time."""
         now = self._clock.now()
         if now - self._window <= pull.at <= now + _FUTURE:
-            self._known[pull.key] = pull
-            if len(self._known) > _MOST:
-                self._known.popitem(last=False)
+            self._pulls_by_key[pull.key] = pull
+            if len(self._pulls_by_key) > _MOST:
+                self._pulls_by_key.popitem(last=False)
 
     async def read(self, now: float) -> Readings:
         """The rates now. While events cannot be followed, those of what was told before, and why there is no more."""
-        for key in [key for key, pull in self._known.items() if pull.at < now - self._window]:
-            del self._known[key]
+        for key in [key for key, pull in self._pulls_by_key.items() if pull.at < now - self._window]:
+            del self._pulls_by_key[key]
         by_node = defaultdict[str, list[Pull]](list)
-        for pull in self._known.values():
+        for pull in self._pulls_by_key.values():
             by_node[pull.node].append(pull)
         fault = self.followed.problem
         if fault and not by_node:
@@ -75,21 +75,21 @@ class _Pulls:
         nodes = {RATE: dict[str, tuple[Sample, ...]](), SECONDS: dict[str, tuple[Sample, ...]]()}
         for node, pulls in by_node.items():
             if (rate := mean_rate(pulls)) is not None:
-                nodes[RATE][node] = (self._sample(rate, [one for one in pulls if one.size is not None], now),)
-            mean = sum(one.seconds for one in pulls) / len(pulls)
+                nodes[RATE][node] = (self._sample(rate, [pull for pull in pulls if pull.size is not None], now),)
+            mean = sum(pull.seconds for pull in pulls) / len(pulls)
             nodes[SECONDS][node] = (self._sample(mean, pulls, now),)
         return Readings(self._label, now, nodes=nodes, faults=dict.fromkeys(nodes, fault) if fault else {})
 
     def _sample(self, value: float, pulls: Sequence[Pull], now: float) -> Sample:
-        return Sample(value, max(one.at for one in pulls), now, self._window)
+        return Sample(value, max(pull.at for pull in pulls), now, self._window)
 
 
 def mean_rate(pulls: Iterable[Pull]) -> float | None:
     """Bytes a second over these pulls: a large image counts for more than a small one. None where no size is known, for
     older kubelets tell none, and a rate without one is unknown, not zero."""
-    told = [(one.size, one.seconds) for one in pulls if one.size is not None]
-    seconds = sum(took for _, took in told)
-    return sum(size for size, _ in told) / seconds if seconds > 0 else None
+    sized = [(pull.size, pull.seconds) for pull in pulls if pull.size is not None]
+    seconds = sum(took for _, took in sized)
+    return sum(size for size, _ in sized) / seconds if seconds > 0 else None
 
 
 @hookimpl

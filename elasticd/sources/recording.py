@@ -18,8 +18,7 @@ from elasticd.base.errors import ConfigError, UnavailableError
 from elasticd.base.text import shown
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import History, Points, Reader, Site, Source, TimeRange
-from elasticd.sources.recorded import FORMATS, MOST, Track, load
-from elasticd.sources.recorded import Recording as Recorded
+from elasticd.sources.recorded import FORMATS, MOST, Recording, Track, load
 
 Samples = tuple[Sample, ...]
 
@@ -82,15 +81,15 @@ class RecordingSource(Source, frozen=True, tag="recording"):
     @asynccontextmanager
     async def _open(self, site: Site) -> AsyncIterator["_Player"]:
         began = site.clock.now()
-        found = await asyncio.to_thread(
+        recording = await asyncio.to_thread(
             load, Path(self.file), series=self.series, most=self.max_samples, rename=self.rename
         )
-        length = found.last - found.first
+        length = recording.last - recording.first
         if 0 < self.repeat < length:
             problem = f"must be 0 or >= {length:g}, the seconds from its first row to its last, is {self.repeat:g}"
             raise ConfigError(self.file, "repeat", problem)
-        origin = found.first if self.start == "recorded" else began
-        yield _Player(self.label, found, Tape(found.first, origin, self.speed, self.repeat))
+        origin = recording.first if self.start == "recorded" else began
+        yield _Player(self.label, recording, Tape(recording.first, origin, self.speed, self.repeat))
 
 
 class Tape(Struct, frozen=True):
@@ -120,7 +119,7 @@ class Tape(Struct, frozen=True):
 class _Player:
     """The reader: what it says is looked up when it is asked for, so a read costs nothing."""
 
-    def __init__(self, label: str, recorded: Recorded, tape: Tape) -> None:
+    def __init__(self, label: str, recorded: Recording, tape: Tape) -> None:
         self._label, self._recorded, self._tape = label, recorded, tape
 
     async def read(self, now: float) -> Readings:
@@ -133,10 +132,10 @@ class _Player:
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """What was played between the two times, of a recording that is played over and over in all its rounds."""
-        known = self._recorded.workloads.get(series)
-        if known is None:
+        tracks_by_key = self._recorded.workloads.get(series)
+        if tracks_by_key is None:
             raise UnavailableError(f'{self._label}: has no series "{series}" of workloads')
-        return {key: _played(known[key], self._tape, span) for key in workloads if key in known}
+        return {key: _played(tracks_by_key[key], self._tape, span) for key in workloads if key in tracks_by_key}
 
 
 def _played(tracks: Sequence[Track], tape: Tape, span: TimeRange) -> Points:
@@ -162,10 +161,10 @@ class _Now(Mapping[str, Samples]):
 
     def __getitem__(self, key: str) -> Samples:
         pod = key.rpartition("/")[2] if key.count("/") == 1 else ""
-        found = tuple([sample for track in self._keys[key] if (sample := self._newest(track, pod)) is not None])
-        if not found:
+        samples = tuple([sample for track in self._keys[key] if (sample := self._newest(track, pod)) is not None])
+        if not samples:
             raise KeyError(key)
-        return found
+        return samples
 
     def _newest(self, track: Track, pod: str) -> Sample | None:
         index, rounds = track.latest(self._time), self._rounds

@@ -42,11 +42,11 @@ Ask = Callable[[str], Awaitable[T | Fault]]
 @asynccontextmanager
 async def rounds(ask: Ask[T], clock: Clock, limits: Limits) -> AsyncIterator["Rounds[T]"]:
     """Rounds of questions, for as long as the context lasts."""
-    made = Rounds(ask, clock, limits)
+    asker = Rounds(ask, clock, limits)
     try:
-        yield made
+        yield asker
     finally:
-        await made.close()
+        await asker.close()
 
 
 class Rounds(Generic[T]):
@@ -71,38 +71,38 @@ class Rounds(Generic[T]):
     async def round(self, keys: Collection[str], now: float) -> tuple[dict[str, T], dict[str, str]]:
         """Ask these, but for those that still owe an answer. Gives the answers that there are, and for each of the
         others why not."""
-        wanted = set(keys)
-        self._forget(wanted)
+        current = set(keys)
+        self._forget(current)
         for key in keys:
             if key not in self._tasks:
-                task = self._tasks[key] = asyncio.create_task(self._one(key), name=f"ask {key}")
+                task = self._tasks[key] = asyncio.create_task(self._ask_one(key), name=f"ask {key}")
                 task.add_done_callback(partial(self._ended, key))
-        if prompt := [self._tasks[key] for key in wanted - self._slow]:
+        if prompt := [self._tasks[key] for key in current - self._slow]:
             await asyncio.wait(prompt, timeout=self._limits.patience)
-        self._slow.update(wanted & self._tasks.keys())
+        self._slow.update(current & self._tasks.keys())
         answers = {key: self._answers[key][1] for key in keys if self._serves(key, now)}
         silent = {key: self._faults.get(key, LATE) for key in keys if key not in answers}
-        self._last = len(wanted), silent
+        self._last = len(current), silent
         return answers, silent
 
     def describe(self) -> dict[str, object]:
         """For the status page: how many were asked in the last round, how many did not answer, and some of those."""
-        asked, silent = self._last
-        return {"asked": asked, "silent": len(silent), "for_example": dict(islice(silent.items(), _SHOWN))}
+        count, silent = self._last
+        return {"asked": count, "silent": len(silent), "for_example": dict(islice(silent.items(), _SHOWN))}
 
-    def _forget(self, wanted: set[str]) -> None:
-        for key in self._tasks.keys() - wanted:
+    def _forget(self, current: set[str]) -> None:
+        for key in self._tasks.keys() - current:
             self._end(key)
-        for known in (self._answers, self._faults):
-            for key in known.keys() - wanted:
-                del known[key]
-        self._slow &= wanted
+        for by_key in (self._answers, self._faults):
+            for key in by_key.keys() - current:
+                del by_key[key]
+        self._slow &= current
 
     def _serves(self, key: str, now: float) -> bool:
         """Whether there is an answer that may be used: who is late is known by the last one, who failed is not."""
         return key not in self._faults and key in self._answers and now - self._answers[key][0] <= self._limits.keep
 
-    async def _one(self, key: str) -> None:
+    async def _ask_one(self, key: str) -> None:
         answer: T | Fault
         time = asyncio.get_running_loop().time
         async with self._few_places if key in self._faults else self._places:

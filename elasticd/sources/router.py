@@ -38,16 +38,16 @@ class SourceRouter(Generic[K]):
 
     def serving(self, policy: Policy | PoolPolicy, reads: frozenset[str] | None) -> tuple[SourcePoller, ...]:
         """The sources that may have a series that the policy reads, in its own order."""
-        found = self._serving.get(policy.name)
-        if found is None:
-            found = self._serving[policy.name] = self.having(policy, reads)
-        return found
+        pollers = self._serving.get(policy.name)
+        if pollers is None:
+            pollers = self._serving[policy.name] = self.having(policy, reads)
+        return pollers
 
     def having(self, policy: Policy | PoolPolicy, names: Iterable[str] | None) -> tuple[SourcePoller, ...]:
         """The sources that may have one of these series, in the policy's order."""
         by_name = {poller.name: poller for poller in self._pollers}
-        named = [by_name[name] for name in policy.trust.sources if name in by_name]
-        order = named if policy.trust.sources else self._pollers
+        trusted = [by_name[name] for name in policy.trust.sources if name in by_name]
+        order = trusted if policy.trust.sources else self._pollers
         return tuple(poller for poller in order if poller.has_any(names))
 
     async def read(
@@ -60,25 +60,25 @@ class SourceRouter(Generic[K]):
         tasks |= {poller: task for poller in watched if (task := poller.renew(now)) is not None}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=self._wait)
-        taken = {poller: poller.take(now) for poller in needed}
+        latest = {poller: poller.take(now) for poller in needed}
         served: dict[tuple[SourcePoller, ...], list[Readings]] = {}
         for pollers in dict.fromkeys(wanted.values()):  # few beside the keys
-            readings = [said for poller in pollers if (said := taken[poller]) is not None]
+            readings = [reading for poller in pollers if (reading := latest[poller]) is not None]
             if len(readings) == len(pollers):
                 served[pollers] = readings
-        found = {key: served[pollers] for key, pollers in wanted.items() if pollers in served}
+        complete = {key: served[pollers] for key, pollers in wanted.items() if pollers in served}
         for poller, task in tasks.items():
-            waiting = [key for key, pollers in wanted.items() if poller in pollers and key not in found]
+            waiting = [key for key, pollers in wanted.items() if poller in pollers and key not in complete]
             if waiting and not task.done():
                 task.add_done_callback(lambda _, keys=waiting: self._ready(keys))  # type: ignore[misc]
-        return found
+        return complete
 
     async def read_or_last(self, wanted: Mapping[K, tuple[SourcePoller, ...]], now: float) -> dict[K, list[Readings]]:
         """The same for who is looked at now because of one source: where another takes its time, its last reading."""
         if not wanted:
             return {}
-        found = await self.read(wanted, now)
-        return {key: found.get(key) or [poller.last for poller in pollers] for key, pollers in wanted.items()}
+        complete = await self.read(wanted, now)
+        return {key: complete.get(key) or [poller.last for poller in pollers] for key, pollers in wanted.items()}
 
     def on_read(self, callback: Callable[[SourcePoller], None]) -> None:
         """Call this whenever a read of any of them has ended."""

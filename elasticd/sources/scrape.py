@@ -63,7 +63,7 @@ class Scraper:
     def __init__(self, session: aiohttp.ClientSession, place: Place, wanted: Sequence[Wanted], clock: Clock) -> None:
         self._session, self._place, self._wanted = session, place, wanted
         self._now, self._offset = clock.now, ServerTime(clock).offset
-        names = "|".join(sorted({re.escape(one.metric) for one in wanted}))
+        names = "|".join(sorted({re.escape(series.metric) for series in wanted}))
         # Parsing takes a hundred times as long as looking for the few lines that are worth it.
         self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)
 
@@ -102,13 +102,13 @@ class Scraper:
             families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
         except Exception as error:  # whatever a strange line makes the parser do
             return Fault(f"its page cannot be read: {raised(error)}")
-        now, found = self._now(), dict[str, Sample]()
+        now, page = self._now(), dict[str, Sample]()
         for sample in (sample for family in families for sample in family.samples):
-            for one in self._wanted:
-                if sample.name == one.metric and one.labels.items() <= sample.labels.items():
+            for series in self._wanted:
+                if sample.name == series.metric and series.labels.items() <= sample.labels.items():
                     measured = now if sample.timestamp is None else float(sample.timestamp) + self._offset()
-                    found[one.name] = _added(found.get(one.name), _number(sample.value), measured, now)
-        return found
+                    page[series.name] = _add(page.get(series.name), _number(sample.value), measured, now)
+        return page
 
 
 def _number(value: float) -> float:
@@ -119,7 +119,7 @@ def _number(value: float) -> float:
         return math.inf
 
 
-def _added(so_far: Sample | None, value: float, measured: float, now: float) -> Sample:
+def _add(so_far: Sample | None, value: float, measured: float, now: float) -> Sample:
     """A sum is as old as its oldest part."""
     if so_far is None:
         return Sample(value, measured, now)

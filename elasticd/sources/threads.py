@@ -42,8 +42,8 @@ def is_strange(source: Source, beside: Mapping[str, Source]) -> bool:
     """Whether a source gets a thread of its own: one that elasticd does not bring, or that is made of such a one."""
     if type(source).__module__.partition(".")[0] != __name__.partition(".")[0]:
         return True
-    of = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
-    return any(is_strange(one, beside) for one in of if one is not source)
+    origins = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
+    return any(is_strange(origin, beside) for origin in origins if origin is not source)
 
 
 class Opening:
@@ -93,14 +93,14 @@ class Opening:
             self._tell(self.opened, None)
             await self._leave.wait()
 
-    def _complain(self, _: asyncio.AbstractEventLoop, said: dict[str, Any]) -> None:
+    def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A task or callback of the source's own has failed. Told once for each kind."""
-        error = said.get("exception")
-        told = raised(error) if isinstance(error, BaseException) else one_line(str(said.get("message", "")))
-        kind = told.partition(":")[0]
+        error = context.get("exception")
+        problem = raised(error) if isinstance(error, BaseException) else one_line(str(context.get("message", "")))
+        kind = problem.partition(":")[0]
         if kind != self._complained:
             self._complained = kind
-            logger.warning("source %s: a task of its own failed: %s", self._source.label, told)
+            logger.warning("source %s: a task of its own failed: %s", self._source.label, problem)
 
     def _tell(self, future: "asyncio.Future[T]", result: T) -> None:
         def tell() -> None:
@@ -110,11 +110,11 @@ class Opening:
         with contextlib.suppress(RuntimeError):  # the daemon has ended meanwhile
             self._daemon.call_soon_threadsafe(tell)
 
-    def _put(self, what: Callable[..., object], *about: object) -> None:
+    def _put(self, callback: Callable[..., object], *arguments: object) -> None:
         """Let its thread do something, when it comes to it."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended meanwhile
-                self._loop.call_soon_threadsafe(what, *about)
+                self._loop.call_soon_threadsafe(callback, *arguments)
 
     def read(self, now: float) -> "asyncio.Future[Readings]":
         """Begin a read, once it is open and the one before has ended."""
@@ -129,16 +129,16 @@ class Opening:
 
     async def _read(self, now: float, answer: "asyncio.Future[Readings]") -> None:
         label, reader = self._source.label, self._reader
-        said: Any
+        readings: Any
         try:
-            said = await reader.read(now)  # type: ignore[union-attr]  # a reader that is None is told as that
+            readings = await reader.read(now)  # type: ignore[union-attr]  # a reader that is None is told as that
         except BaseException as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling() and not self._given_up:
                 raise  # its loop ends, and that is what is told
-            said = Readings(label, now, error=raised(error))
-        self.details = _described(reader)
-        self._tell(answer, checked(said, label, now, self._most))
+            readings = Readings(label, now, error=raised(error))
+        self.details = _details_of(reader)
+        self._tell(answer, checked(readings, label, now, self._most))
 
     def give_up(self) -> None:
         """Cancel the read that is under way."""
@@ -148,9 +148,9 @@ class Opening:
 
     def turn(self) -> None:
         """Let its loop turn, if it can: `turns` then grows."""
-        self._put(self._turned)
+        self._put(self._count_turn)
 
-    def _turned(self) -> None:
+    def _count_turn(self) -> None:
         self.turns += 1
 
     def leave(self) -> None:
@@ -173,11 +173,11 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _described(reader: object) -> object:
+def _details_of(reader: object) -> object:
     """What a reader says of itself."""
     try:
-        said = reader.describe() if isinstance(reader, Describes) else None
-        return plain(said, said.counts() if isinstance(said, Counts) else None)
+        details = reader.describe() if isinstance(reader, Describes) else None
+        return plain(details, details.counts() if isinstance(details, Counts) else None)
     except BaseException as error:
         return {"describe": raised(error)}
 
@@ -189,14 +189,14 @@ class ThreadReader:
 
     def __init__(self, source: Source, site: Site, most: int) -> None:
         self._source, self._site, self._most = source, site, most
-        self._left: list[Opening] = []
+        self._stuck: list[Opening] = []
         self._opening = Opening(source, site, most)
         self._trouble = ""
 
     async def begun(self, patience: float) -> str:
         """Wait for it to be open; gives what is wrong, empty where it is. Raises ElasticdError for what only a person
         can mend."""
-        self._trouble = await _open(self._opening, patience)
+        self._trouble = await _await_open(self._opening, patience)
         if self._opening.mistake is not None:
             raise self._opening.mistake
         return self._trouble
@@ -206,7 +206,7 @@ class ThreadReader:
         if self._opening.ended.done() and self._trouble == self._opening.trouble:
             self._opening = Opening(self._source, self._site, self._most)
         opening = self._opening
-        trouble = await _open(opening, LONGEST) or await _answered(opening, now)
+        trouble = await _await_open(opening, LONGEST) or await _await_answer(opening, now)
         if opening is not self._opening:  # it was opened anew meanwhile
             return await self.read(now)
         self._trouble = trouble
@@ -223,13 +223,13 @@ class ThreadReader:
         """Begin anew in a fresh thread where it is stuck, or is not open yet. Whether it was done."""
         if not self._trouble or self._opening.ended.done():
             return False
-        self._left = [one for one in self._left if one.thread.is_alive()]
-        if len(self._left) >= LEFT_BEHIND:
-            told = "%d threads of it are stuck, so that only a restart opens it again"
-            logger.warning("source %s: " + told, self._source.label, len(self._left) + 1)  # noqa: G003
+        self._stuck = [opening for opening in self._stuck if opening.thread.is_alive()]
+        if len(self._stuck) >= LEFT_BEHIND:
+            message = "%d threads of it are stuck, so that only a restart opens it again"
+            logger.warning("source %s: " + message, self._source.label, len(self._stuck) + 1)  # noqa: G003
             return False
         self._opening.leave()
-        self._left.append(self._opening)
+        self._stuck.append(self._opening)
         self._opening, self._trouble = Opening(self._source, self._site, self._most), ""
         return True
 
@@ -245,28 +245,28 @@ async def closed(readers: Sequence[ThreadReader]) -> None:
         await asyncio.wait(ends, timeout=CLOSING)
 
 
-async def _open(opening: Opening, longest: float) -> str:
+async def _await_open(opening: Opening, longest: float) -> str:
     """Wait for it to be open; gives why it is not."""
     if opening.ended.done():
         return opening.trouble
-    trouble = await _came(opening, opening.opened, longest)
+    trouble = await _wait_for(opening, opening.opened, longest)
     return trouble if not trouble or opening.ended.done() else f"is not open: {trouble}"
 
 
-async def _answered(opening: Opening, now: float) -> str:
+async def _await_answer(opening: Opening, now: float) -> str:
     """Wait for the answer to a read, or to the one before, where nobody waited for that to its end; gives why there is
     none."""
     if (late := opening.answer) is not None:
-        trouble = await _came(opening, late, LONGEST)
+        trouble = await _wait_for(opening, late, LONGEST)
         if trouble or not late.result().error:
             return trouble
-    trouble = await _came(opening, opening.read(now), LONGEST)
+    trouble = await _wait_for(opening, opening.read(now), LONGEST)
     if trouble:
         opening.give_up()
     return trouble
 
 
-async def _came(opening: Opening, awaited: "asyncio.Future[Any]", longest: float) -> str:
+async def _wait_for(opening: Opening, awaited: "asyncio.Future[Any]", longest: float) -> str:
     """Wait for something that its thread will tell, for as long as its loop turns; gives why it has not come. Two waits
     in a row must pass without a turn, since the first is over at once where the whole process had been stopped."""
     clock = asyncio.get_running_loop().time

@@ -157,7 +157,7 @@ async def test_one_that_is_stuck_is_opened_anew_as_often_as_threads_may_be_left_
         assert caplog.messages == [
             f"source thirds: {LEFT_BEHIND + 1} threads of it are stuck, so that only a restart opens it again"
         ]
-        left = [one.thread for one in reader._left]
+        left = [one.thread for one in reader._stuck]
         GATE.set()
         for thread in left:
             await asyncio.to_thread(thread.join)

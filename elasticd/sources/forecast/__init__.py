@@ -130,7 +130,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
             keeper = ForecastKeeper(self.plan(), memory, site, lambda: (here if virtual else apart)(self.patience))
             if not virtual:
                 rounds = asyncio.create_task(_rounds(keeper, site), name=f"fit {self.label}")
-                stack.push_async_callback(_ended, rounds)
+                stack.push_async_callback(_cancel, rounds)
             yield _Forecasts(keeper, virtual=virtual)
 
     async def _memory(self, site: Site, stack: AsyncExitStack) -> History:
@@ -168,7 +168,7 @@ async def _rounds(keeper: ForecastKeeper, site: Site) -> None:
         await site.clock.sleep_until(site.clock.now() + LOOK)
 
 
-async def _ended(rounds: "asyncio.Task[None]") -> None:
+async def _cancel(rounds: "asyncio.Task[None]") -> None:
     rounds.cancel()
     await asyncio.gather(rounds, return_exceptions=True)
 

@@ -46,8 +46,9 @@ class Here:
 
     async def fit(self, question: Question) -> Reply:
         """The reply."""
-        found = importlib.import_module("elasticd.sources.forecasting.fit")  # with numpy, which the daemon does without
-        return cast(Reply, found.answer(question))
+        # Imported here because it needs numpy, which the daemon does without.
+        module = importlib.import_module("elasticd.sources.forecasting.fit")
+        return cast(Reply, module.answer(question))
 
 
 class Apart:
@@ -61,7 +62,7 @@ class Apart:
         """The reply. Raises Lost, and has ended the process then."""
         try:
             async with asyncio.timeout(self._patience):
-                return await self._asked(question)
+                return await self._exchange(question)
         except TimeoutError:
             why = f"it took more than {self._patience:g} s"
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
@@ -70,9 +71,9 @@ class Apart:
             await self.close()
             raise
         code = await self.close()
-        raise Lost(f"the process that fits was lost: {_ended(code) or why}")
+        raise Lost(f"the process that fits was lost: {_exit_reason(code) or why}")
 
-    async def _asked(self, question: Question) -> Reply:
+    async def _exchange(self, question: Question) -> Reply:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment()
@@ -95,10 +96,10 @@ class Apart:
                     await asyncio.wait_for(process.wait(), _REAPED)
             return process.returncode
         finally:  # also where the wait is cancelled
-            await _end(process)
+            await _kill(process)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: asyncio.subprocess.Process) -> None:
     """Kill it, and let it be gone: who is cancelled meanwhile is so only after that."""
     with suppress(ProcessLookupError):
         process.kill()
@@ -110,7 +111,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         raise
 
 
-def _ended(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is None:
         return ""
     return f"it was killed by signal {-code}, perhaps for its memory" if code < 0 else f"it ended with code {code}"
@@ -125,11 +126,11 @@ def _environment() -> dict[str, str]:
 @asynccontextmanager
 async def apart(patience: float) -> AsyncIterator[Apart]:
     """A fitter of its own for as long as the block runs; its process begins with the first question."""
-    made = Apart(patience)
+    fitter = Apart(patience)
     try:
-        yield made
+        yield fitter
     finally:
-        await made.close()
+        await fitter.close()
 
 
 @asynccontextmanager

@@ -52,38 +52,38 @@ class JournalMemory:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._place: tuple[int, int] = (0, 0)
-        self._known: dict[tuple[str, str], Points] = {}
-        self._wanted: set[str] = set()
+        self._position: tuple[int, int] = (0, 0)
+        self._points: dict[tuple[str, str], Points] = {}
+        self._series_read: set[str] = set()
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """Raises UnavailableError for a folder that cannot be read."""
-        if series not in self._wanted:  # from the beginning, for what was not looked for before
-            self._wanted.add(series)
-            self._place, self._known = (0, 0), {}
+        if series not in self._series_read:  # from the beginning, for what was not looked for before
+            self._series_read.add(series)
+            self._position, self._points = (0, 0), {}
         try:
             await asyncio.to_thread(self._read, span)
         except OSError as error:
             raise UnavailableError(f"{self._folder}: the journal must be readable: {error.strerror}") from None
-        found = {key: self._known[series, key] for key in workloads if (series, key) in self._known}
-        return {key: _cut(points, span) for key, points in found.items()}
+        by_key = {key: self._points[series, key] for key in workloads if (series, key) in self._points}
+        return {key: _cut(points, span) for key, points in by_key.items()}
 
     def _read(self, span: TimeRange) -> None:
-        for place, line in lines_after(self._folder, self._place):
-            self._place = place
+        for place, line in lines_after(self._folder, self._position):
+            self._position = place
             try:
                 decision = _decode(line)
             except (ValueError, RecursionError):  # an outcome, or a damaged line
                 continue
             if span.first <= decision.at <= span.last + AHEAD:
                 self._take(decision)
-        for key, points in self._known.items():
-            self._known[key] = _cut(points, TimeRange(span.first, math.inf, 0))
+        for key, points in self._points.items():
+            self._points[key] = _cut(points, TimeRange(span.first, math.inf, 0))
 
     def _take(self, decision: _Decision) -> None:
         for name, value in _loads(decision):
-            if name in self._wanted and math.isfinite(value):
-                points = self._known.setdefault((name, str(decision.workload)), Points(array("d"), array("d")))
+            if name in self._series_read and math.isfinite(value):
+                points = self._points.setdefault((name, str(decision.workload)), Points(array("d"), array("d")))
                 # Two policies may look at one workload, or one look twice at one time.
                 if not points.times or decision.at > points.times[-1]:
                     points.times.append(decision.at)
@@ -93,9 +93,9 @@ class JournalMemory:
 def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
     """What the workload had in all. A part of the pods is not the whole: a partial series tells no load."""
     yield REPLICAS, float(decision.current)
-    for one in decision.series:
-        if one.quality == "fresh" and one.samples:
-            yield one.name, sum(sample.value for sample in one.samples)
+    for series in decision.series:
+        if series.quality == "fresh" and series.samples:
+            yield series.name, sum(sample.value for sample in series.samples)
 
 
 def _cut(points: Points, span: TimeRange) -> Points:

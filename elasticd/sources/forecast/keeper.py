@@ -43,7 +43,7 @@ class ForecastKeeper:
         self._plan, self._memory, self._site, self._opens = plan, memory, site, opens
         self._forecasts: dict[str, Forecast] = {}
         self._newest: dict[str, float] = {}
-        self._in_a_row = self._fits = self._losses = 0
+        self._failures_in_a_row = self._fits = self._losses = 0
         self._tried: frozenset[str] = frozenset()
         self.error = ""
         self.due = float("-inf")
@@ -52,52 +52,52 @@ class ForecastKeeper:
         """All forecasts that there are."""
         plan = self._plan
         faults = {plan.name: self.error} if self.error else {}
-        newest = max((one.fitted for one in self._forecasts.values()), default=None)
-        known = {plan.name: dict(self._forecasts)}
-        return Readings(plan.label, now, faults=faults, newest=newest, forecasts=known)
+        newest = max((forecast.fitted for forecast in self._forecasts.values()), default=None)
+        forecasts = {plan.name: dict(self._forecasts)}
+        return Readings(plan.label, now, faults=faults, newest=newest, forecasts=forecasts)
 
     def describe(self) -> dict[str, object]:
         """For the status page."""
-        believed = sum(not one.doubt for one in self._forecasts.values())
+        believed = sum(not forecast.doubt for forecast in self._forecasts.values())
         return {
             "forecasts": len(self._forecasts),
             "believed": believed,
             "fits": self._fits,
             "lost": self._losses,
-            "doubts": {key: one.doubt for key, one in sorted(self._forecasts.items())[:10] if one.doubt},
+            "doubts": {key: forecast.doubt for key, forecast in sorted(self._forecasts.items())[:10] if forecast.doubt},
         }
 
     def is_due(self, now: float) -> bool:
         """Whether a round should begin: it is time, or somebody is governed who was not at the last one."""
-        wanted = self._wanted()
-        return bool(wanted) and (now >= self.due or (not self.error and not wanted <= self._tried))
+        governed = self._governed()
+        return bool(governed) and (now >= self.due or (not self.error and not governed <= self._tried))
 
-    def _wanted(self) -> frozenset[str]:
+    def _governed(self) -> frozenset[str]:
         return frozenset(str(ref) for ref in self._site.governed())
 
     async def round(self, now: float) -> None:
         """Ask for the past of all who are governed, and fit those that have a new sample. Trouble is told in `error`,
         and the forecasts that there are go on until they expire."""
-        wanted = self._wanted()
-        self._forecasts = {key: one for key, one in self._forecasts.items() if key in wanted}
-        self._newest = {key: at for key, at in self._newest.items() if key in wanted}
+        governed = self._governed()
+        self._forecasts = {key: forecast for key, forecast in self._forecasts.items() if key in governed}
+        self._newest = {key: at for key, at in self._newest.items() if key in governed}
         try:
-            self.error = await self._round(wanted, now)
+            self.error = await self._round(governed, now)
         except ElasticdError as error:
             self.error = str(error)
         except Exception as error:  # a fault of ours must not end the rounds
             self.error = raised(error)
-        self._tried = wanted
-        self._in_a_row = self._in_a_row + 1 if self.error else 0
-        pause = FIRST_PAUSE * 2.0 ** min(self._in_a_row - 1, 10) if self.error else self._plan.refit
+        self._tried = governed
+        self._failures_in_a_row = self._failures_in_a_row + 1 if self.error else 0
+        pause = FIRST_PAUSE * 2.0 ** min(self._failures_in_a_row - 1, 10) if self.error else self._plan.refit
         self.due = now + min(pause, self._plan.refit)
 
-    async def _round(self, wanted: frozenset[str], now: float) -> str:
+    async def _round(self, governed: frozenset[str], now: float) -> str:
         """What went wrong, of whatever workload; empty: nothing."""
-        loads, used, replicas = await self._pasts(wanted, now)
+        loads, used, replicas = await self._pasts(governed, now)
         trouble = ""
         async with self._opens() as fitter:
-            for key in sorted(wanted):
+            for key in sorted(governed):
                 load = loads.get(key)
                 if load is None or not load.times:
                     self._keep(key, now, Reply(problem=f'there is no past of "{self._plan.series}"'))
@@ -113,12 +113,12 @@ class ForecastKeeper:
                         trouble = trouble or f"{key}: {lost}"
         return trouble
 
-    async def _pasts(self, wanted: Collection[str], now: float) -> list[Mapping[str, Points]]:
+    async def _pasts(self, governed: Collection[str], now: float) -> list[Mapping[str, Points]]:
         """Of the load, and of what is to be learnt from."""
         plan, span = self._plan, TimeRange(now - self._plan.back, now, self._plan.wish.step)
         names = [plan.series] + ([plan.learn.used, plan.learn.replicas] if plan.learn else [])
-        found = [await self._memory.past(name, wanted, span) for name in names]
-        return found + [{}] * (3 - len(found))
+        pasts = [await self._memory.past(name, governed, span) for name in names]
+        return pasts + [{}] * (3 - len(pasts))
 
     def _keep(self, key: str, now: float, reply: Reply) -> None:
         """Take in a reply, and let those who use it be judged."""

@@ -34,10 +34,10 @@ def serve(questions: BinaryIO, replies: BinaryIO) -> None:
     while len(head := questions.read(HEAD_BYTES)) == HEAD_BYTES:
         body = questions.read(length(head))
         try:
-            said = answer(question(body))
+            reply = answer(question(body))
         except Exception as error:
-            said = Reply(problem=f"the fit failed: {raised(error)}")
-        replies.write(frame(said))
+            reply = Reply(problem=f"the fit failed: {raised(error)}")
+        replies.write(frame(reply))
         replies.flush()
 
 

@@ -33,8 +33,8 @@ def filtered(values: Floats, period: int, hour: int, steps: int) -> Floats:
 
 def crane(values: Floats, period: int, hour: int, steps: int) -> Floats:
     """Crane's choice of eight estimators, with its margin."""
-    found = dsp.estimated(values, period, hour)
-    return repeated(found.values * (1 + found.margin), period, hour, steps)
+    estimate = dsp.estimated(values, period, hour)
+    return repeated(estimate.values * (1 + estimate.margin), period, hour, steps)
 
 
 def crane_max(values: Floats, period: int, hour: int, steps: int) -> Floats:

@@ -38,24 +38,24 @@ class Estimate(NamedTuple):
 
 def highest(values: Floats, period: int, margin: float = 0.0) -> Floats:
     """The greatest value of the past periods at each phase, for the next period."""
-    whole = len(values) // period
-    return np.asarray(values[len(values) - whole * period :].reshape(whole, period).max(axis=0) * (1 + margin))
+    periods = len(values) // period
+    return np.asarray(values[len(values) - periods * period :].reshape(periods, period).max(axis=0) * (1 + margin))
 
 
-def strongest(values: Floats, period: int, kept: FrequencyFilter, hour: int) -> Floats:
+def strongest(values: Floats, period: int, filter_: FrequencyFilter, hour: int) -> Floats:
     """The last period of the series without its weak fast frequencies, for the next one.
 
     Taken out is what is weaker than the cut and faster than once in `hour` samples. Upstream looks at bin N - k as if
     it were a fast one, and so halves slow weak components; here k and N - k go together.
     """
-    whole = values[len(values) // period * -period :]
-    spectrum = np.fft.rfft(whole)
-    amplitudes = np.abs(spectrum) / len(whole)
-    ordered = np.sort(np.abs(np.fft.fft(whole)) / len(whole))[::-1]
-    cut = max(float(ordered[min(_MOST_ITEMS, len(ordered)) - 1]), kept.amplitude)
-    cut = min(cut, float(ordered[min(kept.items, len(ordered)) - 1]))
-    weak = (amplitudes < cut) & (np.arange(len(spectrum)) / len(whole) > 1 / hour)
-    smooth = np.fft.irfft(np.where(weak, 0, spectrum), len(whole))[-period:]
+    whole_periods = values[len(values) // period * -period :]
+    spectrum = np.fft.rfft(whole_periods)
+    amplitudes = np.abs(spectrum) / len(whole_periods)
+    ordered = np.sort(np.abs(np.fft.fft(whole_periods)) / len(whole_periods))[::-1]
+    cut = max(float(ordered[min(_MOST_ITEMS, len(ordered)) - 1]), filter_.amplitude)
+    cut = min(cut, float(ordered[min(filter_.items, len(ordered)) - 1]))
+    weak = (amplitudes < cut) & (np.arange(len(spectrum)) / len(whole_periods) > 1 / hour)
+    smooth = np.fft.irfft(np.where(weak, 0, spectrum), len(whole_periods))[-period:]
     return np.where(smooth <= 0, LEAST, smooth)
 
 
@@ -63,7 +63,7 @@ def estimated(values: Floats, period: int, hour: int) -> Estimate:
     """The next period by the filter and margin, of eight pairs, that would have forecast the last period with the least
     lopsided error. There must be two whole periods."""
     actual = values[-period:]
-    past = {kept: strongest(values[:-period], period, kept, hour) for kept in FILTERS}
-    pairs = [(kept, margin) for kept in FILTERS for margin in MARGINS]
-    kept, margin = min(pairs, key=lambda pair: lopsided(actual, past[pair[0]] * (1 + pair[1])))
-    return Estimate(strongest(values, period, kept, hour), margin, kept)
+    past = {filter_: strongest(values[:-period], period, filter_, hour) for filter_ in FILTERS}
+    pairs = [(filter_, margin) for filter_ in FILTERS for margin in MARGINS]
+    filter_, margin = min(pairs, key=lambda pair: lopsided(actual, past[pair[0]] * (1 + pair[1])))
+    return Estimate(strongest(values, period, filter_, hour), margin, filter_)

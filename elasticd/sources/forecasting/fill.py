@@ -46,15 +46,17 @@ def filled(series: Regular, longest: float = HOUR) -> Regular:
 
     Source: Crane, pkg/prediction/dsp (its `longest` is an hour).
     """
-    known = np.flatnonzero(~np.isnan(series.values))
-    if not len(known):
+    known_places = np.flatnonzero(~np.isnan(series.values))
+    if not len(known_places):
         return Regular(series.first, series.step, np.empty(0))
-    wide = np.flatnonzero(np.diff(known) * series.step > longest + series.step / 2)
-    start = int(known[wide[-1] + 1]) if len(wide) else int(known[0])
-    kept = series.values[start : int(known[-1]) + 1]
-    seen = ~np.isnan(kept)
-    places = np.arange(len(kept))
-    return Regular(series.first + start * series.step, series.step, np.interp(places, places[seen], kept[seen]))
+    wide = np.flatnonzero(np.diff(known_places) * series.step > longest + series.step / 2)
+    start = int(known_places[wide[-1] + 1]) if len(wide) else int(known_places[0])
+    trimmed = series.values[start : int(known_places[-1]) + 1]
+    measured = ~np.isnan(trimmed)
+    places = np.arange(len(trimmed))
+    return Regular(
+        series.first + start * series.step, series.step, np.interp(places, places[measured], trimmed[measured])
+    )
 
 
 def without_outliers(values: Floats, low: float = 0.1, high: float = 99.9) -> Floats:

@@ -25,26 +25,28 @@ def answer(question: Question) -> Reply:
     """A forecast of the load, perhaps with a doubt, and what was learnt of its pods; or why there can be none."""
     wish = question.wish
     load = _grid(question.load, wish.step)
-    whole = filled(load, wish.longest_gap)
-    values = without_outliers(whole.values)
+    gapless = filled(load, wish.longest_gap)
+    values = without_outliers(gapless.values)
     if len(values) < 2:
         return Reply(problem="there is no past: no sample, or all is before a gap")
     chosen = choose(values, wish)
     if chosen is None:
-        kept = len(values) * wish.step
-        return Reply(problem=f"the past is too short, or has no period, for {wish.method}: {kept:.0f} s without a gap")
-    return Reply(_continued(Regular(whole.first, wish.step, values), chosen, wish, _taught(question, load)))
+        seconds = len(values) * wish.step
+        return Reply(
+            problem=f"the past is too short, or has no period, for {wish.method}: {seconds:.0f} s without a gap"
+        )
+    return Reply(_continue(Regular(gapless.first, wish.step, values), chosen, wish, _learn_per_pod(question, load)))
 
 
 def _grid(track: PackedSamples, step: float) -> Regular:
     """The track by whole steps. One that has not ended when the last sample was measured is not known yet."""
     times = np.frombuffer(track.times)
-    found = on_grid(times, np.frombuffer(track.values), step)
-    early = len(found.values) and times.max() < found.last - step * SAME_TIME
-    return found._replace(values=found.values[:-1]) if early else found
+    regular = on_grid(times, np.frombuffer(track.values), step)
+    early = len(regular.values) and times.max() < regular.last - step * SAME_TIME
+    return regular._replace(values=regular.values[:-1]) if early else regular
 
 
-def _continued(past: Regular, chosen: Chosen, wish: Wish, found: _Learnt) -> Forecast:
+def _continue(past: Regular, chosen: Chosen, wish: Wish, taught: _Learnt) -> Forecast:
     """The chosen method on all of the past, from its last sample on."""
     steps = max(1, round((wish.horizon + wish.valid) / wish.step)) + 1
     hour = max(1, round(3600 / wish.step))
@@ -66,8 +68,8 @@ def _continued(past: Regular, chosen: Chosen, wish: Wish, found: _Learnt) -> For
         skill=round(chosen.skill, 4),
         error=chosen.error,
         doubt=chosen.doubt,
-        per_pod=found.per_pod,
-        untaught=found.untaught,
+        per_pod=taught.per_pod,
+        untaught=taught.untaught,
     )
 
 
@@ -81,20 +83,20 @@ def _rounded(values: Floats) -> tuple[float, ...]:
     return tuple(float(f"{value:.6g}") for value in values)
 
 
-def _taught(question: Question, load: Regular) -> _Learnt:
+def _learn_per_pod(question: Question, load: Regular) -> _Learnt:
     """What was learnt of one pod, of the steps at which all is known."""
     if question.used is None or question.replicas is None:
         return _Learnt()
     used, replicas = (_grid(track, load.step) for track in (question.used, question.replicas))
-    held = min(round(DAY / load.step), len(load.values) // 3)
-    return _Learnt(*learnt(load.values, _aligned(used, load), _aligned(replicas, load), held))
+    held_out = min(round(DAY / load.step), len(load.values) // 3)
+    return _Learnt(*learnt(load.values, _aligned(used, load), _aligned(replicas, load), held_out))
 
 
 def _aligned(series: Regular, like: Regular) -> Floats:
     """Its values at the times of another; NaN where it has none."""
-    found = np.full(len(like.values), np.nan)
+    aligned = np.full(len(like.values), np.nan)
     shift = round((series.first - like.first) / like.step)
     places = np.arange(len(series.values)) + shift
-    inside = (places >= 0) & (places < len(found))
-    found[places[inside]] = series.values[inside]
-    return found
+    inside = (places >= 0) & (places < len(aligned))
+    aligned[places[inside]] = series.values[inside]
+    return aligned

@@ -23,7 +23,7 @@ def damped(values: Floats, steps: int, damping: float | None = None) -> Floats:
     if not len(values):
         return np.full(steps, np.nan)
     recent = values[-_FITTED_ON:]
-    fitted = min(_DAMPINGS, key=lambda one: _smoothed(recent, one)[2]) if damping is None else damping
+    fitted = min(_DAMPINGS, key=lambda factor: _smoothed(recent, factor)[2]) if damping is None else damping
     level, slope, _ = _smoothed(recent, fitted)
     return np.asarray(level + slope * np.cumsum(fitted ** np.arange(1, steps + 1)))
 

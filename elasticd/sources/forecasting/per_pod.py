@@ -31,23 +31,23 @@ def learnt(load: Floats, used: Floats, replicas: Floats, held: int) -> tuple[Per
     is not known. The newest `held` samples are held out, and then counted in."""
     with np.errstate(divide="ignore", invalid="ignore"):
         x, y = load / replicas, used / replicas
-    known = np.isfinite(x) & np.isfinite(y) & (replicas > 0)
+    usable = np.isfinite(x) & np.isfinite(y) & (replicas > 0)
     late = np.arange(len(x)) >= len(x) - held
-    if min(int((known & late).sum()), int((known & ~late).sum())) < LEAST:
+    if min(int((usable & late).sum()), int((usable & ~late).sum())) < LEAST:
         return None, f"load, use and replicas must be known together {LEAST} times, before and in the last day, are not"
-    correlation, problem = _gate(x, y, known, late)
+    correlation, problem = _gate(x, y, usable, late)
     if problem:
         return None, problem
-    return PerPod(*line_of(x[known], y[known]), correlation), ""
+    return PerPod(*line_of(x[usable], y[usable]), correlation), ""
 
 
-def _gate(x: Floats, y: Floats, known: Bools, late: Bools) -> tuple[float, str]:
+def _gate(x: Floats, y: Floats, usable: Bools, late: Bools) -> tuple[float, str]:
     """Pearson's correlation on the held-out part, and why the line is refused."""
-    slope, intercept = line_of(x[known & ~late], y[known & ~late])
-    actual, said = y[known & late], slope * x[known & late] + intercept
-    scale = 100 / max(float(y[known].max()), 1e-300)
-    off = (actual - said) * scale
-    correlation, chance = pearson(actual, said)
+    slope, intercept = line_of(x[usable & ~late], y[usable & ~late])
+    actual, predicted = y[usable & late], slope * x[usable & late] + intercept
+    scale = 100 / max(float(y[usable].max()), 1e-300)
+    off = (actual - predicted) * scale
+    correlation, chance = pearson(actual, predicted)
     if correlation < CORRELATION or chance >= CHANCE:
         return (
             correlation,
@@ -60,10 +60,10 @@ def _gate(x: Floats, y: Floats, known: Bools, late: Bools) -> tuple[float, str]:
     return correlation, ""
 
 
-def pearson(one: Floats, other: Floats) -> tuple[float, float]:
+def pearson(first: Floats, second: Floats) -> tuple[float, float]:
     """The correlation of two series, and the chance of one as high without any; (0, 1) where one is constant."""
-    if len(one) < 3 or one.std() == 0 or other.std() == 0:
+    if len(first) < 3 or first.std() == 0 or second.std() == 0:
         return 0.0, 1.0
-    r = float(np.clip(np.corrcoef(one, other)[0, 1], -1, 1))
-    freedom = len(one) - 2
+    r = float(np.clip(np.corrcoef(first, second)[0, 1], -1, 1))
+    freedom = len(first) - 2
     return r, float(special.betainc(freedom / 2, 0.5, 1 - r * r)) if math.isfinite(r) else 1.0

@@ -45,8 +45,8 @@ def autocorrelation(values: Floats) -> Floats:
     count = len(values)
     power = np.abs(np.fft.rfft(values, 2 * count)) ** 2 / (2 * count)
     sums = np.fft.irfft(power, 2 * count)[:count] / (count - np.arange(count))
-    kept = sums[: int(0.9 * count)]
-    return np.asarray(kept / kept[0]) if len(kept) and kept[0] > TINY else np.zeros(len(kept))
+    leading = sums[: int(0.9 * count)]
+    return np.asarray(leading / leading[0]) if len(leading) and leading[0] > TINY else np.zeros(len(leading))
 
 
 def acf_period(values: Floats, prior: int | None = None, threshold: float = 0.5) -> int | None:
@@ -64,10 +64,10 @@ def acf_period(values: Floats, prior: int | None = None, threshold: float = 0.5)
     peaks = peaks_of(correlation, threshold, threshold / 2, 1.0 if prior is None else max(1.0, prior * 2 / 3))
     if len(peaks) < 3:
         return None
-    found = round(float(np.median(np.diff(np.r_[0, peaks]))))
+    period = round(float(np.median(np.diff(np.r_[0, peaks]))))
     if prior is None:
-        return found
-    return prior if abs(found - prior) <= TOLERANCE * prior else None
+        return period
+    return prior if abs(period - prior) <= TOLERANCE * prior else None
 
 
 def peaks_of(values: Floats, height: float, prominence: float, apart: float) -> Places:
@@ -80,14 +80,14 @@ def peaks_of(values: Floats, height: float, prominence: float, apart: float) -> 
     starts = np.r_[0, ends[:-1] + 1]
     level = values[starts]
     tops = 1 + np.flatnonzero((level[1:-1] > level[:-2]) & (level[1:-1] > level[2:]))
-    found = (starts[tops] + ends[tops]) // 2
-    found = found[values[found] >= height]
-    kept = np.ones(len(found), bool)
-    for index in np.argsort(values[found])[::-1]:
-        if kept[index]:
-            kept[np.abs(found - found[index]) < math.ceil(apart)] = False
-            kept[index] = True
-    return np.array([peak for peak in found[kept] if _stands_out(values, peak) >= prominence], np.intp)
+    peaks = (starts[tops] + ends[tops]) // 2
+    peaks = peaks[values[peaks] >= height]
+    keep = np.ones(len(peaks), bool)
+    for index in np.argsort(values[peaks])[::-1]:
+        if keep[index]:
+            keep[np.abs(peaks - peaks[index]) < math.ceil(apart)] = False
+            keep[index] = True
+    return np.array([peak for peak in peaks[keep] if _stands_out(values, peak) >= prominence], np.intp)
 
 
 def _stands_out(values: Floats, peak: int) -> float:
@@ -105,9 +105,9 @@ def crane_period(values: Floats, day: int, week: int, hour: int) -> int | None:
     `hour`, `day` and `week` are in samples. The shuffles have a fixed seed, so the answer is always the same.
     Source: Crane, pkg/prediction/dsp.
     """
-    whole = week if len(values) >= 2 * week else day
-    count = len(values) // whole * whole
-    if count < 2 * whole:
+    cycle = week if len(values) >= 2 * week else day
+    count = len(values) // cycle * cycle
+    if count < 2 * cycle:
         return None
     flat, _, _ = standardised(values[len(values) - count :])
     if not flat.any():
@@ -131,10 +131,10 @@ def _threshold(flat: Floats) -> float:
 def _is_hill(correlation: Floats, period: int, widest: int) -> bool:
     """Whether it rises on the left of a lag and falls on its right, by a straight line through each side."""
     side = min(widest, period // 2)
-    left, right = correlation[period - side : period + 1], correlation[period : period + side + 1]
-    if side < 1 or len(right) < 2:
+    rising, falling = correlation[period - side : period + 1], correlation[period : period + side + 1]
+    if side < 1 or len(falling) < 2:
         return False
-    rise, fall = (float(np.polyfit(np.arange(len(part)), part, 1)[0]) for part in (left, right))
+    rise, fall = (float(np.polyfit(np.arange(len(part)), part, 1)[0]) for part in (rising, falling))
     return rise > 0 > fall
 
 

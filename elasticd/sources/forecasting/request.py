@@ -75,10 +75,10 @@ def frame(record: Question | Reply) -> bytes:
 
 def length(head: bytes) -> int:
     """How many bytes follow these. Raises ValueError for more than anyone sends."""
-    (found,) = _HEAD.unpack(head)
-    if found > LARGEST:
-        raise ValueError(f"a frame must have at most {LARGEST} bytes, has {found}")
-    return int(found)
+    (size,) = _HEAD.unpack(head)
+    if size > LARGEST:
+        raise ValueError(f"a frame must have at most {LARGEST} bytes, has {size}")
+    return int(size)
 
 
 question = msgspec.msgpack.Decoder(Question).decode

@@ -41,51 +41,51 @@ class Chosen(NamedTuple):
 
 def periods_of(values: Floats, wish: Wish) -> list[int]:
     """The expected periods that the series has, in samples, shortest first."""
-    found = set()
-    for period in {round(one / wish.step) for one in wish.periods}:
+    periods = set()
+    for period in {round(seconds / wish.step) for seconds in wish.periods}:
         if 4 <= period <= len(values) // 2 and acf_period(values, period, _THRESHOLD) == period:
-            found.add(period)
-    day, week, hour = (round(one / wish.step) for one in (DAY, WEEK, 3600.0))
+            periods.add(period)
+    day, week, hour = (round(seconds / wish.step) for seconds in (DAY, WEEK, 3600.0))
     if {DAY, WEEK} & set(wish.periods) and hour >= 1 and day >= 4:
-        also = crane_period(values, day, week, hour)
-        if also is not None and any(round(one / wish.step) == also for one in wish.periods):
-            found.add(also)
-    return sorted(found)
+        detected = crane_period(values, day, week, hour)
+        if detected is not None and any(round(seconds / wish.step) == detected for seconds in wish.periods):
+            periods.add(detected)
+    return sorted(periods)
 
 
 def choose(values: Floats, wish: Wish) -> Chosen | None:
     """The method with the least lopsided error on the held-out part; None where the past is too short for any."""
     periods = [] if wish.method == "holt" else periods_of(values, wish)
-    tried = [one for period in periods for one in _by_period(values, period, periods[0], wish)]
-    if not tried and wish.method in ("auto", "holt"):
+    trials = [trial for period in periods for trial in _by_period(values, period, periods[0], wish)]
+    if not trials and wish.method in ("auto", "holt"):
         return _without_period(values, wish)
-    return min(tried, key=lambda one: (one[1], one[0].period), default=(None, 0.0))[0]
+    return min(trials, key=lambda trial: (trial[1], trial[0].period), default=(None, 0.0))[0]
 
 
-def _by_period(values: Floats, period: int, held: int, wish: Wish) -> list[tuple[Chosen, float]]:
+def _by_period(values: Floats, period: int, held_out: int, wish: Wish) -> list[tuple[Chosen, float]]:
     """The methods that can do it, with their lopsided errors; `held` samples are held out."""
-    past, actual, hour = values[:-held], values[-held:], max(1, round(3600 / wish.step))
+    past, actual, hour = values[:-held_out], values[-held_out:], max(1, round(3600 / wish.step))
     names = AUTOMATIC if wish.method == "auto" else (wish.method,)
-    tried = []
+    trials = []
     for name in names:
         if len(past) >= PERIODS[name] * period:
             try:
-                said = np.maximum(WAYS[name](past, period, hour, held), 0.0)
+                forecast = np.maximum(WAYS[name](past, period, hour, held_out), 0.0)
             except ArithmeticError:  # a program without a solution: the others go on
                 continue
             measure = lopsided if name in CAUTIOUS else mean_absolute
-            plain = _held_still(values, held, wish) if name == "naive" else repeated(past, period, hour, held)
-            free = [plain, np.full(held, past[-period:].mean())]
-            skill = _skill(measure(actual, said), min(measure(actual, one) for one in free))
-            tried.append((_judged(name, period, skill, actual, actual - said, wish), lopsided(actual, said)))
-    return tried
+            naive = _last_horizon(values, held_out, wish) if name == "naive" else repeated(past, period, hour, held_out)
+            baselines = [naive, np.full(held_out, past[-period:].mean())]
+            skill = _skill(measure(actual, forecast), min(measure(actual, baseline) for baseline in baselines))
+            trials.append((_judged(name, period, skill, actual, actual - forecast, wish), lopsided(actual, forecast)))
+    return trials
 
 
-def _held_still(values: Floats, held: int, wish: Wish) -> Floats:
+def _last_horizon(values: Floats, held_out: int, wish: Wish) -> Floats:
     """For the held-out part what the load was a horizon before, as who looks at the present load alone takes it. The
     last period again is measured by that: by itself it could never be better."""
-    steps = min(max(1, round(wish.horizon / wish.step)), len(values) - held)
-    return values[len(values) - held - steps : len(values) - steps]
+    steps = min(max(1, round(wish.horizon / wish.step)), len(values) - held_out)
+    return values[len(values) - held_out - steps : len(values) - steps]
 
 
 def _without_period(values: Floats, wish: Wish) -> Chosen | None:
@@ -100,8 +100,8 @@ def _without_period(values: Floats, wish: Wish) -> Chosen | None:
         off.append(actual - np.maximum(WAYS["holt"](past, 0, 0, steps), 0.0))
         last.append(actual - past[-1])
         mean.append(actual - past[-day:].mean())
-    missed, free = np.concatenate(off), [np.concatenate(last), np.concatenate(mean)]
-    skill = _skill(float(np.abs(missed).mean()), min(float(np.abs(one).mean()) for one in free))
+    missed, baselines = np.concatenate(off), [np.concatenate(last), np.concatenate(mean)]
+    skill = _skill(float(np.abs(missed).mean()), min(float(np.abs(misses).mean()) for misses in baselines))
     return _judged("holt", 0, skill, values[-len(missed) :], missed, wish)
 
 

@@ -27,8 +27,8 @@ def relative_trend(values: Floats, period: int, first: float, second: float) -> 
     rows = sparse.vstack(
         [_difference(count, period), first * _difference(count, 1), second * _second_difference(count)]
     ).tocsc()[:, 1:]
-    wanted = np.r_[seasonal, np.zeros(rows.shape[0] - len(seasonal))]
-    return np.concatenate([[0.0], _least_absolute(rows, wanted)])
+    targets = np.r_[seasonal, np.zeros(rows.shape[0] - len(seasonal))]
+    return np.concatenate([[0.0], _least_absolute(rows, targets)])
 
 
 def relative_trend_of_many(values: Floats, period: int, first: float, second: float) -> Floats:
@@ -52,16 +52,16 @@ def _group(count: int, period: int) -> int:
 
 
 def _difference(count: int, lag: int) -> "sparse.csr_array":
-    ones = np.ones(count - lag)
-    return sparse.diags_array([-ones, ones], offsets=[0, lag], shape=(count - lag, count), format="csr")
+    units = np.ones(count - lag)
+    return sparse.diags_array([-units, units], offsets=[0, lag], shape=(count - lag, count), format="csr")
 
 
 def _second_difference(count: int) -> "sparse.csr_array":
-    ones = np.ones(count - 2)
-    return sparse.diags_array([ones, -2 * ones, ones], offsets=[0, 1, 2], shape=(count - 2, count), format="csr")
+    units = np.ones(count - 2)
+    return sparse.diags_array([units, -2 * units, units], offsets=[0, 1, 2], shape=(count - 2, count), format="csr")
 
 
-def _least_absolute(rows: "sparse.csc_array", wanted: Floats) -> Floats:
+def _least_absolute(rows: "sparse.csc_array", targets: Floats) -> Floats:
     """The x with the least sum |rows x - wanted|, by HiGHS' interior point method.
 
     It is given the dual program, the most of wanted y with rows' y = 0 and -1 <= y <= 1, in which x are the multipliers
@@ -69,7 +69,7 @@ def _least_absolute(rows: "sparse.csc_array", wanted: Floats) -> Floats:
     """
     errors, free = rows.shape
     bounds = np.tile([-1.0, 1.0], (errors, 1))
-    found = optimize.linprog(-wanted, A_eq=rows.T.tocsc(), b_eq=np.zeros(free), bounds=bounds, method="highs-ipm")
-    if found.x is None:
-        raise ArithmeticError(f"the trend's linear program has no solution: {found.message}")
-    return np.asarray(-found.eqlin.marginals)
+    solution = optimize.linprog(-targets, A_eq=rows.T.tocsc(), b_eq=np.zeros(free), bounds=bounds, method="highs-ipm")
+    if solution.x is None:
+        raise ArithmeticError(f"the trend's linear program has no solution: {solution.message}")
+    return np.asarray(-solution.eqlin.marginals)

@@ -55,8 +55,8 @@ class Tls(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if bool(self.cert_file) != bool(self.key_file):
-            given, missing = ("cert_file", "key_file") if self.cert_file else ("key_file", "cert_file")
-            raise ValueError(f"{missing}: must be given with {given}, is empty")
+            present, missing = ("cert_file", "key_file") if self.cert_file else ("key_file", "cert_file")
+            raise ValueError(f"{missing}: must be given with {present}, is empty")
 
 
 class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def arguments(self) -> dict[str, Any]:
         """What aiomqtt's Client is told. Reads the secrets anew each time, so that they may be renewed."""
-        told: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "hostname": self.host,
             "port": self._port,
             "identifier": self.client_id or None,
@@ -106,8 +106,8 @@ class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "tls_context": _tls(self.tls) if self.tls else None,
         }
         if self.protocol == "3.1.1":
-            return told | {"protocol": aiomqtt.ProtocolVersion.V311, "clean_session": True}
-        return told | {"protocol": aiomqtt.ProtocolVersion.V5, "clean_start": True}
+            return arguments | {"protocol": aiomqtt.ProtocolVersion.V311, "clean_session": True}
+        return arguments | {"protocol": aiomqtt.ProtocolVersion.V5, "clean_start": True}
 
 
 class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,14 +124,14 @@ class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields
     def arguments(self) -> dict[str, Any]:
         """What aiomqtt's Client is told. With MQTT 5 the broker keeps back what is too large, so that it does not even
         cross the network."""
-        told, fresh = super().arguments(), self.session_expiry == 0
+        arguments, fresh = super().arguments(), self.session_expiry == 0
         if self.protocol == "3.1.1":
-            return told | {"clean_session": fresh}
+            return arguments | {"clean_session": fresh}
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.ReceiveMaximum = RECEIVE_MAXIMUM
         properties.MaximumPacketSize = self.max_payload + ENVELOPE
         properties.SessionExpiryInterval = self.session_expiry
-        return told | {"clean_start": fresh, "properties": properties}
+        return arguments | {"clean_start": fresh, "properties": properties}
 
 
 def _tls(tls: Tls) -> ssl.SSLContext:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from elasticd.ports.source import Subject
-from elasticd.sources.mqtt import payload as forms
+from elasticd.sources.mqtt import payload
 from elasticd.sources.mqtt.inbox import Inbox
 from elasticd.sources.mqtt.link import SLICE
 from elasticd.sources.mqtt.packets import Message
@@ -43,7 +43,8 @@ class _Batch(NamedTuple):
     route: _Route
     items: Iterator[tuple[str, Any]]
     document: Any
-    told: SensorReading
+    envelope: SensorReading
+    """What the message says of every item: when it came, and how."""
 
 
 class Intake:
@@ -64,7 +65,7 @@ class Intake:
         self._topics = [(topic, table.slot(topic.subject, topic.series)) for topic in topics]
         self._table, self._inbox, self._max_payload, self._wake = table, inbox, max_payload, wake
         self._routes: dict[str, tuple[_Route, ...]] = {}
-        self._named = 0
+        self._remembered_names = 0
         """How many names of items are remembered with the routes."""
         self._batches: deque[_Batch] = deque()
         self.received = self.decoded = 0
@@ -89,7 +90,7 @@ class Intake:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._batches:
-                self._part_of(self._batches[0])
+                self._read_part(self._batches[0])
             elif (message := self._inbox.get()) is not None:
                 self.take(message)
             else:
@@ -110,35 +111,35 @@ class Intake:
                 if route.will:
                     self._will(route, message)
                 elif route.topic.payload == "number":
-                    value = forms.number(message.payload) * route.topic.scale
-                    self._keep(route, route.key, _told(route, value, message))
+                    value = payload.number(message.payload) * route.topic.scale
+                    self._keep(route, route.key, _reading_of(route, value, message))
                 else:
-                    document = forms.document(message.payload) if document is _NONE else document
-                    self._read(route, document, message)
+                    document = payload.document(message.payload) if document is _NONE else document
+                    self._read_document(route, document, message)
             except RefusedError as reason:
                 self.refused[str(reason)] += 1
 
     def _find(self, name: str) -> tuple[_Route, ...]:
         """The routes of a topic, remembered for as many topics as there may be subjects."""
-        found = []
+        matching = []
         for topic, slot in self._topics:
             if match := topic.pattern.fullmatch(name):
-                named = match.groupdict()
-                key = "" if topic.items else topic.key(named)
-                found.append(_Route(topic, slot, named, key, _sender(topic, match), False, {}))
+                levels = match.groupdict()
+                key = "" if topic.items else topic.key(levels)
+                matching.append(_Route(topic, slot, levels, key, _sender(topic, match), False, {}))
             if topic.offline_pattern and (match := topic.offline_pattern.fullmatch(name)):
-                found.append(_Route(topic, slot, {}, "", _sender(topic, match), True, {}))
-        if not found:
+                matching.append(_Route(topic, slot, {}, "", _sender(topic, match), True, {}))
+        if not matching:
             raise RefusedError("topic")
         if len(self._routes) >= self._table.most:
             self._forget()
-        routes = self._routes[name] = tuple(found)
+        routes = self._routes[name] = tuple(matching)
         return routes
 
     def _forget(self) -> None:
         """Remember no more topics and names than there may be subjects: they are found again when they come."""
         self._routes.clear()
-        self._named = 0
+        self._remembered_names = 0
 
     def _will(self, route: _Route, message: Message) -> None:
         if message.payload != route.topic.offline_payload.encode():
@@ -147,22 +148,22 @@ class Intake:
         for key in self._table.gone(route.slot, route.sender, message.received):
             self._wake(route.topic.subject, key)
 
-    def _read(self, route: _Route, document: Any, message: Message) -> None:
+    def _read_document(self, route: _Route, document: Any, message: Message) -> None:
         """The reading of a document; a batch of them is begun."""
-        topic, told = route.topic, _told(route, 0.0, message)
+        topic, envelope = route.topic, _reading_of(route, 0.0, message)
         if topic.items:
-            items = forms.items_of(forms.dig(document, topic.paths["items"]))
-            self._batches.append(_Batch(route, items, document, told))
+            items = payload.items_of(payload.dig(document, topic.paths["items"]))
+            self._batches.append(_Batch(route, items, document, envelope))
         else:
-            self._keep(route, route.key, _item(topic, document, document, told, self._offset()))
+            self._keep(route, route.key, _item(topic, document, document, envelope, self._offset()))
 
-    def _part_of(self, batch: _Batch) -> None:
+    def _read_part(self, batch: _Batch) -> None:
         """The next readings of a batch: a large one must not keep the loop from its other work."""
         route, ended = batch.route, True
         for name, item in islice(batch.items, PART):
             ended = False
             try:
-                reading = _item(route.topic, item, batch.document, batch.told, self._offset())
+                reading = _item(route.topic, item, batch.document, batch.envelope, self._offset())
                 self._keep(route, self._key(route, route.topic.named_by(name, item)), reading)
             except RefusedError as reason:  # one bad item spoils no other
                 self.refused[str(reason)] += 1
@@ -172,17 +173,17 @@ class Intake:
     def _key(self, route: _Route, names: tuple[Any, ...]) -> str:
         """The key of an item's subject, checked when it is first heard of."""
         try:
-            found = route.keys.get(names)
+            key = route.keys.get(names)
         except TypeError:  # a name that is an array or an object
             raise RefusedError("name") from None
-        if found is None:
-            found = route.topic.key(route.named | dict(zip(route.topic.names, names, strict=True)))
-            self._named += 1
-            if self._named > self._table.most:
+        if key is None:
+            key = route.topic.key(route.named | dict(zip(route.topic.names, names, strict=True)))
+            self._remembered_names += 1
+            if self._remembered_names > self._table.most:
                 self._forget()
                 route.keys.clear()  # it may be in use, and no longer among the routes
-            route.keys[names] = found
-        return found
+            route.keys[names] = key
+        return key
 
     def _keep(self, route: _Route, key: str, reading: SensorReading) -> None:
         verdict = self._table.take(route.slot, key, reading, route.sender)
@@ -194,26 +195,26 @@ class Intake:
 _NONE = object()
 
 
-def _told(route: _Route, value: float, message: Message) -> SensorReading:
+def _reading_of(route: _Route, value: float, message: Message) -> SensorReading:
     return SensorReading(value, None, None, message.received, message.retained, message.again, route.topic.window)
 
 
-def _item(topic: Topic, item: Any, document: Any, told: SensorReading, offset: float) -> SensorReading:
+def _item(topic: Topic, item: Any, document: Any, envelope: SensorReading, offset: float) -> SensorReading:
     """A reading out of an item of a document, or out of the whole."""
     paths, at, sequence = topic.paths, None, None
-    value = forms.value_of(forms.dig(item, paths["payload"])) * topic.scale
+    value = payload.value_of(payload.dig(item, paths["payload"])) * topic.scale
     if topic.time:
-        at = forms.time_of(_either(item, document, paths["time"])) + offset
+        at = payload.time_of(_item_or_document(item, document, paths["time"])) + offset
     if topic.sequence:
-        sequence = forms.sequence_of(_either(item, document, paths["sequence"]))
-    known = (told.received, told.retained, told.again, told.window)
-    return SensorReading(value, at, sequence, *known, topic.consecutive)
+        sequence = payload.sequence_of(_item_or_document(item, document, paths["sequence"]))
+    delivery = (envelope.received, envelope.retained, envelope.again, envelope.window)
+    return SensorReading(value, at, sequence, *delivery, topic.consecutive)
 
 
-def _either(item: Any, document: Any, steps: forms.Steps) -> Any:
+def _item_or_document(item: Any, document: Any, steps: payload.Steps) -> Any:
     """What an item says, or else its whole document for all of them."""
-    found = forms.dig(item, steps)
-    return forms.dig(document, steps) if found is None and item is not document else found
+    value = payload.dig(item, steps)
+    return payload.dig(document, steps) if value is None and item is not document else value
 
 
 def _sender(topic: Topic, match: re.Match[str]) -> Sender:

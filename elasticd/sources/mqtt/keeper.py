@@ -48,8 +48,8 @@ class Connection:
     ) -> None:
         """`session` is what is done with a connection; it ends by raising MqttError when that is lost."""
         self._label, self._broker, self._make, self._session = label, broker, make, session
-        self._failures = self._short = 0
-        self._told = ""
+        self._failures = self._short_lived = 0
+        self._logged = ""
         self._closing = False
         self.connected, self.since, self.connections = False, 0.0, 0
         self.trouble = f"broker {broker.address}: not connected yet"
@@ -73,7 +73,7 @@ class Connection:
                 await self._once()
             except Exception as error:  # whatever goes wrong with one connection, the next is tried
                 lasted = time.monotonic() - begun
-                self._lost(error, lasted, self.connections > connections)
+                self._note_lost(error, lasted, self.connections > connections)
             await asyncio.sleep(min(LONGEST, FIRST * 2.0 ** min(self._failures, 10)) * random.uniform(0.5, 1))  # noqa: S311
             self._failures += 1
 
@@ -81,9 +81,9 @@ class Connection:
         """One connection, from its beginning to its loss."""
         link = self._make(await asyncio.to_thread(self._broker.arguments))
         try:
-            await _entered(link)
+            await _enter(link)
             try:
-                self._gained()
+                self._note_connected()
                 await self._session(link)
             finally:
                 self.connected = False
@@ -92,25 +92,25 @@ class Connection:
         finally:
             await link.abandon()
 
-    def _gained(self) -> None:
+    def _note_connected(self) -> None:
         self.connected, self.since, self.trouble = True, time.time(), ""
         self.connections += 1
-        if self._told:
+        if self._logged:
             log.info("%s: connected to broker %s again", self._label, self._broker.address)
-            self._told = ""
+            self._logged = ""
 
-    def _lost(self, error: Exception, lasted: float, was_connected: bool) -> None:
+    def _note_lost(self, error: Exception, lasted: float, was_connected: bool) -> None:
         """Remember why; one line of the log for each change of the reason."""
         if was_connected and lasted >= STABLE:
-            self._failures = self._short = 0
-        self._short = self._short + 1 if was_connected else 0
+            self._failures = self._short_lived = 0
+        self._short_lived = self._short_lived + 1 if was_connected else 0
         why = self._why(error)
         self.trouble = f"broker {self._broker.address}: {why}"
-        if self._short > 1 and self._broker.client_id:
-            self.trouble += f"; {self._short} connections in a row did not last: is client_id another's too?"
-        if why != self._told:
+        if self._short_lived > 1 and self._broker.client_id:
+            self.trouble += f"; {self._short_lived} connections in a row did not last: is client_id another's too?"
+        if why != self._logged:
             log.warning("%s: %s", self._label, self.trouble)
-            self._told = why
+            self._logged = why
 
     def _why(self, error: BaseException) -> str:
         """The reason in one line, without anything secret: neither library puts the password in its messages."""
@@ -125,7 +125,7 @@ class Connection:
         return raised(cause)
 
 
-async def _entered(link: Link) -> None:
+async def _enter(link: Link) -> None:
     """Connect. It happens in a thread, which does not end when it is cancelled: without waiting for it, its socket
     would stay open."""
     entering = asyncio.ensure_future(link.__aenter__())

@@ -71,16 +71,16 @@ class Link(aiomqtt.Client):
     A QoS 1 message is acknowledged when it was put: the acknowledgements leave at the end of the slice.
     """
 
-    def __init__(self, taker: Taker | None = None, now: Callable[[], float] = time.time, **told: Any) -> None:
-        super().__init__(timeout=CONNECT, **told)
+    def __init__(self, taker: Taker | None = None, now: Callable[[], float] = time.time, **options: Any) -> None:
+        super().__init__(timeout=CONNECT, **options)
         self._taker, self._now = taker or Unsubscribed(), now
         self._resuming: asyncio.TimerHandle | None = None
         self._receive: Callable[[int], bytes] = self._client._sock_recv  # noqa: SLF001 - knows how TLS says "not now"
-        self._client._sock_recv = self._give  # type: ignore[method-assign]  # noqa: SLF001
-        self._version_5 = told.get("protocol") is aiomqtt.ProtocolVersion.V5
+        self._client._sock_recv = self._recv_for_paho  # type: ignore[method-assign]  # noqa: SLF001
+        self._version_5 = options.get("protocol") is aiomqtt.ProtocolVersion.V5
         self._read = bytearray()
         """What has been read, and not yet taken."""
-        self._given = b""
+        self._paho_input = b""
         """What paho-mqtt is to read."""
         self._ended = False
 
@@ -111,12 +111,12 @@ class Link(aiomqtt.Client):
     def _readable(self, client: paho.Client, sock: Any, descriptor: int) -> None:
         """Read and acknowledge until there is nothing more, or the slice is over; then let the taker work."""
         try:
-            more = self._slice(client, sock)
+            pending = self._slice(client, sock)
             if client.want_write():
                 client.loop_write()
-            if not self._taker.work(BRIEF if more and self._taker.room else SLICE):
-                more = True
-            if more and client.socket() is sock:
+            if not self._taker.work(BRIEF if pending and self._taker.room else SLICE):
+                pending = True
+            if pending and client.socket() is sock:
                 self._loop.remove_reader(descriptor)
                 self._resuming = self._loop.call_later(PAUSE, self._resume, client, sock, descriptor)
         except Exception as error:
@@ -144,15 +144,15 @@ class Link(aiomqtt.Client):
 
     def _take(self, client: paho.Client) -> bool:
         """Hand on the packets that have been read; False where there is no room for them all."""
-        taker, done, whole = self._taker, 0, True
+        taker, consumed, complete = self._taker, 0, True
         acknowledged = list[bytes]()
         for end, message, identifier in packets(self._read, self._version_5, self._now()):
             if not taker.room:
-                whole = False
+                complete = False
                 break
             if message is None:
                 self._acknowledge(client, acknowledged)
-                self._given = bytes(self._read[done:end])
+                self._paho_input = bytes(self._read[consumed:end])
                 client.loop_read()
                 if client.socket() is None:
                     return False
@@ -160,10 +160,10 @@ class Link(aiomqtt.Client):
                 taker.put(message)
                 if identifier is not None:
                     acknowledged.append(acknowledgement(identifier))
-            done = end
+            consumed = end
         self._acknowledge(client, acknowledged)
-        del self._read[:done]
-        return whole
+        del self._read[:consumed]
+        return complete
 
     def _acknowledge(self, client: paho.Client, acknowledged: list[bytes]) -> None:
         """Queue the acknowledgements, as if they were one packet, and forget them."""
@@ -171,12 +171,12 @@ class Link(aiomqtt.Client):
             client._packet_queue(PUBACK, b"".join(acknowledged), 0, 0)  # noqa: SLF001 - there is no other way
             acknowledged.clear()
 
-    def _give(self, bufsize: int) -> bytes:
+    def _recv_for_paho(self, bufsize: int) -> bytes:
         """What paho-mqtt reads, in the place of its socket: one packet at a time, or the end."""
-        if not self._given and not self._ended:
+        if not self._paho_input and not self._ended:
             raise BlockingIOError
-        given, self._given = self._given[:bufsize], self._given[bufsize:]
-        return given
+        chunk, self._paho_input = self._paho_input[:bufsize], self._paho_input[bufsize:]
+        return chunk
 
     def _resume(self, client: paho.Client, sock: Any, descriptor: int) -> None:
         self._resuming = None
@@ -188,10 +188,10 @@ class Link(aiomqtt.Client):
         """At once, when on the loop: registered later, as aiomqtt does, it may come after the unregistering of what
         has been written meanwhile, and the loop would then spin on a socket with nothing to write."""
         try:
-            here = asyncio.get_running_loop() is self._loop
+            on_loop = asyncio.get_running_loop() is self._loop
         except RuntimeError:
-            here = False
-        if here:
+            on_loop = False
+        if on_loop:
             self._loop.add_writer(sock.fileno(), self._writable, client)
         else:
             super()._on_socket_register_write(client, userdata, sock)

@@ -36,14 +36,14 @@ def compile_path(text: str) -> Steps:
     path."""
     if text == "$":
         return ()
-    rest, steps = text.removeprefix("$."), []
+    path, steps = text.removeprefix("$."), []
     at = 0
-    while at < len(rest):
-        found = _STEP.match(rest, at)
-        if not found or (at == 0 and rest[0] == "."):
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if not match or (at == 0 and path[0] == "."):
             raise ValueError(f'must be a path like load.cpu[0].value, is "{text[:60]}"')
-        steps.append(found[1] if found[1] is not None else int(found[2]))
-        at = found.end()
+        steps.append(match[1] if match[1] is not None else int(match[2]))
+        at = match.end()
     if not steps:
         raise ValueError("must be a path like load.cpu[0].value, is empty")
     return tuple(steps)
@@ -67,34 +67,34 @@ def number(payload: bytes) -> float:
         raise RefusedError("value") from None
 
 
-def dig(found: Any, steps: Steps) -> Any:
+def dig(value: Any, steps: Steps) -> Any:
     """What is at a path; None where there is nothing."""
     try:
         for step in steps:
-            found = found[step]
+            value = value[step]
     except (KeyError, IndexError, TypeError):
         return None
-    return found
+    return value
 
 
-def value_of(found: Any) -> float:
+def value_of(value: Any) -> float:
     """A number of a document. A string, true or null is none."""
-    if type(found) is float:
-        return found
-    if type(found) is not int:
+    if type(value) is float:
+        return value
+    if type(value) is not int:
         raise RefusedError("value")
     try:
-        return float(found)
+        return float(value)
     except OverflowError:
         raise RefusedError("value") from None
 
 
-def time_of(found: Any) -> float:
+def time_of(value: Any) -> float:
     """A time in seconds since the epoch: from seconds or milliseconds, or RFC 3339 with its zone."""
-    if isinstance(found, str):
-        return _rfc3339(found)
+    if isinstance(value, str):
+        return _rfc3339(value)
     try:
-        seconds = value_of(found)
+        seconds = value_of(value)
     except RefusedError:
         raise RefusedError("time") from None
     if not 0 < seconds < 1e14:  # NaN is not either
@@ -104,25 +104,25 @@ def time_of(found: Any) -> float:
 
 def _rfc3339(text: str) -> float:
     try:
-        found = datetime.fromisoformat(text)
-        if found.tzinfo is None:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
             raise RefusedError("time")
-        return found.timestamp()
+        return moment.timestamp()
     except (ValueError, OverflowError):
         raise RefusedError("time") from None
 
 
-def sequence_of(found: Any) -> int:
+def sequence_of(value: Any) -> int:
     """A message's number in its sender's sequence."""
-    if type(found) is int:
-        return found
+    if type(value) is int:
+        return value
     raise RefusedError("sequence")
 
 
-def items_of(found: Any) -> Iterator[tuple[str, Any]]:
+def items_of(value: Any) -> Iterator[tuple[str, Any]]:
     """The items of a batch, each with its key; those of an array have none."""
-    if isinstance(found, dict):
-        return iter(found.items())
-    if isinstance(found, list):
-        return (("", item) for item in found)
+    if isinstance(value, dict):
+        return iter(value.items())
+    if isinstance(value, list):
+        return (("", item) for item in value)
     raise RefusedError("items")

@@ -82,23 +82,23 @@ class Listening:
         )
         self.keeper = Connection(label, broker, self._link, self._listen)
         self._swept = float("-inf")
-        self._asked = False
+        self._answered = False
         self._denied: dict[str, str] = {}
         """Filters that the broker does not let us subscribe to, and why."""
         self._views = tuple(self._table.views(subject) for subject in ("pod", "workload", "node"))
 
-    def _link(self, told: dict[str, Any]) -> Link:
-        return Link(self.intake, self._clock.now, **told)
+    def _link(self, options: dict[str, Any]) -> Link:
+        return Link(self.intake, self._clock.now, **options)
 
     async def _listen(self, link: Link) -> None:
         """Subscribe, and stay. What is denied is asked for again: rights may be mended."""
-        self._asked, wanted = False, self._filters()
+        self._answered, filters = False, self._filters()
         while True:
-            await self._subscribe(link, wanted)
-            self._asked = True
+            await self._subscribe(link, filters)
+            self._answered = True
             if not self._denied:
                 await link.lost()
-            wanted = {filter_: qos for filter_, qos in wanted.items() if filter_ in self._denied}
+            filters = {filter_: qos for filter_, qos in filters.items() if filter_ in self._denied}
             # Not wait_for: before Python 3.12 it may swallow a cancellation that comes as the time is over.
             try:
                 async with asyncio.timeout(AGAIN):
@@ -109,23 +109,23 @@ class Listening:
     @property
     def subscribed(self) -> bool:
         """Whether the broker has answered to every subscription."""
-        return self.keeper.connected and self._asked
+        return self.keeper.connected and self._answered
 
     def _filters(self) -> dict[str, int]:
         """What to subscribe to, and with what quality of service."""
-        found: dict[str, int] = {}
+        filters: dict[str, int] = {}
         for topic in self._topics:
-            for filter_ in self._of(topic):
-                found[filter_] = max(topic.qos, found.get(filter_, 0))
-        return found
+            for filter_ in self._filters_of(topic):
+                filters[filter_] = max(topic.qos, filters.get(filter_, 0))
+        return filters
 
-    def _of(self, topic: Topic) -> list[str]:
+    def _filters_of(self, topic: Topic) -> list[str]:
         """The filters of a topic. A last will concerns everyone in a group, so it is shared with nobody."""
         readings, *wills = topic.filters
         return [self._prefix + readings, *wills]
 
-    async def _subscribe(self, link: Link, wanted: dict[str, int]) -> None:
-        for filter_, qos in wanted.items():
+    async def _subscribe(self, link: Link, filters: dict[str, int]) -> None:
+        for filter_, qos in filters.items():
             codes = await link.subscribe(filter_, qos=qos)
             failed = [str(code) for code in codes if not isinstance(code, int) and code.is_failure]
             if failed:
@@ -149,7 +149,7 @@ class Listening:
         faults = dict.fromkeys(self._table.silent(), "no reading has come")
         if self._denied:
             for topic in self._topics:
-                for why in (self._denied[one] for one in self._of(topic) if one in self._denied):
+                for why in (self._denied[filter_] for filter_ in self._filters_of(topic) if filter_ in self._denied):
                     faults[topic.series] = why
         return faults
 

@@ -35,7 +35,7 @@ class SensorReading(NamedTuple):
     """Whether the sequence grows by one from each reading of a subject to its next."""
 
 
-class _Known:
+class _Entry:
     """What is remembered of a subject."""
 
     __slots__ = ("reading", "sender", "gone")
@@ -51,7 +51,7 @@ class Slot:
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        self.known: dict[str, _Known] = {}
+        self.known: dict[str, _Entry] = {}
         """By key, the one heard of longest ago first."""
         self.samples: dict[str, tuple[Sample, ...]] = {}
         self.view: Mapping[str, tuple[Sample, ...]] = MappingProxyType(self.samples)
@@ -79,8 +79,8 @@ class SensorTable:
 
     def silent(self) -> set[str]:
         """The series of which nothing is known."""
-        heard = {series for (_, series), slot in self._slots.items() if slot.samples}
-        return {series for _, series in self._slots} - heard
+        measured = {series for (_, series), slot in self._slots.items() if slot.samples}
+        return {series for _, series in self._slots} - measured
 
     def take(self, slot: Slot, key: str, reading: SensorReading, sender: Sender = ()) -> Verdict:
         """Remember a reading, if it is the newest."""
@@ -88,26 +88,30 @@ class SensorTable:
         # What was retained may be of yesterday, and is then stale; nothing is of tomorrow.
         if ahead > self._skew or (ahead < -self._skew and not reading.retained):
             return "clock"
-        known = slot.known.get(key)
-        if known is None:
+        entry = slot.known.get(key)
+        if entry is None:
             if sender in slot.away and reading.retained:
                 return "late"
             if self.size >= self.most:
                 return "subjects"
             self.size += 1
         else:
-            verdict = self._back(known, reading) if known.gone is not None else self._compare(known.reading, reading)
+            verdict = (
+                self._compare_returned(entry, reading)
+                if entry.gone is not None
+                else self._compare(entry.reading, reading)
+            )
             if verdict != "new":
                 return verdict
-            self.missed += _skipped(known.reading, reading)
+            self.missed += _count_skipped(entry.reading, reading)
             del slot.known[key]
-            if known.sender != sender:
-                self._part(slot, key, known.sender)
+            if entry.sender != sender:
+                self._remove_from_sender(slot, key, entry.sender)
         self._put(slot, key, reading, sender)
         return "new"
 
     def _put(self, slot: Slot, key: str, reading: SensorReading, sender: Sender) -> None:
-        slot.known[key] = _Known(reading, sender)
+        slot.known[key] = _Entry(reading, sender)
         measured = reading.time
         if measured is None:  # of a retained reading without a time nobody knows the age: it is taken for stale
             measured = 0.0 if reading.retained else reading.received
@@ -118,34 +122,34 @@ class SensorTable:
             slot.senders.setdefault(sender, set()).add(key)
             slot.away.pop(sender, None)
 
-    def _compare(self, known: SensorReading, reading: SensorReading) -> Verdict:
+    def _compare(self, last: SensorReading, reading: SensorReading) -> Verdict:
         """By sequence, else by time, else by arrival."""
-        if reading.sequence is not None and known.sequence is not None:
-            if reading.sequence > known.sequence or self._began_anew(known, reading):
+        if reading.sequence is not None and last.sequence is not None:
+            if reading.sequence > last.sequence or self._began_anew(last, reading):
                 return "new"
-            return "duplicate" if (reading.sequence, reading.value) == (known.sequence, known.value) else "late"
-        if reading.time is not None and known.time is not None and reading.time != known.time:
-            return "new" if reading.time > known.time else "late"
-        same = reading.value == known.value
+            return "duplicate" if (reading.sequence, reading.value) == (last.sequence, last.value) else "late"
+        if reading.time is not None and last.time is not None and reading.time != last.time:
+            return "new" if reading.time > last.time else "late"
+        same = reading.value == last.value
         if reading.time is None:  # it came later: that is all there is to go by
             if not reading.retained and not (reading.again and same):
                 return "new"
             return "duplicate" if same else "late"
         return "duplicate" if same else "late" if reading.retained or reading.again else "new"
 
-    def _began_anew(self, known: SensorReading, reading: SensorReading) -> bool:
+    def _began_anew(self, last: SensorReading, reading: SensorReading) -> bool:
         """Whether the sender has restarted, and counts from the beginning: nothing that is only late comes so much
         later."""
-        if reading.time is not None and known.time is not None:
-            return reading.time - known.time > self._skew
-        return not reading.retained and not reading.again and reading.received - known.received > self._skew
+        if reading.time is not None and last.time is not None:
+            return reading.time - last.time > self._skew
+        return not reading.retained and not reading.again and reading.received - last.received > self._skew
 
-    def _back(self, known: _Known, reading: SensorReading) -> Verdict:
+    def _compare_returned(self, entry: _Entry, reading: SensorReading) -> Verdict:
         """Whether a reading says that a sender that was offline is back: it was just sent, or measured since."""
         if reading.retained:
-            back = reading.time is not None and known.gone is not None and reading.time > known.gone
+            back = reading.time is not None and entry.gone is not None and reading.time > entry.gone
             return "new" if back else "late"
-        return self._compare(known.reading, reading) if reading.again else "new"
+        return self._compare(entry.reading, reading) if reading.again else "new"
 
     def gone(self, slot: Slot, sender: Sender, now: float) -> Collection[str]:
         """A sender's last will came: what it told is no longer known, which is not zero. Its samples stay as stale
@@ -168,11 +172,11 @@ class SensorTable:
         oldest = now - self._ttl
         for slot in self._slots.values():
             while slot.known:
-                key, known = next(iter(slot.known.items()))
-                if known.reading.received >= oldest:
+                key, entry = next(iter(slot.known.items()))
+                if entry.reading.received >= oldest:
                     break
                 del slot.known[key], slot.samples[key]
-                self._part(slot, key, known.sender)
+                self._remove_from_sender(slot, key, entry.sender)
                 self.size -= 1
             while slot.away:
                 sender, since = next(iter(slot.away.items()))
@@ -180,7 +184,7 @@ class SensorTable:
                     break
                 del slot.away[sender]
 
-    def _part(self, slot: Slot, key: str, sender: Sender) -> None:
+    def _remove_from_sender(self, slot: Slot, key: str, sender: Sender) -> None:
         """A subject is no longer this sender's."""
         if sender and (keys := slot.senders.get(sender)) is not None:
             keys.discard(key)
@@ -188,8 +192,8 @@ class SensorTable:
                 del slot.senders[sender]
 
 
-def _skipped(known: SensorReading, reading: SensorReading) -> int:
+def _count_skipped(last: SensorReading, reading: SensorReading) -> int:
     """How many readings there were between two of a subject, where that can be told."""
-    if not reading.consecutive or reading.sequence is None or known.sequence is None:
+    if not reading.consecutive or reading.sequence is None or last.sequence is None:
         return 0
-    return max(0, reading.sequence - known.sequence - 1)
+    return max(0, reading.sequence - last.sequence - 1)

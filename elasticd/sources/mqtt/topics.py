@@ -81,8 +81,8 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
     qos: Annotated[int, Meta(ge=0, le=1, description="of the subscription")] = 1
 
     def __post_init__(self) -> None:
-        for option, named in (("topic", self.levels), ("offline", _levels(self.offline, "offline"))):
-            if option == "offline" and (strange := sorted(named - self.levels)):
+        for option, levels in (("topic", self.levels), ("offline", _levels(self.offline, "offline"))):
+            if option == "offline" and (strange := sorted(levels - self.levels)):
                 raise ValueError(f"offline: must have only levels that topic has too, has {{{strange[0]}}}")
         self._check_paths()
         if strange := sorted(set(self.names) - {*_ALLOWED}):
@@ -169,18 +169,18 @@ def _parts(template: str) -> Iterator[str]:
 
 def _levels(template: str, option: str) -> frozenset[str]:
     """The names in a template. Raises ValueError for one that is none."""
-    found: list[str] = []
+    names: list[str] = []
     parts = list(_parts(template))
     for index, part in enumerate(parts):
         if name := _LEVEL.fullmatch(part):
-            found.append(name[1])
+            names.append(name[1])
         elif part == "#" and index < len(parts) - 1:
             raise ValueError(f'{option}: must have # only at the end, is "{template[:60]}"')
         elif part not in ("+", "#") and re.search(r"[{}+#\0]", part):
             raise ValueError(f'{option}: must have whole levels as {{name}}, + or #, has "{part[:60]}"')
-    if len(found) > len(set(found)):
+    if len(names) > len(set(names)):
         raise ValueError(f'{option}: must have each name once, is "{template[:60]}"')
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _filter(template: str) -> str:

@@ -39,7 +39,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = [(one.name, one.subject) for one in self.series]
+        names = [(table.name, table.subject) for table in self.series]
         if twice := next((name for name, subject in names if names.count((name, subject)) > 1), ""):
             raise ValueError(f'series: must be given once for each name and subject, "{twice}" is given twice')
         if not self.series and not self.rule:
@@ -47,7 +47,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
 
     def offers(self) -> tuple[str, ...] | None:
         """The series it has; with rules it cannot say, as they are not found yet."""
-        return None if self.rule else tuple(dict.fromkeys(one.name for one in self.series))
+        return None if self.rule else tuple(dict.fromkeys(table.name for table in self.series))
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
         """Connections to the server, which need not be up."""
@@ -74,7 +74,7 @@ class Queries:
     def __init__(self, options: Prometheus, http: HttpClient, clock: Clock) -> None:
         self._label, self._clock = options.label, clock
         self._asker = Asker(http, clock, options.timeout, options.max_samples)
-        self._plans = [plan_of(one) for one in options.series]
+        self._plans = [plan_of(table) for table in options.series]
         self._search: asyncio.Task[None] | None = None
         self._finder = Finder(http, options.rule, self._plans, options.find_every, options.max_found)
 
@@ -86,8 +86,8 @@ class Queries:
         elif self._search.done():
             self._search.result()
             self._search = asyncio.create_task(self._finder.search(now))
-        found = await ask_all(self._asker, [*self._plans, *self._finder.plans])
-        return readings(self._label, self._clock.now(), found, self._finder.faults)
+        results = await ask_all(self._asker, [*self._plans, *self._finder.plans])
+        return readings(self._label, self._clock.now(), results, self._finder.faults)
 
     async def close(self) -> None:
         """End a search that is under way."""

@@ -36,7 +36,7 @@ class _Timed(Struct):
     value: SamplePair
 
 
-class _Said(Struct):
+class _Envelope(Struct):
     status: str = ""
     error: str | None = None
     errorType: str | None = None  # noqa: N815
@@ -45,11 +45,11 @@ class _Said(Struct):
     isPartial: bool | None = None  # noqa: N815
 
 
-class _Result(_Said):
+class _Result(_Envelope):
     data: _Data | None = None
 
 
-class _Names(_Said):
+class _Names(_Envelope):
     data: list[str] | None = None
 
 
@@ -76,28 +76,28 @@ class QueryAnswer(Struct):
             return None
 
 
-T = TypeVar("T", bound=_Said)
+T = TypeVar("T", bound=_Envelope)
 
 
-def _decoded(body: bytes | Raw, decoder: msgspec.json.Decoder[T]) -> T:
+def _decode(body: bytes | Raw, decoder: msgspec.json.Decoder[T]) -> T:
     try:
-        said = decoder.decode(body)
+        answer = decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise _garbled(error) from None
-    if said.status != "success":
+        raise _garbled_fault(error) from None
+    if answer.status != "success":
         raise QueryFault(
-            one_line(f"{said.errorType or 'error'}: {said.error or 'the server does not say why'}", _WORDS)
+            one_line(f"{answer.errorType or 'error'}: {answer.error or 'the server does not say why'}", _WORDS)
         )
-    return said
+    return answer
 
 
-def _garbled(error: Exception) -> QueryFault:
+def _garbled_fault(error: Exception) -> QueryFault:
     return QueryFault(one_line(f"the answer is not of the query API: {error}", _WORDS))
 
 
 def names_of(body: bytes) -> list[str]:
     """The answer of a label's values. Raises Fault; a partial list is taken, as what is missing comes later."""
-    names = _decoded(body, _NAMES).data
+    names = _decode(body, _NAMES).data
     if names is None:
         raise QueryFault("the answer is not of the query API: it has no data")
     return names
@@ -109,16 +109,16 @@ async def answer_of(body: bytes, most: int) -> QueryAnswer:
     if body.count(b'"metric":') > most:
         raise QueryFault(f"the answer has more than {most} samples (max_samples)")
     await asyncio.sleep(0)
-    said = _decoded(body, _RESULT)
-    if said.data is None:
+    answer = _decode(body, _RESULT)
+    if answer.data is None:
         raise QueryFault("the answer is not of the query API: it has no data")
     await asyncio.sleep(0)
-    kind, items = said.data.resultType, _items(said.data)
+    kind, items = answer.data.resultType, _items(answer.data)
     if len(items) > most:
         raise QueryFault(f"the answer has more than {most} samples (max_samples)")
     await asyncio.sleep(0)
-    warnings = said.warnings or (["the server calls it partial"] if said.isPartial else [])
-    return QueryAnswer(kind, items, _joined(warnings), _joined(said.infos or []))
+    warnings = answer.warnings or (["the server calls it partial"] if answer.isPartial else [])
+    return QueryAnswer(kind, items, _joined(warnings), _joined(answer.infos or []))
 
 
 def _items(data: _Data) -> list[Raw]:
@@ -129,7 +129,7 @@ def _items(data: _Data) -> list[Raw]:
     try:
         return _ITEMS.decode(data.result)
     except (ValueError, RecursionError) as error:
-        raise _garbled(error) from None
+        raise _garbled_fault(error) from None
 
 
 def _joined(lines: Sequence[str]) -> str:

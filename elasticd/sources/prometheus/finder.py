@@ -15,7 +15,7 @@ from elasticd.sources.prometheus.plans import QueryPlan
 from elasticd.sources.prometheus.rules import RuleTable, Search
 
 NAMES = "/api/v1/label/__name__/values"
-_AGAIN = 15.0
+_RETRY = 15.0
 _RECENT = 3600.0
 
 
@@ -28,9 +28,9 @@ class Finder:
         self.plans: list[QueryPlan] = []
         self.faults: dict[str, str] = {}
         self._http, self._every, self._most = http, every, most
-        self._given = {(plan.name, plan.subject) for plan in given}
-        self._searches = [(f"rule[{index}]", one) for index, rule in enumerate(rules) for one in rule.searches()]
-        self._found: dict[int, list[str]] = {}
+        self._taken = {(plan.name, plan.subject) for plan in given}
+        self._searches = [(f"rule[{index}]", search) for index, rule in enumerate(rules) for search in rule.searches()]
+        self._found_names: dict[int, list[str]] = {}
         self._due = float("-inf")
 
     async def search(self, now: float) -> None:
@@ -38,30 +38,30 @@ class Finder:
         if not self._searches or now < self._due:
             return
         failed: dict[str, str] = {}
-        found = await asyncio.gather(*(self._names(search) for _, search in self._searches), return_exceptions=True)
-        for index, ((rule, _), names) in enumerate(zip(self._searches, found, strict=True)):
+        answers = await asyncio.gather(*(self._names(search) for _, search in self._searches), return_exceptions=True)
+        for index, ((rule, _), names) in enumerate(zip(self._searches, answers, strict=True)):
             if isinstance(names, QueryFault | HttpFault):
                 failed[rule] = f"the search for its series: {names}"
             elif isinstance(names, BaseException):
                 raise names
             else:
-                self._found[index] = names
-        self._due = now + (min(self._every, _AGAIN) if failed else self._every)
+                self._found_names[index] = names
+        self._due = now + (min(self._every, _RETRY) if failed else self._every)
         self._plan(failed)
 
     async def _names(self, search: Search) -> list[str]:
-        asked = urlencode({"match[]": search.selector, "start": f"{time.time() - _RECENT:.0f}"})
-        return names_of(await self._http.ask(f"{NAMES}?{asked}"))
+        query = urlencode({"match[]": search.selector, "start": f"{time.time() - _RECENT:.0f}"})
+        return names_of(await self._http.ask(f"{NAMES}?{query}"))
 
     def _plan(self, faults: dict[str, str]) -> None:
         """Make the plans. A name that is taken is not asked for a second time, but that is told."""
         plans: dict[tuple[str, str], QueryPlan] = {}
         empty = {rule for rule, _ in self._searches} - {*faults}
         for index, (rule, search) in enumerate(self._searches):
-            for plan in search.plans(self._found.get(index, ())):
+            for plan in search.plans(self._found_names.get(index, ())):
                 key = (plan.name, plan.subject)
                 empty.discard(rule)
-                if key in self._given or key in plans:
+                if key in self._taken or key in plans:
                     faults[plan.name] = f"{rule} finds another series of this name for each {plan.subject}; not read"
                 else:
                     plans[key] = plan

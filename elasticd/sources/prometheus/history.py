@@ -67,10 +67,10 @@ class PrometheusHistory:
         if plan.measured and answer.items:
             times = self._points(plan, await self._ask(plan, plan.measured, steps), Tally(plan))
         tally = Tally(plan)
-        found = self._points(plan, answer, tally)
-        if told := tally.told(len(answer.items)):
-            self.faults[plan.name] = told
-        return [past for subject, points in found.items() for past in self._past(plan, subject, points, times)]
+        by_subject = self._points(plan, answer, tally)
+        if problem := tally.told(len(answer.items)):
+            self.faults[plan.name] = problem
+        return [past for subject, points in by_subject.items() for past in self._past(plan, subject, points, times)]
 
     async def _ask(self, plan: QueryPlan, query: str, steps: Steps) -> QueryAnswer:
         form = {"query": query, "start": f"{steps.first:.3f}", "end": f"{steps.last:.3f}", "step": f"{steps.step:.3f}"}
@@ -87,17 +87,17 @@ class PrometheusHistory:
     @staticmethod
     def _points(plan: QueryPlan, answer: QueryAnswer, tally: Tally) -> dict[_Subject, dict[float, float]]:
         """Numbers by subject and time. Where two label sets name one subject at one time, there is none."""
-        found: dict[_Subject, dict[float, float]] = {}
+        by_subject: dict[_Subject, dict[float, float]] = {}
         parts = AnswerParts(plan, tally)
         for raws in chunks(answer, plan):
             for key, container, points in parts.of(raws):
                 numbers = {point.at: number(point.value) for point in points}
-                before = found.get((key, container), {})
+                before = by_subject.get((key, container), {})
                 if doubled := before.keys() & numbers.keys():
                     tally.doubled.add(key)
                 both = before | numbers if before else numbers
-                found[key, container] = {at: both[at] for at in both if at not in doubled} if doubled else both
-        return found
+                by_subject[key, container] = {at: both[at] for at in both if at not in doubled} if doubled else both
+        return by_subject
 
     def _past(
         self,
@@ -121,7 +121,7 @@ async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> As
     """The history of those series, those found by rules among them. Raises KeyError with the first name that the
     source has no series of, and the names that it has."""
     async with HttpClient(source) as http:
-        plans = [plan_of(one) for one in source.series]
+        plans = [plan_of(table) for table in source.series]
         finder = Finder(http, source.rule, plans, source.find_every, source.max_found)
         await finder.search(now)
         plans += finder.plans

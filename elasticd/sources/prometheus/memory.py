@@ -31,22 +31,24 @@ class Remembering:
 
     def __init__(self, source: "Prometheus", clock: Clock) -> None:
         self._source, self._clock = source, clock
-        self._known: dict[str, dict[str, Points]] = {}
-        self._asked: dict[str, tuple[frozenset[str], TimeRange]] = {}
+        self._points: dict[str, dict[str, Points]] = {}
+        self._last_requests: dict[str, tuple[frozenset[str], TimeRange]] = {}
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """The series' samples between the two times, those of these workloads alone. Raises UnavailableError."""
-        wanted = frozenset(workloads)
-        before, asked = self._asked.pop(series, (frozenset(), span))
-        goes_on = wanted <= before and asked.first <= span.first <= asked.last and asked.step == span.step
-        known = self._known.get(series, {}) if goes_on else {}
-        first = max(span.first, asked.last - OVERLAP * span.step) if goes_on else span.first
-        await self._read(series, wanted, TimeRange(first, span.last, span.step), known)
-        self._known[series] = {key: _since(points, span.first) for key, points in known.items() if key in wanted}
-        self._asked[series] = wanted, span
-        return self._known[series]
+        keys = frozenset(workloads)
+        last_keys, last_span = self._last_requests.pop(series, (frozenset(), span))
+        continues = (
+            keys <= last_keys and last_span.first <= span.first <= last_span.last and last_span.step == span.step
+        )
+        by_key = self._points.get(series, {}) if continues else {}
+        first = max(span.first, last_span.last - OVERLAP * span.step) if continues else span.first
+        await self._read(series, keys, TimeRange(first, span.last, span.step), by_key)
+        self._points[series] = {key: _since(points, span.first) for key, points in by_key.items() if key in keys}
+        self._last_requests[series] = keys, span
+        return self._points[series]
 
-    async def _read(self, series: str, wanted: Collection[str], span: TimeRange, known: dict[str, Points]) -> None:
+    async def _read(self, series: str, keys: Collection[str], span: TimeRange, by_key: dict[str, Points]) -> None:
         label = self._source.label
         try:
             async with history(self._source, (series,), self._clock.now()) as past:
@@ -54,7 +56,7 @@ class Remembering:
                 if not past.plans:
                     raise UnavailableError(f'{label}: "{series}" must be a series of workloads, is not')
                 async for rows in portions(past, Steps(*span), ROWS):
-                    _take(rows, wanted, known)
+                    _take(rows, keys, by_key)
                     await asyncio.sleep(0)
         except KeyError as error:
             raise UnavailableError(f'{label}: has no series "{error.args[0]}"') from None
@@ -62,11 +64,11 @@ class Remembering:
             raise UnavailableError(f"{label}: {fault}") from None
 
 
-def _take(rows: Iterable[PastSample], wanted: Collection[str], known: dict[str, Points]) -> None:
+def _take(rows: Iterable[PastSample], keys: Collection[str], by_key: dict[str, Points]) -> None:
     """Add what is newer than what is known."""
     for row in rows:
-        if row.key in wanted:
-            points = known.setdefault(row.key, Points(array("d"), array("d")))
+        if row.key in keys:
+            points = by_key.setdefault(row.key, Points(array("d"), array("d")))
             if not points.times or row.time > points.times[-1]:
                 points.times.append(row.time)
                 points.values.append(row.value)

@@ -80,19 +80,19 @@ def _labels(roles: dict[str, str], fixed: dict[str, str]) -> type[Any]:
     return msgspec.defstruct("SubjectLabels", fields, rename=names, frozen=True, gc=False)
 
 
-def _pod(of: Any) -> str:
-    namespace, name = of.namespace, of.name
+def _pod(labels: Any) -> str:
+    namespace, name = labels.namespace, labels.name
     return f"{namespace}/{name}" if namespace and name and "/" not in namespace and "/" not in name else ""
 
 
-def _workload(of: Any) -> str:
-    kind = _KINDS.get(of.kind, of.kind)
-    found = f"{of.namespace}/{kind}/{of.name}"
-    return found if of.namespace and kind and of.name and found.count("/") == 2 else ""
+def _workload(labels: Any) -> str:
+    kind = _KINDS.get(labels.kind, labels.kind)
+    key = f"{labels.namespace}/{kind}/{labels.name}"
+    return key if labels.namespace and kind and labels.name and key.count("/") == 2 else ""
 
 
-def _node(of: Any) -> str:
-    name: str = of.name
+def _node(labels: Any) -> str:
+    name: str = labels.name
     return name if "/" not in name else ""
 
 

@@ -53,8 +53,8 @@ class Asker:
         if plan.measured and answer.kind != "matrix" and answer.items:
             # For the same moment, so that number and time are of one sample.
             try:
-                said = await self._ask(plan, plan.measured, answer.at)
-                times = await times_in(said, plan)
+                times_answer = await self._ask(plan, plan.measured, answer.at)
+                times = await times_in(times_answer, plan)
             except (QueryFault, HttpFault) as fault:
                 raise QueryFault(f"measured: {fault}") from None
         samples, problem = await samples_in(answer, plan, times, received, offset)
@@ -81,18 +81,18 @@ async def ask_all(asker: Asker, plans: Sequence[QueryPlan]) -> list[QueryResult]
     return [task.result() for task in tasks]
 
 
-def readings(source: str, received: float, found: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:
+def readings(source: str, received: float, results: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:
     """All in one. A series that failed is left out and told in `faults`; `error` only says that all failed."""
     maps: dict[str, dict[str, Mapping[str, tuple[Sample, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
-    told = dict(faults)
-    for one in found:
-        if one.samples is not None:
-            maps[one.plan.subject][one.plan.name] = one.samples
-        if one.fault:
-            before = told.get(one.plan.name)
-            told[one.plan.name] = f"{before}; {one.fault}" if before else one.fault
-    error = _error(told) if told and not any(one.samples is not None for one in found) else ""
-    return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, told)
+    problems = dict(faults)
+    for result in results:
+        if result.samples is not None:
+            maps[result.plan.subject][result.plan.name] = result.samples
+        if result.fault:
+            before = problems.get(result.plan.name)
+            problems[result.plan.name] = f"{before}; {result.fault}" if before else result.fault
+    error = _error(problems) if problems and not any(result.samples is not None for result in results) else ""
+    return Readings(source, received, maps["pod"], maps["workload"], maps["node"], error, problems)
 
 
 def _error(faults: Mapping[str, str]) -> str:

@@ -50,8 +50,8 @@ def _filled(template: str, key: str, words: dict[str, str]) -> str:
     def word(hole: re.Match[str]) -> str:
         name = hole[1].strip().removeprefix(".")
         if name not in words or not hole[1].strip().startswith("."):
-            known = ", ".join(f"<<.{one}>>" for one in words)
-            raise ValueError(f"{key}: must have no other words than {known}, has {shown(hole[0])}")
+            allowed = ", ".join(f"<<.{option}>>" for option in words)
+            raise ValueError(f"{key}: must have no other words than {allowed}, has {shown(hole[0])}")
         return words[name]
 
     return _HOLE.sub(word, template)
@@ -83,25 +83,25 @@ class Naming(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
         pattern = _compiled("matches", self.matches)
         if pattern.groups > 1 and not self.as_:
             raise ValueError("as: must be given where matches has several groups, is missing")
-        for found in _GROUP.finditer(self.as_):
-            group = found[1] or found[2] or "0"
+        for reference in _GROUP.finditer(self.as_):
+            group = reference[1] or reference[2] or "0"
             if group not in pattern.groupindex and not (group.isdecimal() and int(group) <= pattern.groups):
                 raise ValueError(f"as: must name groups that matches has (as ${{1}}), is {shown(self.as_)}")
 
     def named(self, series: str) -> str:
         """The name, or an empty string."""
-        found = re.search(self.matches, series)
-        if not found:
+        match = re.search(self.matches, series)
+        if not match:
             return ""
-        template = self.as_ or ("$1" if found.re.groups else "$0")
-        return _GROUP.sub(lambda hole: _group(found, hole), template)
+        template = self.as_ or ("$1" if match.re.groups else "$0")
+        return _GROUP.sub(lambda hole: _group(match, hole), template)
 
 
-def _group(found: re.Match[str], hole: re.Match[str]) -> str:
+def _group(match: re.Match[str], hole: re.Match[str]) -> str:
     group = hole[1] or hole[2]
     if not group:
         return "$"
-    return found[int(group) if group.isdecimal() else group] or ""
+    return match[int(group) if group.isdecimal() else group] or ""
 
 
 class Override(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,18 +140,18 @@ class ResourceLabels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 yield "workload", kind, {"namespace": namespace, "workload": label}
 
     def _by_template(self) -> dict[tuple[str, str], str]:
-        found = {}
+        labels = {}
         for singular, kind, group in dict.fromkeys(_RESOURCES.values()) if self.template else ():
             label = _filled(self.template, "template", {"Resource": singular, "Group": group})
-            found[singular, kind] = re.sub(r"[^a-zA-Z0-9_]", "_", label)
-        return found
+            labels[singular, kind] = re.sub(r"[^a-zA-Z0-9_]", "_", label)
+        return labels
 
     def _by_override(self) -> dict[tuple[str, str], str]:
-        found = {}
+        labels = {}
         for label, override in self.overrides.items():
             singular, kind, _ = _RESOURCES.get(override.resource.lower(), (override.resource, "", ""))
-            found[singular, override.kind or kind] = label
-        return found
+            labels[singular, override.kind or kind] = label
+        return labels
 
 
 class RuleTable(PrometheusTable, frozen=True):
@@ -172,7 +172,7 @@ class RuleTable(PrometheusTable, frozen=True):
 
     def searches(self) -> list["Search"]:
         """What to look for."""
-        return [Search(self, *found) for found in self.resources.subjects()]
+        return [Search(self, *about) for about in self.resources.subjects()]
 
 
 class Search(Struct, frozen=True):
@@ -186,20 +186,20 @@ class Search(Struct, frozen=True):
     @property
     def selector(self) -> str:
         """The rule's selector, of those series alone that have the labels."""
-        name, brace, rest = self.rule.series.strip().partition("{")
-        inside = rest.rpartition("}")[0].strip().rstrip(",") if brace else ""
+        name, brace, tail = self.rule.series.strip().partition("{")
+        inside = tail.rpartition("}")[0].strip().rstrip(",") if brace else ""
         return f"{name.strip()}{{{', '.join(filter(None, (inside, self._matchers)))}}}"
 
     @property
     def _matchers(self) -> str:
         return ",".join(f'{label}!=""' for label in self.labels.values())
 
-    def plans(self, found: Sequence[str]) -> Iterator[QueryPlan]:
+    def plans(self, names: Sequence[str]) -> Iterator[QueryPlan]:
         """A plan for each series of those names that is meant."""
         rule = self.rule
-        for series in sorted(set(found)):
+        for series in sorted(set(names)):
             # A name is put into a query: one that is no plain name might say anything.
-            meant = _SERIES.fullmatch(series) and all(one.lets(series) for one in rule.filters)
+            meant = _SERIES.fullmatch(series) and all(name_filter.lets(series) for name_filter in rule.filters)
             if meant and (name := rule.name.named(series)):
                 yield self.plan(series, name)
 

@@ -32,17 +32,17 @@ class Tally:
         self.garbled = self.unnamed = self.timeless = self.empty = 0
         self.doubled: set[str] = set()
 
-    def told(self, total: int) -> str:
+    def summary(self, total: int) -> str:
         """One line; empty if all is well."""
         doubled = ", ".join(sorted(self.doubled)[:_NAMED])
-        found = {
+        counts = {
             f"subjects have more than one sample and are left out ({doubled})": len(self.doubled),
             f"of {total} samples have no fit labels {self._plan.missing}": self.unnamed,
             f"of {total} samples have no measured time": self.timeless,
             f"of {total} samples have no number (histograms?)": self.empty,
             f"of {total} samples are no samples": self.garbled,
         }
-        return one_line("; ".join(f"{count} {words}" for words, count in found.items() if count))
+        return one_line("; ".join(f"{count} {words}" for words, count in counts.items() if count))
 
 
 class AnswerParts:
@@ -96,21 +96,21 @@ def chunks(answer: QueryAnswer, plan: QueryPlan) -> Iterator[Sequence[Raw]]:
 
 async def times_in(answer: QueryAnswer, plan: QueryPlan) -> Times:
     """The answer to a plan's `measured`. Of two times for one subject the older counts."""
-    found: dict[tuple[str, str], float] = {}
+    times: dict[tuple[str, str], float] = {}
     parts = AnswerParts(plan, Tally(plan))
     for raws in chunks(answer, plan):
         for key, container, points in parts.of(raws):
             at = number(points[-1].value)
-            found[key, container] = min(at, found.get((key, container), at))
+            times[key, container] = min(at, times.get((key, container), at))
         await asyncio.sleep(0)
-    return found
+    return times
 
 
 async def samples_in(
     answer: QueryAnswer, plan: QueryPlan, times: Times | None, received: float, offset: float
 ) -> tuple[dict[str, tuple[Sample, ...]], str]:
     """The samples by subject, and what was wrong with some. `offset` leads from a server's time to the clock's."""
-    found: dict[str, tuple[Sample, ...]] = {}
+    by_subject: dict[str, tuple[Sample, ...]] = {}
     tally, window, is_pod = Tally(plan), plan.window, plan.subject == "pod"
     parts = AnswerParts(plan, tally)
     for raws in chunks(answer, plan):
@@ -122,13 +122,13 @@ async def samples_in(
                 continue
             pod = key.partition("/")[2] if is_pod else ""
             sample = Sample(number(point.value), at + offset, received, window, pod, container)
-            if key not in found:
-                found[key] = (sample,)
-            elif container in [other.container for other in found[key]]:
+            if key not in by_subject:
+                by_subject[key] = (sample,)
+            elif container in [earlier.container for earlier in by_subject[key]]:
                 tally.doubled.add(key)
             else:
-                found[key] += (sample,)
+                by_subject[key] += (sample,)
         await asyncio.sleep(0)
     for key in tally.doubled:
-        del found[key]
-    return found, tally.told(len(answer.items))
+        del by_subject[key]
+    return by_subject, tally.summary(len(answer.items))

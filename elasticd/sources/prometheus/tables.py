@@ -77,13 +77,15 @@ class SeriesTable(PrometheusTable, frozen=True):
         """What must be read of each answer: the part of the subject, and the label that says it."""
         labels = self.labels
         if self.subject == "node":
-            return _given(name=labels.node or "node")
+            return _nonempty(name=labels.node or "node")
         namespace = "" if self.namespace else labels.namespace or "namespace"
         if self.subject == "pod":
-            return _given(namespace=namespace, name=labels.pod or "pod", container=labels.container)
+            return _nonempty(namespace=namespace, name=labels.pod or "pod", container=labels.container)
         default = "workload" if labels.kind else self.kind.lower()
-        return _given(namespace=namespace, name="" if self.workload else labels.workload or default, kind=labels.kind)
+        return _nonempty(
+            namespace=namespace, name="" if self.workload else labels.workload or default, kind=labels.kind
+        )
 
 
-def _given(**roles: str) -> dict[str, str]:
+def _nonempty(**roles: str) -> dict[str, str]:
     return {role: label for role, label in roles.items() if label}

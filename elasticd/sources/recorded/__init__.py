@@ -85,10 +85,10 @@ def load(
     `rename` gives keys, or the namespaces of pods and workloads, other names.
     """
     reel = _Reel(path, frozenset(series), rename or {})
-    left = most
+    remaining = most
     for row in FORMATS[path.suffix.lower()](path):
-        left -= reel.put(row)
-        if left < 0:
+        remaining -= reel.put(row)
+        if remaining < 0:
             raise ConfigError(str(path), "", f"must have at most {most} samples (max_samples), has more")
     return reel.recording()
 
@@ -99,7 +99,7 @@ class _Reel:
     def __init__(self, path: Path, series: frozenset[str], rename: Mapping[str, str]) -> None:
         self._path, self._series, self._rename = path, series, rename
         self._tracks: dict[tuple[str, str, str, str], Track | None] = {}
-        self._named: dict[tuple[str, str, str, str], str] = {}
+        self._original_keys: dict[tuple[str, str, str, str], str] = {}
         self._first, self._last = math.inf, -math.inf
 
     def put(self, row: Row) -> int:
@@ -124,27 +124,27 @@ class _Reel:
         check_place(where, series, subject, key)
         if self._series and series not in self._series:
             return None
-        name = self._renamed(subject, key)
-        first = self._named.setdefault((series, subject, name, container), key)
+        name = self._new_key(subject, key)
+        first = self._original_keys.setdefault((series, subject, name, container), key)
         if first != key:
             raise wrong(where, f'key: must not become "{name}" by rename, as "{first}" does, is "{key}"')
         return Track(name, container)
 
-    def _renamed(self, subject: str, key: str) -> str:
+    def _new_key(self, subject: str, key: str) -> str:
         if key in self._rename or subject == "node":
             return self._rename.get(key, key)
-        namespace, _, rest = key.partition("/")
-        return f"{self._rename.get(namespace, namespace)}/{rest}"
+        namespace, _, name = key.partition("/")
+        return f"{self._rename.get(namespace, namespace)}/{name}"
 
     def recording(self) -> Recording:
         """All of it, by time. Raises ConfigError when there is nothing."""
-        found: dict[str, dict[str, dict[str, tuple[Track, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
+        tracks: dict[str, dict[str, dict[str, tuple[Track, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
         for (series, subject, _, _), track in self._tracks.items():
             if track is not None:
                 track.sort()
-                keys = found[subject].setdefault(series, {})
+                keys = tracks[subject].setdefault(series, {})
                 keys[track.name] = (*keys.get(track.name, ()), track)
-        if not any(found.values()):
+        if not any(tracks.values()):
             of = f" of the series {', '.join(sorted(self._series))}" if self._series else ""
             raise ConfigError(str(self._path), "", f"must have a sample{of}, has none")
-        return Recording(found["pod"], found["workload"], found["node"], self._first, self._last)
+        return Recording(tracks["pod"], tracks["workload"], tracks["node"], self._first, self._last)

@@ -33,8 +33,8 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604
 
 def seconds(text: str) -> float:
     """A step: 15s, 1m, 0.5 (seconds). Raises ValueError."""
-    found = _SPAN.fullmatch(text)
-    if not found or not 0.001 <= (step := float(found[1]) * _SECONDS[found[2]]) <= 604800:
+    match = _SPAN.fullmatch(text)
+    if not match or not 0.001 <= (step := float(match[1]) * _SECONDS[match[2]]) <= 604800:
         raise ValueError(f'must be seconds or as 15s or 1m, is "{text}"')
     return step
 
@@ -43,17 +43,17 @@ def moment(text: str, now: float) -> float:
     """A time: now, -7d, RFC 3339 with its offset, or seconds since the epoch. Raises ValueError."""
     if text == "now":
         return now
-    if found := _AGO.fullmatch(text):
-        return now - float(found[1]) * _SECONDS[found[2]]
+    if match := _AGO.fullmatch(text):
+        return now - float(match[1]) * _SECONDS[match[2]]
     if re.fullmatch(r"\d+(?:\.\d+)?", text):
         return float(text)
     try:
-        given = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        given = None
-    if given is None or given.tzinfo is None:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
         raise ValueError(f'must be now, as -7d, or as 2026-03-02T08:00:00Z, is "{text}"')
-    return given.timestamp()
+    return parsed.timestamp()
 
 
 class Recorded(NamedTuple):
@@ -65,10 +65,10 @@ class Recorded(NamedTuple):
 
 def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
     """The source of that name. Raises ConfigError when there is none, or it is not one that remembers."""
-    named = {source.label: source for source in sources}
-    source = named.get(name)
+    by_name = {source.label: source for source in sources}
+    source = by_name.get(name)
     if source is None:
-        raise ConfigError("", "--source", f'must be one of {", ".join(named)}, is "{name}"{nearest(name, named)}')
+        raise ConfigError("", "--source", f'must be one of {", ".join(by_name)}, is "{name}"{nearest(name, by_name)}')
     if not isinstance(source, Prometheus):
         kind = source.__struct_config__.tag
         raise ConfigError("", "--source", f'must be of type "prometheus", which remembers, "{name}" is of "{kind}"')
@@ -83,7 +83,7 @@ async def write_recording(
     if steps.first + steps.step > steps.last:
         raise ConfigError("", "--from", "must be a --step before --to, or more")
     counts = dict.fromkeys(wanted, 0)
-    with _whole(out, force=force) as file:
+    with _new_file(out, force=force) as file:
         try:
             async with history(source, wanted, now) as past:
                 write = _writer(file, out.suffix, containers=any(plan.containers for plan in past.plans))
@@ -93,14 +93,14 @@ async def write_recording(
                         counts[row.plan.name] += 1
                 faults = past.faults
         except KeyError as error:
-            name, known, troubles = error.args
+            name, offered, troubles = error.args
             why = "".join(f"; {key}: {text}" for key, text in troubles.items())
-            raise ConfigError("", "--series", f'no series "{name}"{nearest(name, known)}{why}') from None
+            raise ConfigError("", "--series", f'no series "{name}"{nearest(name, offered)}{why}') from None
         except (QueryFault, HttpFault) as fault:
             raise UnavailableError(f"{source.label}: {fault}") from None
         if not any(counts.values()):
-            told = "".join(f"; {key}: {text}" for key, text in faults.items())
-            raise UnavailableError(f"{source.label}: there is no sample of {', '.join(wanted)} in that time{told}")
+            reasons = "".join(f"; {key}: {text}" for key, text in faults.items())
+            raise UnavailableError(f"{source.label}: there is no sample of {', '.join(wanted)} in that time{reasons}")
     return Recorded(counts, faults)
 
 
@@ -130,30 +130,30 @@ def _fields(row: PastSample) -> dict[str, Any]:
 
 
 @contextmanager
-def _whole(out: Path, *, force: bool) -> Iterator[IO[str]]:
+def _new_file(out: Path, *, force: bool) -> Iterator[IO[str]]:
     """A file that takes its name only once all of it is on the disk; nothing is left of one that is not."""
     if out.suffix not in ENDINGS:
         raise ConfigError("", "--out", f'must end in {" or ".join(ENDINGS)}, is "{out}"')
     _refuse_existing(out, force=force)
-    made = ""
+    temporary = ""
     try:
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="", dir=out.parent, prefix=f".{out.name}.", delete=False
         ) as file:
-            made = file.name
+            temporary = file.name
             yield file
             file.flush()
             os.fsync(file.fileno())
         _refuse_existing(out, force=force)
-        Path(made).chmod(0o644)
-        Path(made).replace(out)
-        made = ""
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(out)
+        temporary = ""
     except OSError as error:
         raise UnavailableError(f"{out}: must be writable, is not: {error.strerror or error}") from None
     finally:
-        if made:
+        if temporary:
             with suppress(OSError):
-                Path(made).unlink()
+                Path(temporary).unlink()
 
 
 def _refuse_existing(out: Path, *, force: bool) -> None:

@@ -89,28 +89,28 @@ def read_json_lines(path: Path) -> Iterator[Row]:
         with path.open("rb") as file:
             for line, text in enumerate(file, 1):
                 try:
-                    found = decoder.decode(text)
+                    row = decoder.decode(text)
                 except msgspec.DecodeError:
                     if not text.strip():
                         continue
-                    found = _mended((path, line), text)
+                    row = _repair((path, line), text)
                 where = path, line
-                time, value, window = found.time, found.value, found.window
+                time, value, window = row.time, row.value, row.window
                 yield (
                     line,
                     to_time(where, time),
-                    found.series,
-                    found.subject,
-                    found.key,
+                    row.series,
+                    row.subject,
+                    row.key,
                     to_value(where, value),
                     to_window(where, window),
-                    found.container,
+                    row.container,
                 )
     except OSError as problem:
         raise unreadable(path, "JSON lines", problem) from None
 
 
-def _mended(where: tuple[Path, int], text: bytes) -> _Line:
+def _repair(where: tuple[Path, int], text: bytes) -> _Line:
     """A line without the fields that begin with an underscore; or what is wrong with it."""
     try:
         table = msgspec.json.decode(text)

@@ -30,9 +30,9 @@ def read_parquet(path: Path) -> Iterator[Row]:
             names = [str(name) for name in file.schema_arrow.names]
             check_columns((path, 0), names)
             _check_types((path, 0), file.schema_arrow)
-            wanted = [name for name in COLUMNS if name in names]
+            columns = [name for name in COLUMNS if name in names]
             row = 0
-            for batch in file.iter_batches(columns=wanted):
+            for batch in file.iter_batches(columns=columns):
                 yield from _rows(path, row, batch)
                 row += batch.num_rows
     except (OSError, ValueError, NotImplementedError) as problem:  # pyarrow's own errors are among these
@@ -61,8 +61,8 @@ def _rows(path: Path, before: int, batch: Any) -> Iterator[Row]:
     columns: dict[str, list[Any]] = {"window": [0.0] * count, "container": [""] * count}
     for name in batch.schema.names:
         columns[name] = _column(batch.column(name))
-    found = zip(*(columns[name] for name in COLUMNS), strict=True)
-    for row, (time, series, subject, key, value, window, container) in enumerate(found, before + 1):
+    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    for row, (time, series, subject, key, value, window, container) in enumerate(rows, before + 1):
         where = path, row
         yield (
             row,

@@ -57,11 +57,11 @@ def check_place(where: Where, series: str, subject: str, key: str) -> None:
     if not series:
         raise wrong(where, "series: must not be empty")
     if subject not in SHAPES:
-        known = f"must be one of {', '.join(SHAPES)}, is {shown(subject)}{nearest(subject[:60], SHAPES)}"
-        raise wrong(where, f"subject: {known}")
+        problem = f"must be one of {', '.join(SHAPES)}, is {shown(subject)}{nearest(subject[:60], SHAPES)}"
+        raise wrong(where, f"subject: {problem}")
     shape, parts = SHAPES[subject]
-    found = key.split("/")
-    if len(found) != parts or not all(found):
+    pieces = key.split("/")
+    if len(pieces) != parts or not all(pieces):
         raise wrong(where, f"key: must be {shape} for a {subject}, is {shown(key)}")
 
 
@@ -80,10 +80,10 @@ def to_time(where: Where, given: float | str | None) -> float:
 def _rfc3339(text: str) -> float:
     """Seconds since the epoch; NaN for what is none."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return math.nan
-    return math.nan if found.tzinfo is None else found.timestamp()
+    return math.nan if moment.tzinfo is None else moment.timestamp()
 
 
 def to_value(where: Where, given: float | str | None) -> float:

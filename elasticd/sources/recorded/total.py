@@ -16,10 +16,10 @@ Delta = tuple[float, int, int, float]
 by how much the sum grows."""
 
 
-def tracks_of(found: Recording, series: str, key: str) -> list[Track]:
+def tracks_of(recording: Recording, series: str, key: str) -> list[Track]:
     """The tracks of all subjects whose key is so written; `*` stands for any part of a name. As many slashes as the
     pattern has, so many have the keys: it is about nodes, pods or workloads."""
-    of = (found.nodes, found.pods, found.workloads)[min(key.count("/"), 2)]
+    of = (recording.nodes, recording.pods, recording.workloads)[min(key.count("/"), 2)]
     return [track for name, tracks in of.get(series, {}).items() if fnmatchcase(name, key) for track in tracks]
 
 
@@ -31,8 +31,8 @@ def total(tracks: Iterable[Track], max_age: float, last: float) -> list[tuple[fl
     rows: list[tuple[float, float]] = []
     counted, unknown, value = 0, 0, 0.0
     for time, at_once in groupby(deltas, key=itemgetter(0)):
-        for _, counting, without, more in at_once:
-            counted, unknown, value = counted + counting, unknown + without, value + more
+        for _, counting, without, growth in at_once:
+            counted, unknown, value = counted + counting, unknown + without, value + growth
         value = max(value, 0.0) if counted > unknown else 0.0  # what rounding has left
         rows.append((time, math.nan if unknown or not counted else value))
     return rows

@@ -105,10 +105,12 @@ class _Keeper:
         self._lock = threading.Lock()
         self._path = Path(options.file) if options.file else None
         half_life = {"cpu": options.cpu_half_life, "memory": options.memory_half_life}
-        kept = Options(half_life, options.memory_window, options.weigh, options.enough * 3600, options.history)
-        self._ledger = UsageLedger(kept)
-        self._next, self._saved, self._early, self._trouble, self._unkept = 0.0, 0.0, 0, "", ""
-        self.said = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
+        ledger_options = Options(
+            half_life, options.memory_window, options.weigh, options.enough * 3600, options.history
+        )
+        self._ledger = UsageLedger(ledger_options)
+        self._next, self._saved, self._early, self._trouble, self._file_trouble = 0.0, 0.0, 0, "", ""
+        self.readings = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
 
     async def begin(self) -> None:
         """Go on with what was kept. What is damaged is told and set aside, and learning begins anew."""
@@ -120,12 +122,12 @@ class _Keeper:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._unkept = f"{self._path}: must be readable, is not: {error.strerror}"
+            self._file_trouble = f"{self._path}: must be readable, is not: {error.strerror}"
         except ValueError as error:
-            self._unkept = f"{self._path}: {error}; it was set aside, and learning begins anew"
+            self._file_trouble = f"{self._path}: {error}; it was set aside, and learning begins anew"
             await asyncio.to_thread(self._path.replace, self._path.with_name(f"{self._path.name}.damaged"))
-        if self._unkept:
-            logger.warning("source %s: %s", self._options.label, self._unkept)
+        if self._file_trouble:
+            logger.warning("source %s: %s", self._options.label, self._file_trouble)
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for a round."""
@@ -142,7 +144,7 @@ class _Keeper:
                 if now - self._saved >= self._options.save:
                     await self.save(now)
             except Exception as error:  # a fault of ours must not end the learning, nor go unseen
-                self.said = Readings(self._options.label, now, error=raised(error))
+                self.readings = Readings(self._options.label, now, error=raised(error))
                 logger.warning("source %s: %s", self._options.label, raised(error))
             await clock.sleep_until(clock.now() + LOOK)
 
@@ -156,17 +158,17 @@ class _Keeper:
             read = await self._reader.read(now)
         except Exception as error:
             read = Readings(self._options.of, now, error=raised(error))
-        shown = [(ref, snapshot.workload(ref)) for ref in sorted(self._site.governed())]
-        pods = {str(ref): snapshot.pods(workload) if workload else () for ref, workload in shown}
+        workloads = [(ref, snapshot.workload(ref)) for ref in sorted(self._site.governed())]
+        pods = {str(ref): snapshot.pods(workload) if workload else () for ref, workload in workloads}
         if self._virtual:
-            found, self._early = self._learn(pods, read, now)
+            statistics, self._early = self._learn(pods, read, now)
         else:
-            found, self._early = await asyncio.to_thread(self._learn, pods, read, now)
+            statistics, self._early = await asyncio.to_thread(self._learn, pods, read, now)
         self._trouble = f"{self._options.of}: {read.error}" if read.error else ""
         early = f"too early: {self._early} without {self._options.enough:g} h of samples"
         why = self._trouble or (early if self._early else "nothing was learnt yet")
-        faults = {name: why for name, table in found.items() if not table or self._trouble}
-        self.said = Readings(self._options.label, now, workloads=found, faults=faults)
+        faults = {name: why for name, table in statistics.items() if not table or self._trouble}
+        self.readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
 
     def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[Said, int]:
         """In a thread of its own, as it takes a tenth of a second for a thousand workloads."""
@@ -188,12 +190,12 @@ class _Keeper:
             return
         try:
             await asyncio.to_thread(self._write, self._path, now)
-            self._unkept = ""
+            self._file_trouble = ""
         except OSError as error:
-            told = f"{self._path}: must be writable, is not: {error.strerror}"
-            if told != self._unkept:
-                logger.warning("source %s: %s", self._options.label, told)
-            self._unkept = told
+            problem = f"{self._path}: must be writable, is not: {error.strerror}"
+            if problem != self._file_trouble:
+                logger.warning("source %s: %s", self._options.label, problem)
+            self._file_trouble = problem
 
     def describe(self) -> object:
         """For the status page: how much is known, how much of it is too young, and what is wrong."""
@@ -201,7 +203,7 @@ class _Keeper:
             "histograms": len(self._ledger),
             "too_young": self._early,
             "reads": self._trouble or "ok",
-            "file": self._unkept or str(self._path or "none"),
+            "file": self._file_trouble or str(self._path or "none"),
         }
 
 
@@ -219,7 +221,7 @@ class _Reader:
         """The statistics, as of the last round."""
         if self._virtual and self._keeper.is_due(now):
             await self._keeper.round(now)
-        return self._keeper.said
+        return self._keeper.readings
 
 
 @hookimpl

@@ -73,14 +73,14 @@ class UsageLedger:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._known: dict[Key, Histogram] = {}
-        self._seen: dict[tuple[str, str, str], float] = {}
+        self._histograms: dict[Key, Histogram] = {}
+        self._measured: dict[tuple[str, str, str], float] = {}
         """By pod's uid, container and resource, when the last sample was measured."""
         self._peaks: dict[tuple[str, str], _Peak] = {}
         self._killed: dict[tuple[str, str], float] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._histograms)
 
     def fold(
         self, workload: str, pods: Iterable[Pod], use: Mapping[str, Mapping[str, Sequence[Sample]]], now: float
@@ -103,25 +103,25 @@ class UsageLedger:
         key, measured = (uid, container, resource), sample.measured
         if not isfinite(sample.value) or sample.value < 0 or not now - OLD <= measured <= now + EARLY:
             return False
-        if measured <= self._seen.get(key, 0.0):
+        if measured <= self._measured.get(key, 0.0):
             return False
-        self._seen[key] = measured
+        self._measured[key] = measured
         return True
 
     def _take(self, workload: str, pod: Pod, container: str, resource: str, sample: Sample) -> None:
-        histogram = self._of((workload, container, resource))
+        histogram = self._histogram((workload, container, resource))
         if resource == "cpu":
             histogram.add(sample.value, sample.measured)
         else:
-            self._peak(histogram, (pod.uid, container), sample.value, sample.measured)
+            self._add_peak(histogram, (pod.uid, container), sample.value, sample.measured)
 
-    def _peak(self, histogram: Histogram, key: tuple[str, str], value: float, at: float) -> None:
+    def _add_peak(self, histogram: Histogram, key: tuple[str, str], value: float, at: float) -> None:
         """Of memory only the peak of each window counts: that it was lower between does not help when it is not."""
-        window, known = int(at // self._options.window), self._peaks.get(key)
-        if known is not None and known.window == window:
-            if value <= known.value:
+        window, previous = int(at // self._options.window), self._peaks.get(key)
+        if previous is not None and previous.window == window:
+            if value <= previous.value:
                 return
-            histogram.take(known.value, known.at)
+            histogram.take(previous.value, previous.at)
         self._peaks[key] = _Peak(window, value, at)
         histogram.add(value, at)
 
@@ -131,69 +131,75 @@ class UsageLedger:
             if at <= self._killed.get((pod.uid, container), 0.0):
                 continue
             self._killed[pod.uid, container] = at
-            asked = next((one.requests.get("memory", 0.0) for one in pod.containers if one.name == container), 0.0)
+            requested = next(
+                (spec.requests.get("memory", 0.0) for spec in pod.containers if spec.name == container), 0.0
+            )
             peak = self._peaks.get((pod.uid, container))
-            histogram = self._of((workload, container, "memory"))
+            histogram = self._histogram((workload, container, "memory"))
             if at > histogram.content.last - DAY:  # not one that a checkpoint has counted long ago
-                self._peak(histogram, (pod.uid, container), after_kill(max(asked, peak.value if peak else 0.0)), at)
+                self._add_peak(
+                    histogram, (pod.uid, container), after_kill(max(requested, peak.value if peak else 0.0)), at
+                )
 
-    def _of(self, key: Key) -> Histogram:
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._made(key, None)
-        return found
+    def _histogram(self, key: Key) -> Histogram:
+        histogram = self._histograms.get(key)
+        if histogram is None:
+            histogram = self._histograms[key] = self._new_histogram(key, None)
+        return histogram
 
-    def _made(self, key: Key, content: Content | None) -> Histogram:
+    def _new_histogram(self, key: Key, content: Content | None) -> Histogram:
         bounds = CPU_BOUNDS if key[2] == "cpu" else MEMORY_BOUNDS
         return Histogram(bounds, self._options.half_life[key[2]], content)
 
     def retain(self, uids: Collection[str], now: float) -> None:
         """Forget what is remembered of pods that are gone, and histograms without a sample for as long as history."""
-        self._seen = {key: at for key, at in self._seen.items() if key[0] in uids}
+        self._measured = {key: at for key, at in self._measured.items() if key[0] in uids}
         self._peaks = {key: peak for key, peak in self._peaks.items() if key[0] in uids}
         self._killed = {key: at for key, at in self._killed.items() if key[0] in uids}
         before = now - self._options.history * DAY
-        self._known = {key: one for key, one in self._known.items() if one.content.last > before}
-        for one in self._known.values():
-            one.forget(before)
+        self._histograms = {
+            key: histogram for key, histogram in self._histograms.items() if histogram.content.last > before
+        }
+        for histogram in self._histograms.values():
+            histogram.forget(before)
 
     def say(self, received: float) -> tuple[Said, int]:
         """Every statistic as a sample for each container of a workload, by series and workload; and of how many
         containers it is too early to say anything. A sample is as old as the newest that went in."""
-        found: Said = {name: {} for name in SERIES}
+        by_series: Said = {name: {} for name in SERIES}
         early = 0
-        for (workload, container, resource), histogram in self._known.items():
+        for (workload, container, resource), histogram in self._histograms.items():
             content = histogram.content
             if content.last - content.first < self._options.enough:
                 early += 1
                 continue
             for name, value in histogram.statistics(self._options.weigh).items():
-                table = found[f"{resource}_{name}"]
+                table = by_series[f"{resource}_{name}"]
                 sample = Sample(value, content.last, received, 0.0, "", container)
                 table[workload] = (*table.get(workload, ()), sample)
-        return found, early
+        return by_series, early
 
     def save(self, now: float) -> bytes:
         """All histograms, to be read by `load`."""
-        entries = [Entry(key, one.content) for key, one in self._known.items()]
+        entries = [Entry(key, histogram.content) for key, histogram in self._histograms.items()]
         return msgspec.json.encode(Checkpoint(_VERSION, now, _BUCKETS, entries))
 
     def load(self, body: bytes) -> None:
         """Begin with what was saved. Raises ValueError in one line for what is no checkpoint of ours; then nothing has
         changed."""
         try:
-            found = _decode(body)
+            checkpoint = _decode(body)
         except msgspec.MsgspecError as error:
             raise ValueError(f"is no checkpoint: {error}") from None
-        if (found.version, found.buckets) != (_VERSION, _BUCKETS):
-            raise ValueError(f"must be of version {_VERSION}, is of {found.version}, or has other buckets")
-        for entry in found.entries:
+        if (checkpoint.version, checkpoint.buckets) != (_VERSION, _BUCKETS):
+            raise ValueError(f"must be of version {_VERSION}, is of {checkpoint.version}, or has other buckets")
+        for entry in checkpoint.entries:
             weights, buckets = entry.content.weights, _BUCKETS[entry.key[2] != "cpu"]
             if entry.key[2] not in RESOURCES or any(
                 not 0 <= key < buckets or value < 0 for key, value in weights.items()
             ):
                 raise ValueError(f"is no checkpoint: {'/'.join(entry.key)} has a bucket that there is not")
-        self._known = {entry.key: self._made(entry.key, entry.content) for entry in found.entries}
+        self._histograms = {entry.key: self._new_histogram(entry.key, entry.content) for entry in checkpoint.entries}
 
 
 def _container_of(sample: Sample, pod: Pod) -> str:
@@ -206,16 +212,16 @@ def _container_of(sample: Sample, pod: Pod) -> str:
 def write(path: Path, body: bytes) -> None:
     """Put a file in place of another, whole or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = ""
+    temporary = ""
     try:
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            made = file.name
+            temporary = file.name
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
-        Path(made).replace(path)
-        made = ""
+        Path(temporary).replace(path)
+        temporary = ""
     finally:
-        if made:
+        if temporary:
             with suppress(OSError):
-                Path(made).unlink()
+                Path(temporary).unlink()

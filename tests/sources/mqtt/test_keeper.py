@@ -45,5 +45,5 @@ def lost(cause: Exception) -> Exception:
 )
 def test_the_reason_of_a_loss_is_told_in_a_line(error: Exception, why: str) -> None:
     keeper = Connection("mqtt", BrokerOptions(client_id="one"), lambda told: Link(**told), nothing)
-    keeper._lost(error, 100.0, was_connected=True)
+    keeper._note_lost(error, 100.0, was_connected=True)
     assert keeper.trouble == f"broker localhost:1883: {why}"
