@@ -113,9 +113,9 @@ class _PolicyFile(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         tables = {"[workload]": self.workload, "[select]": self.select, "[job]": self.job}
-        given = [name for name, table in tables.items() if table is not UNSET]
-        if len(given) != 1:
-            which = f"{' and '.join(given)} are" if given else "none of them is"
+        present = [name for name, table in tables.items() if table is not UNSET]
+        if len(present) != 1:
+            which = f"{' and '.join(present)} are" if present else "none of them is"
             raise ValueError(f"workload: must be given, or else [select], [job] or [pool], {which}")
         for key in ("workload", "select"):
             table = getattr(self, key)
@@ -139,8 +139,8 @@ LARGEST = 1 << 20
 def read_text(path: Path) -> str:
     """A file's text. Raises ConfigError for one that is none, or too large to have been written by a person."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             raise ConfigError(str(path), "", f"must be a file of at most {LARGEST >> 20} MB")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -164,18 +164,18 @@ def load_settings(path: Path, registry: Registry) -> Settings:
     """elasticd.toml. Raises ConfigError for all that is wrong with it, a line each."""
     name, folder = str(path), path.absolute().parent
     file, renamed = _with_new_names(read_toml(path), name)
-    found = Mistakes()
-    with found.collected():
+    mistakes = Mistakes()
+    with mistakes.collected():
         raw = convert(file, _SettingsFile, name)
-    with found.collected():
+    with mistakes.collected():
         cluster = _cluster(_anchored(file.get("cluster", {}), folder), name)
-    with found.collected():
+    with mistakes.collected():
         sources = _sources(_anchored(tables_of(file, "source"), folder) if "source" in file else _USUAL, registry, name)
-    with found.collected():
+    with mistakes.collected():
         outlet = (
             convert(_anchored(file["outlet"], folder), PublisherSettings, name, "outlet") if "outlet" in file else None
         )
-    found.raised()
+    mistakes.raised()
     return Settings(
         cluster=cluster,
         sources=sources,
@@ -209,8 +209,8 @@ def _with_new_names(file: dict[str, Any], name: str) -> tuple[dict[str, Any], tu
 
 def tables_of(file: Mapping[str, Any], key: str) -> list[Any]:
     """The tables of an array as far as there is one: that it is none, or holds something else, is told elsewhere."""
-    given = file.get(key)
-    return given if isinstance(given, list) and all(isinstance(one, dict) for one in given) else []
+    tables = file.get(key)
+    return tables if isinstance(tables, list) and all(isinstance(table, dict) for table in tables) else []
 
 
 def _cluster(table: Any, file: str) -> Kubernetes | Simulated:
@@ -221,13 +221,13 @@ def _cluster(table: Any, file: str) -> Kubernetes | Simulated:
 
 
 def _sources(tables: Sequence[dict[str, Any]], registry: Registry, file: str) -> tuple[Source, ...]:
-    found, sources = Mistakes(), list[Source]()
+    mistakes, sources = Mistakes(), list[Source]()
     for index, table in enumerate(tables):
-        with found.collected():
+        with mistakes.collected():
             sources.append(typed(table, registry.sources, registry, file, f"source[{index}]"))
-    found.raised()
-    found.add(clashing(sources, file))
-    found.raised()
+    mistakes.raised()
+    mistakes.add(clashing(sources, file))
+    mistakes.raised()
     return tuple(sources)
 
 
@@ -254,23 +254,23 @@ def _names_file(key: str) -> bool:
 
 def load_policy(path: Path, registry: Registry) -> Policy:
     """One policy file. Raises ConfigError for all that is wrong with it, a line each."""
-    name, file, found = str(path), read_toml(path), Mistakes()
-    found.add(_wrong_keys(file, name))
-    if not file or any(_meant(key) == "pool" for key in file):
-        found.raised()
-    file = {_meant(key) or key: value for key, value in file.items()}
+    name, file, mistakes = str(path), read_toml(path), Mistakes()
+    mistakes.add(_wrong_keys(file, name))
+    if not file or any(_meant_subject(key) == "pool" for key in file):
+        mistakes.raised()
+    file = {_meant_subject(key) or key: value for key, value in file.items()}
     if "job" in file and isinstance(file.get("replicas"), dict):
         file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
     strategies = None
-    with found.collected():
+    with mistakes.collected():
         raw = convert({key: value for key, value in file.items() if key in POLICY_KEYS}, _PolicyFile, name)
-    with found.collected():
+    with mistakes.collected():
         strategies = records(tables_of(file, "strategy"), registry, name, "strategy")
-    with found.collected():
+    with mistakes.collected():
         limits = records(tables_of(file, "limit"), registry, name, "limit")
-    if found.found or strategies is None:
-        found.add(futile(_as_far_as_it_is_right(file, strategies), name))
-        found.raised()
+    if mistakes.found or strategies is None:
+        mistakes.add(futile(_decodable_parts(file, strategies), name))
+        mistakes.raised()
     job = None if raw.job is UNSET else _job_set(raw.job, path)
     policy = Policy(
         name=path.stem,
@@ -291,15 +291,15 @@ def load_policy(path: Path, registry: Registry) -> Policy:
     )
     for key, decoded in (("strategy", strategies), ("limit", limits)):
         for index, record in enumerate(decoded):
-            found.add(_check_under(policy, record, name, f"{key}[{index}]"))
-    with found.collected():
+            mistakes.add(_check_under(policy, record, name, f"{key}[{index}]"))
+    with mistakes.collected():
         check_wakes(policy, name)
-    found.add(futile(parts_of(policy), name))
-    found.raised()
+    mistakes.add(futile(parts_of(policy), name))
+    mistakes.raised()
     return policy
 
 
-def _as_far_as_it_is_right(file: Mapping[str, Any], strategies: tuple[Strategy, ...] | None) -> PolicyParts:
+def _decodable_parts(file: Mapping[str, Any], strategies: tuple[Strategy, ...] | None) -> PolicyParts:
     """The tables of a file that has mistakes, without those that have any."""
     parts: dict[str, Any] = {"strategies": strategies}
     for key, kind in (("workload", Target), ("select", Select), ("replicas", Bounds), ("trust", Trust)):
@@ -315,27 +315,27 @@ def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:
             beside = key == "moves"
             problem = "must stand beside [pool], does not" if beside else f"no such key{nearest(key[:60], _KNOWN)}"
             yield ConfigError(name, one_line(key), problem)
-    if not _ABOUT & file.keys() and not any(map(_meant, file)):
+    if not _ABOUT & file.keys() and not any(map(_meant_subject, file)):
         is_ = "none of them is" if file else "the file is empty"
         yield ConfigError(name, "workload", f"must be given, or else [select], [job] or [pool], {is_}")
 
 
-def _meant(key: str) -> str:
+def _meant_subject(key: str) -> str:
     """What a misspelt key says that a policy is about; empty: nothing."""
     guess = "" if key in _KNOWN else nearest(key[:60], _KNOWN)
-    return next((one for one in ("pool", *_ABOUT) if f'"{one}"' in guess), "")
+    return next((subject for subject in ("pool", *_ABOUT) if f'"{subject}"' in guess), "")
 
 
 def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> list[ConfigError]:
     """The options that do not go with the rest of the policy."""
     try:
-        said = record.check(policy)
-        told = [said] if isinstance(said, str) else [*(said or ())]
-        parts = [one.partition(": ") for one in told]
+        answer = record.check(policy)
+        problems = [answer] if isinstance(answer, str) else [*(answer or ())]
+        parts = [problem.partition(": ") for problem in problems]
     except Exception as error:
         return [ConfigError(file, key, f"must be something its type can check, raised {raised(error)}")]
     return [
-        ConfigError(file, f"{key}.{option}" if what else key, one_line(what or option)) for option, _, what in parts
+        ConfigError(file, f"{key}.{option}" if text else key, one_line(text or option)) for option, _, text in parts
     ]
 
 

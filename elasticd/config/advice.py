@@ -18,23 +18,23 @@ def advise(policies: Sequence[Policy], sources: Sequence[Source]) -> list[str]:
 
 def examine(settings: Settings, file: str) -> list[ConfigError]:
     """What only this machine can say of the settings in a file: what sources and outlet need and cannot have."""
-    asked = [(f"source[{index}]", source.examine) for index, source in enumerate(settings.sources)]
+    checks = [(f"source[{index}]", source.examine) for index, source in enumerate(settings.sources)]
     if settings.outlet is not None:
-        asked.append(("outlet", settings.outlet.examine))
-    found = []
-    for key, ask in asked:
+        checks.append(("outlet", settings.outlet.examine))
+    errors = []
+    for key, ask in checks:
         try:
             ask()
         except ConfigError as error:
-            found.append(type(error)(file, key, str(error)))
-    return found
+            errors.append(type(error)(file, key, str(error)))
+    return errors
 
 
 def _too_often(policy: Policy, sources: Sequence[Source]) -> str:
-    asked = [(fast, one) for one in policy.strategies if (fast := one.fastest()) is not None]
+    intervals = [(fast, strategy) for strategy in policy.strategies if (fast := strategy.fastest()) is not None]
     interval, by = policy.interval, "interval"
-    if asked:
-        interval, strategy = min(asked, key=lambda pair: pair[0])
+    if intervals:
+        interval, strategy = min(intervals, key=lambda pair: pair[0])
         by = f"strategy {strategy.__struct_config__.tag}"
     paces = [(pace, source.label) for source in _serving(policy, sources) if (pace := _pace(source)) is not None]
     if not paces or len(paces) < len(_serving(policy, sources)) or min(paces)[0] <= interval:
@@ -46,13 +46,13 @@ def _too_often(policy: Policy, sources: Sequence[Source]) -> str:
 
 def _serving(policy: Policy, sources: Sequence[Source]) -> list[Source]:
     """The sources that may have what the policy reads."""
-    named = policy.trust.sources
-    reads = [one.reads() for one in policy.strategies]
-    names = None if None in reads else {name for one in reads for name in one or ()}
+    trusted = policy.trust.sources
+    reads = [strategy.reads() for strategy in policy.strategies]
+    names = None if None in reads else {name for series in reads for name in series or ()}
     return [
         source
         for source in sources
-        if (not named or source.label in named) and _may_have(source.offers() or source.usual_series, names)
+        if (not trusted or source.label in trusted) and _may_have(source.offers() or source.usual_series, names)
     ]
 
 

@@ -31,24 +31,28 @@ def _of_pool(policy: PoolPolicy) -> Iterator[str]:
     pool = policy.pool
     if policy.mode == "act" and pool.scheduler == OTHERS:
         yield f'pool.scheduler: kube-scheduler places the pods of "{OTHERS}" too, and both would act'
-    if policy.moves != MovesTable() and not any(implemented(type(one)) & _MOVING for one in policy.strategies):
+    if policy.moves != MovesTable() and not any(
+        implemented(type(strategy)) & _MOVING for strategy in policy.strategies
+    ):
         yield "moves: brings nothing: no strategy here moves pods"
-    hooks = frozenset[str]().union(*[implemented(type(one)) for one in policy.strategies])
-    for index, one in enumerate(policy.strategies):
-        yield from (f"strategy[{index}].{line}" for line in one.brings_nothing(policy, hooks))
+    hooks = frozenset[str]().union(*[implemented(type(strategy)) for strategy in policy.strategies])
+    for index, strategy in enumerate(policy.strategies):
+        yield from (f"strategy[{index}].{line}" for line in strategy.brings_nothing(policy, hooks))
 
 
 def _nobody_measures(policy: PoolPolicy, sources: Sequence[Source], *, simulated: bool) -> Iterator[str]:
     """The series of nodes that a policy's strategies want and no source of its can have, as far as they can say."""
-    named = policy.trust.sources
-    asked = [source for source in sources if not named or source.label in named]
-    offers = [None if simulated and found else found for found in (source.offers_of_nodes() for source in asked)]
+    trusted = policy.trust.sources
+    candidates = [source for source in sources if not trusted or source.label in trusted]
+    offers = [
+        None if simulated and offered else offered for offered in (source.offers_of_nodes() for source in candidates)
+    ]
     if None in offers:
         return
-    known = sorted({name for one in offers for name in one or ()})
-    who = f"nobody of {', '.join(source.label for source in asked)}" if asked else "no source"
-    for one in policy.strategies:
-        for name in sorted(set(one.reads_of_nodes()) - set(known)):
+    measured = sorted({name for series in offers for name in series or ()})
+    nobody = f"nobody of {', '.join(source.label for source in candidates)}" if candidates else "no source"
+    for strategy in policy.strategies:
+        for name in sorted(set(strategy.reads_of_nodes()) - set(measured)):
             how = "; resource-metrics has it with nodes = true" if name in ("cpu", "memory") else ""
-            kind = one.__struct_config__.tag
-            yield f'{policy.name}.toml: {kind}: {who} has a series "{name}" of nodes{nearest(name, known)}{how}'
+            kind = strategy.__struct_config__.tag
+            yield f'{policy.name}.toml: {kind}: {nobody} has a series "{name}" of nodes{nearest(name, measured)}{how}'

@@ -47,17 +47,17 @@ class Checked(Struct, frozen=True):
 
     def record(self) -> dict[str, object]:
         """All of it, for a machine."""
-        errors = [{"file": one.file, "key": one.key, "problem": one.problem} for one in self.wrong]
+        errors = [{"file": error.file, "key": error.key, "problem": error.problem} for error in self.wrong]
         return {"policies": len(self.policies), "errors": errors, "advice": self.advice}
 
 
 def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, list[str]]:
     """What is wrong with the policies at a place, a folder or one file, and with the settings there or in `config`, or
     what is to be known of them where nothing is. With the exit code."""
-    found = checked(at, config, default)
-    if found.wrong:
-        return EXIT_CONFIG, [*map(str, found.wrong)]
-    return 0, [*found.advice, found.fine]
+    result = checked(at, config, default)
+    if result.wrong:
+        return EXIT_CONFIG, [*map(str, result.wrong)]
+    return 0, [*result.advice, result.fine]
 
 
 def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
@@ -72,10 +72,10 @@ def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
             unfit = examine(settings, str(places.settings))
         except ConfigError as error:
             errors += error.each
-    errors += [one for one in unfit if not isinstance(one, CredentialError)]
+    errors += [error for error in unfit if not isinstance(error, CredentialError)]
     where = places.policies or (places.beside if settings is None else settings.policies)
     policies, mistakes = _read(where, registry, settings)
-    wrong = [*[ConfigError("", "", one) for one in registry.problems], *errors, *mistakes]
+    wrong = [*[ConfigError("", "", problem) for problem in registry.problems], *errors, *mistakes]
     if not policies and not errors and not mistakes:
         wrong.append(ConfigError(str(where), "", "must hold policies (NAME.toml), has none"))
     advice = [] if wrong else [*map(str, unfit), *_advice(policies, settings)]
@@ -97,7 +97,7 @@ def _read(where: Path, registry: Registry, settings: Settings | None) -> Read:
 
 
 def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) -> Iterator[str]:
-    pools = [one for one in policies if isinstance(one, PoolPolicy)]
+    pools = [policy for policy in policies if isinstance(policy, PoolPolicy)]
     yield from advise_alone(pools)
     if settings is None:
         return
@@ -105,4 +105,4 @@ def _advice(policies: Sequence[Policy | PoolPolicy], settings: Settings | None) 
     simulated = not isinstance(settings.cluster, Kubernetes)
     yield from advise_pools(pools, settings.sources, simulated=simulated)
     if not simulated:
-        yield from advise([one for one in policies if isinstance(one, Policy)], settings.sources)
+        yield from advise([policy for policy in policies if isinstance(policy, Policy)], settings.sources)

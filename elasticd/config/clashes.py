@@ -13,31 +13,31 @@ from elasticd.model.workload import Ref
 def clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
     """Two policies that would both act on one workload, as far as the files alone can tell."""
     errors = []
-    named: dict[Ref, Policy] = {}
+    by_workload: dict[Ref, Policy] = {}
     selecting: list[Policy] = []
     for policy in policies:
         if policy.mode != "act":
             continue
-        rivals = selecting if policy.workload else [*named.values(), *selecting]
-        other = next((other for other in rivals if _overlap(policy, other)), None)
+        rivals = selecting if policy.workload else [*by_workload.values(), *selecting]
+        rival = next((rival for rival in rivals if _overlap(policy, rival)), None)
         if policy.workload:
-            first = named.setdefault(policy.workload.ref, policy)
-            other = other if first is policy else first
+            first = by_workload.setdefault(policy.workload.ref, policy)
+            rival = rival if first is policy else first
         else:
             selecting.append(policy)
-        if other:
-            problem = f"must not be one that {other.name}.toml acts on too"
+        if rival:
+            problem = f"must not be one that {rival.name}.toml acts on too"
             key = "job" if policy.job else "workload" if policy.workload else "select"
             errors.append(ConfigError(str(folder / f"{policy.name}.toml"), key, problem))
     return errors
 
 
-def _overlap(one: Policy, other: Policy) -> bool:
+def _overlap(policy: Policy, rival: Policy) -> bool:
     """Whether they surely share a workload. Labels are known only to the cluster, where overlaps are found again."""
-    if one.workload and other.workload:
-        return one.workload.ref == other.workload.ref
-    named, select = (one.workload, other.select) if one.workload else (other.workload, one.select)
-    if named and select:
-        same = (named.kind, named.api_version) == (select.kind, select.api_version)
-        return same and not select.labels and bool({named.namespace, "*"} & {*select.namespaces})
-    return one.select == other.select
+    if policy.workload and rival.workload:
+        return policy.workload.ref == rival.workload.ref
+    target, select = (policy.workload, rival.select) if policy.workload else (rival.workload, policy.select)
+    if target and select:
+        same = (target.kind, target.api_version) == (select.kind, select.api_version)
+        return same and not select.labels and bool({target.namespace, "*"} & {*select.namespaces})
+    return policy.select == rival.select

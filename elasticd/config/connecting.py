@@ -55,86 +55,90 @@ class Finding(Struct, frozen=True):
 
 async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
     """What came of trying the cluster, its rights, and each source once."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if isinstance(settings.cluster, Kubernetes):
         try:
             async with settings.cluster.asked() as access:
-                found += await _rights(settings, settings.cluster, policies, access)
+                findings += await _rights(settings, settings.cluster, policies, access)
         except ElasticdError as error:
-            found.append(Finding("cluster", "failed", str(error).removeprefix("cluster: ")))
+            findings.append(Finding("cluster", "failed", str(error).removeprefix("cluster: ")))
         except ApiError as error:
-            found.append(Finding("rights", "failed", f"cannot be asked for: {error}"))
+            findings.append(Finding("rights", "failed", f"cannot be asked for: {error}"))
     else:
-        found.append(Finding("cluster", "ok", "is simulated, so there is nothing to connect to"))
-    if any(one.about == "cluster" and one.bad for one in found):
-        left = [Finding(f"source {one.label}", "skipped", "the cluster must answer first") for one in settings.sources]
-        return found + left
-    return found + await _looked(settings, policies)
+        findings.append(Finding("cluster", "ok", "is simulated, so there is nothing to connect to"))
+    if any(finding.about == "cluster" and finding.bad for finding in findings):
+        skipped = [
+            Finding(f"source {source.label}", "skipped", "the cluster must answer first") for source in settings.sources
+        ]
+        return findings + skipped
+    return findings + await _look(settings, policies)
 
 
 async def _rights(
     settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], access: Access
 ) -> list[Finding]:
     """What is missing, and what is needless."""
-    found = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
+    findings = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
     resources: dict[Kind, tuple[str, str]] = {}
     for kind in sorted(kinds(policies)):
         resource = await access.resource(kind)
         if isinstance(resource, str):
-            found.append(Finding(_about(kind), "failed", resource))
+            findings.append(Finding(_about(kind), "failed", resource))
         else:
             resources[kind] = resource
     needs = needed(settings, cluster, policies, resources)
-    wanted = [Asked(right, need.namespace) for need in needs for right in need.feature.rights]
-    more = _more(needs, cluster)
-    may = await access.allowed([Asked(rights.ANYTHING, ""), *wanted, *more])
-    told = [*_missing(needs, may), *_needless(needs, more, may)]
-    return found + (told or [Finding("rights", "ok", f"all {len(set(wanted))} that are needed, and no others")])
+    required = [Asked(right, need.namespace) for need in needs for right in need.feature.rights]
+    unneeded = _not_needed(needs, cluster)
+    may = await access.allowed([Asked(rights.ANYTHING, ""), *required, *unneeded])
+    problems = [*_missing(needs, may), *_needless(needs, unneeded, may)]
+    return findings + (
+        problems or [Finding("rights", "ok", f"all {len(set(required))} that are needed, and no others")]
+    )
 
 
 def _missing(needs: Sequence[Need], may: Collection[Asked]) -> Iterator[Finding]:
     """A line for each feature that lacks rights, with the file that gives them."""
     lacking: dict[tuple[rights.Feature, tuple[Right, ...]], tuple[list[str], list[str]]] = {}
     for need in needs:
-        if lack := tuple(one for one in need.feature.rights if Asked(one, need.namespace) not in may):
-            spaces, who = lacking.setdefault((need.feature, lack), ([], []))
+        if lack := tuple(right for right in need.feature.rights if Asked(right, need.namespace) not in may):
+            spaces, users = lacking.setdefault((need.feature, lack), ([], []))
             spaces.append(need.namespace)
-            who.append(need.by)
-    for (feature, lack), (spaces, who) in lacking.items():
-        names, by = ", ".join(dict.fromkeys(map(rights.where, spaces))), ", ".join(dict.fromkeys(who))
-        told = f"{rights.listed(lack)} {names}, to {feature.purpose} (for {by})"
-        yield Finding("rights", "missing", f"{told}: see config/kubernetes/{feature.file}")
+            users.append(need.by)
+    for (feature, lack), (spaces, users) in lacking.items():
+        names, by = ", ".join(dict.fromkeys(map(rights.where, spaces))), ", ".join(dict.fromkeys(users))
+        text = f"{rights.listed(lack)} {names}, to {feature.purpose} (for {by})"
+        yield Finding("rights", "missing", f"{text}: see config/kubernetes/{feature.file}")
 
 
-def _more(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
+def _not_needed(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
     """What need not be allowed, and the file that gives it; where no file does, an empty string."""
-    wanted = {right for need in needs for right in need.feature.rights}
-    found = {
+    required = {right for need in needs for right in need.feature.rights}
+    unneeded = {
         Asked(right, home(cluster) if feature.place == "home" else ""): feature.file
         for feature in FEATURES
         for right in feature.rights
-        if right not in wanted and right.resource != "leases"
+        if right not in required and right.resource != "leases"
     }
-    found |= {Asked(right, ""): "" for right in rights.NEVER}
+    unneeded |= {Asked(right, ""): "" for right in rights.NEVER}
     narrow = [need for need in needs if need.feature.place == "each"]
     wide = {right for need in narrow if not need.namespace for right in need.feature.rights}
     for need in narrow:
-        found |= {Asked(right, ""): need.feature.file for right in need.feature.rights if right not in wide}
-    return found
+        unneeded |= {Asked(right, ""): need.feature.file for right in need.feature.rights if right not in wide}
+    return unneeded
 
 
-def _needless(needs: Sequence[Need], more: dict[Asked, str], may: Collection[Asked]) -> Iterator[Finding]:
+def _needless(needs: Sequence[Need], unneeded: dict[Asked, str], may: Collection[Asked]) -> Iterator[Finding]:
     """A line for each file whose rights are given and not needed, or not there."""
     if Asked(rights.ANYTHING, "") in may:
-        told = "it may do anything: give elasticd an account of its own, with the rights of config/kubernetes/rbac.yaml"
-        yield Finding("rights", "needless", told)
+        text = "it may do anything: give elasticd an account of its own, with the rights of config/kubernetes/rbac.yaml"
+        yield Finding("rights", "needless", text)
         return
-    given: dict[tuple[str, str], list[Right]] = {}
-    for asked, file in more.items():
-        if asked in may:
-            given.setdefault((file, asked.namespace), []).append(asked.right)
+    granted: dict[tuple[str, str], list[Right]] = {}
+    for question, file in unneeded.items():
+        if question in may:
+            granted.setdefault((file, question.namespace), []).append(question.right)
     narrow = {right: need.namespace for need in needs if need.feature.place == "each" for right in need.feature.rights}
-    for (file, namespace), extra in given.items():
+    for (file, namespace), extra in granted.items():
         only = ", ".join(dict.fromkeys(narrow[right] for right in extra if right in narrow))
         why = (
             f"needed in {only} alone" if only else "nothing that is on needs it" if file else "elasticd never needs it"
@@ -143,21 +147,21 @@ def _needless(needs: Sequence[Need], more: dict[Asked, str], may: Collection[Ask
         yield Finding("rights", "needless", f"{rights.listed(tuple(extra))} {rights.where(namespace)}: {why}{of}")
 
 
-async def _looked(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
+async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
     """What the cluster shows of the workloads that policies name, and what sources answer."""
-    clock, found = WallClock(), list[Finding]()
+    clock, findings = WallClock(), list[Finding]()
     try:
         async with settings.cluster.open(clock, elect=False) as cluster:
             snapshot = await cluster.observe(clock.now(), kinds(policies))
             problems = cluster.problems()
-            found += _unseen(problems)
-            found += _absent(snapshot, [one for one in policies if not kinds([one]) & problems.keys()])
+            findings += _unseen(problems)
+            findings += _absent(snapshot, [policy for policy in policies if not kinds([policy]) & problems.keys()])
             site = _site(settings, cluster, clock, snapshot, policies)
-            tried = [_tried(source, site) for source in settings.sources]
-            found += await asyncio.gather(*tried)
+            tried = [_try(source, site) for source in settings.sources]
+            findings += await asyncio.gather(*tried)
     except ElasticdError as error:
-        found.append(Finding("cluster", "failed", str(error).removeprefix("cluster: ")))
-    return found
+        findings.append(Finding("cluster", "failed", str(error).removeprefix("cluster: ")))
+    return findings
 
 
 def _about(kind: Kind) -> str:
@@ -173,28 +177,34 @@ def _unseen(problems: Mapping[Kind, str]) -> Iterator[Finding]:
 
 def _absent(snapshot: Snapshot, policies: Iterable[Policy | PoolPolicy]) -> Iterator[Finding]:
     """Policies about workloads that are not there."""
-    known = {str(one.ref) for one in snapshot.workloads()}
+    names = {str(workload.ref) for workload in snapshot.workloads()}
     for policy in policies:
         if not isinstance(policy, Policy) or policy.job is not None:
             continue
         if policy.workload is not None and snapshot.workload(policy.workload.ref) is None:
             name = str(policy.workload.ref)
-            yield Finding(f"policy {policy.name}", "absent", f"there is no {name}{near(name, known)}")
-        elif policy.select is not None and not any(policy.governs(one) for one in snapshot.workloads()):
+            yield Finding(f"policy {policy.name}", "absent", f"there is no {name}{near(name, names)}")
+        elif policy.select is not None and not any(policy.governs(workload) for workload in snapshot.workloads()):
             yield Finding(f"policy {policy.name}", "absent", f"it selects no {policy.select.kind} that there is")
 
 
 def _site(
     settings: Settings, cluster: Cluster, clock: Clock, snapshot: Snapshot, policies: Sequence[Policy | PoolPolicy]
 ) -> Site:
-    about = [one for one in policies if isinstance(one, Policy)]
-    selected = (one.ref for one in snapshot.workloads() if any(policy.governs(one) for policy in about))
-    governed: frozenset[Ref] = frozenset(chain(selected, (one.workload.ref for one in about if one.workload)))
+    workload_policies = [policy for policy in policies if isinstance(policy, Policy)]
+    selected = (
+        workload.ref
+        for workload in snapshot.workloads()
+        if any(policy.governs(workload) for policy in workload_policies)
+    )
+    governed: frozenset[Ref] = frozenset(
+        chain(selected, (policy.workload.ref for policy in workload_policies if policy.workload))
+    )
     beside = {source.label: source for source in settings.sources}
     return Site(MetricsReader(cluster), clock, lambda subject, key: None, lambda: governed, lambda: snapshot, beside)
 
 
-async def _tried(source: Source, site: Site) -> Finding:
+async def _try(source: Source, site: Site) -> Finding:
     """One source, opened and read once; one that is told of things, until it has no fault."""
     about = f"source {source.label}"
     if (of := source.draws() or source.derives()) is not None:
@@ -213,17 +223,17 @@ async def _tried(source: Source, site: Site) -> Finding:
         return Finding(about, "failed", str(error))
     except Exception as error:  # a source may be anybody's
         return Finding(about, "failed", raised(error))
-    return _answered(about, last, site.clock.now() - begun)
+    return _result_of(about, last, site.clock.now() - begun)
 
 
-def _answered(about: str, said: Readings, took: float) -> Finding:
-    if said.error:
-        return Finding(about, "failed", said.error)
-    tables = (said.pods, said.workloads, said.nodes)
+def _result_of(about: str, readings: Readings, took: float) -> Finding:
+    if readings.error:
+        return Finding(about, "failed", readings.error)
+    tables = (readings.pods, readings.workloads, readings.nodes)
     samples = sum(len(subjects) for table in tables for subjects in table.values())
     series = sorted({name for table in tables for name, subjects in table.items() if subjects})
-    if said.faults:
-        faults = "; ".join(f"{name}: {fault}" for name, fault in sorted(said.faults.items()))
+    if readings.faults:
+        faults = "; ".join(f"{name}: {fault}" for name, fault in sorted(readings.faults.items()))
         return Finding(about, "failed", faults)
     names = f" of {', '.join(series)}" if series else ""
     return Finding(about, "ok", f"answers in {took * 1000:.0f} ms: {counted(samples, 'sample')}{names}")

@@ -36,8 +36,8 @@ def parts_of(policy: Policy) -> PolicyParts:
 
 def futile(policy: PolicyParts | PoolPolicy, file: str) -> list[ConfigError]:
     """A ConfigError for all that no cluster and no source could make work."""
-    found = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_workloads(policy)
-    return [ConfigError(file, key, problem) for key, problem in found]
+    problems = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_workloads(policy)
+    return [ConfigError(file, key, problem) for key, problem in problems]
 
 
 def _of_pool(policy: PoolPolicy) -> Iterator[tuple[str, str]]:
@@ -48,12 +48,12 @@ def _of_pool(policy: PoolPolicy) -> Iterator[tuple[str, str]]:
 
 def _of_workloads(policy: PolicyParts) -> Iterator[tuple[str, str]]:
     if policy.workload is not None:
-        one = policy.workload
-        if not possible_namespace(one.namespace):
-            yield "workload.namespace", f"must be the name of a namespace, is {shown(one.namespace)}"
-        if not possible_name(one.name):
-            yield "workload.name", f"must be the name of an object, is {shown(one.name)}"
-        yield from _kind("workload", one.api_version, one.kind)
+        target = policy.workload
+        if not possible_namespace(target.namespace):
+            yield "workload.namespace", f"must be the name of a namespace, is {shown(target.namespace)}"
+        if not possible_name(target.name):
+            yield "workload.name", f"must be the name of an object, is {shown(target.name)}"
+        yield from _kind("workload", target.api_version, target.kind)
     if policy.select is not None:
         yield from _namespaces("select", policy.select.namespaces)
         yield from _labels("select.labels", policy.select.labels)
@@ -87,8 +87,8 @@ def _labels(key: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _uncounted(strategies: Sequence[Strategy]) -> Iterator[tuple[str, str]]:
     """Strategies that say how often to look, or which pods go first, and none that says how many there should be."""
-    if not any(implemented(type(one)) & _COUNTING for one in strategies):
-        names = ", ".join(dict.fromkeys(str(one.__struct_config__.tag) for one in strategies))
+    if not any(implemented(type(strategy)) & _COUNTING for strategy in strategies):
+        names = ", ".join(dict.fromkeys(str(strategy.__struct_config__.tag) for strategy in strategies))
         yield "strategy", f"must have one that says how many replicas are wanted, such as hpa, has only {names}"
 
 
@@ -96,5 +96,5 @@ def _out_of_bounds(trust: Trust, bounds: Bounds) -> Iterator[tuple[str, str]]:
     """A fallback that the policy's bounds, which come last, would change."""
     count = trust.replicas
     if count is not None and not bounds.min <= count <= bounds.max:
-        what = f'for unknown = "{trust.unknown}"'
-        yield "trust.replicas", f"must be from replicas.min = {bounds.min} to max = {bounds.max} {what}, is {count}"
+        reason = f'for unknown = "{trust.unknown}"'
+        yield "trust.replicas", f"must be from replicas.min = {bounds.min} to max = {bounds.max} {reason}, is {count}"

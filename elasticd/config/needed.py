@@ -41,8 +41,8 @@ def home(cluster: Kubernetes) -> str:
 
 def kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
     """The kinds of workloads that policies are about."""
-    about = [one.workload or one.select for one in policies if isinstance(one, Policy)]
-    return frozenset((one.api_version, one.kind) for one in about if one is not None)
+    about = [policy.workload or policy.select for policy in policies if isinstance(policy, Policy)]
+    return frozenset((target.api_version, target.kind) for target in about if target is not None)
 
 
 def needed(
@@ -50,9 +50,9 @@ def needed(
 ) -> list[Need]:
     """What must be allowed for all that settings and policies want."""
     spaces = cluster.namespaces or ("",)
-    found = [*_reading(settings, policies, resources)]
-    acting = [] if settings.dry_run else [one for one in policies if one.mode == "act"]
-    needs = [Need(feature, space, by) for feature, by in found for space in _of(feature, spaces)]
+    features = [*_reading(settings, policies, resources)]
+    acting = [] if settings.dry_run else [policy for policy in policies if policy.mode == "act"]
+    needs = [Need(feature, space, by) for feature, by in features for space in _namespaces_of(feature, spaces)]
     if cluster.lease.enabled and not settings.dry_run:
         needs.append(Need(rights.leading(cluster.lease.name), home(cluster), "elasticd.toml"))
     for policy in acting:
@@ -60,12 +60,12 @@ def needed(
         for feature in writing:
             about = [home(cluster)] if feature.place == "home" else _spaces(policy, spaces)
             needs += [Need(feature, space, policy.name) for space in about]
-    moving = [one.name for one in acting if isinstance(one, PoolPolicy) and _moves(one)]
+    moving = [policy.name for policy in acting if isinstance(policy, PoolPolicy) and _moves(policy)]
     needs += [Need(rights.BUDGETS, space, name) for name in moving for space in spaces]
     return list(dict.fromkeys(needs))
 
 
-def _of(feature: Feature, spaces: Sequence[str]) -> Sequence[str]:
+def _namespaces_of(feature: Feature, spaces: Sequence[str]) -> Sequence[str]:
     """Nodes are in no namespace, so that a feature about them alone is asked of the whole."""
     return ("",) if feature in (rights.NODES, rights.NODE_USAGE, rights.KUBELETS) else spaces
 
@@ -75,7 +75,7 @@ def _reading(
 ) -> Iterator[tuple[Feature, str]]:
     """What is read, whoever acts on it."""
     yield from ((feature, "elasticd") for feature in (rights.PODS, rights.NODES, rights.AUTOSCALERS))
-    for policy in (one for one in policies if isinstance(one, Policy)):
+    for policy in (policy for policy in policies if isinstance(policy, Policy)):
         for kind in kinds([policy]):
             if kind == JOB_KIND:
                 yield rights.SEEING_JOBS, policy.name
@@ -92,7 +92,7 @@ def _reading(
 
 def _workload(policy: Policy, resources: Resources) -> Iterator[Feature]:
     """What a policy about workloads writes."""
-    hooks = frozenset[str]().union(*[implemented(type(one)) for one in policy.strategies])
+    hooks = frozenset[str]().union(*[implemented(type(strategy)) for strategy in policy.strategies])
     if policy.job is not None:
         yield rights.JOBS
     yield rights.EVENTS
@@ -103,8 +103,8 @@ def _workload(policy: Policy, resources: Resources) -> Iterator[Feature]:
                 yield rights.sleeping(*resources[kind])
     if "rank_pods" in hooks:
         yield rights.VICTIMS
-    sizing = [one for one in policy.strategies if "recommend_resources" in implemented(type(one))]
-    if any(getattr(one, "mode", "apply") == "apply" for one in sizing):
+    sizing = [strategy for strategy in policy.strategies if "recommend_resources" in implemented(type(strategy))]
+    if any(getattr(strategy, "mode", "apply") == "apply" for strategy in sizing):
         yield rights.VERTICAL
 
 
@@ -125,15 +125,15 @@ def _pool(policy: PoolPolicy) -> Iterator[Feature]:
 
 def _moves(policy: PoolPolicy) -> bool:
     """Whether pods that run are made to leave their nodes."""
-    return any(implemented(type(one)) & _MOVING for one in policy.strategies)
+    return any(implemented(type(strategy)) & _MOVING for strategy in policy.strategies)
 
 
 def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]:
     """The namespaces that a policy writes in."""
     if isinstance(policy, PoolPolicy):
-        named: Sequence[str] = policy.pool.namespaces
+        namespaces: Sequence[str] = policy.pool.namespaces
     elif policy.workload is not None:
-        named = (policy.workload.namespace,)
+        namespaces = (policy.workload.namespace,)
     else:
-        named = policy.select.namespaces if policy.select is not None else ()
-    return spaces if "*" in named else named
+        namespaces = policy.select.namespaces if policy.select is not None else ()
+    return spaces if "*" in namespaces else namespaces

@@ -30,15 +30,15 @@ class _PoolFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_pool(path: Path, registry: Registry) -> PoolPolicy:
     """One policy file with a table [pool]. Raises ConfigError for all that is wrong with it, a line each."""
-    name, file, found = str(path), read_toml(path), Mistakes()
+    name, file, mistakes = str(path), read_toml(path), Mistakes()
     beside = [key for key in file if key in POLICY_KEYS and key not in _PoolFile.__struct_fields__]
-    found.add(ConfigError(name, key, "must not stand beside [pool], does") for key in beside)
-    with found.collected():
+    mistakes.add(ConfigError(name, key, "must not stand beside [pool], does") for key in beside)
+    with mistakes.collected():
         raw = convert({key: value for key, value in file.items() if key not in beside}, _PoolFile, name)
-    with found.collected():
+    with mistakes.collected():
         strategies = records(tables_of(file, "strategy"), registry, name, "strategy", "pool")
-    found.raised()
-    found.add([*_none_kept_off(strategies, registry, name), *_twice(strategies, name)])
+    mistakes.raised()
+    mistakes.add([*_none_kept_off(strategies, registry, name), *_twice(strategies, name)])
     policy = PoolPolicy(
         name=path.stem,
         pool=raw.pool,
@@ -49,16 +49,16 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
         trust=raw.trust,
         moves=raw.moves,
     )
-    found.add(futile(policy, name))
-    found.raised()
+    mistakes.add(futile(policy, name))
+    mistakes.raised()
     return policy
 
 
 def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> Iterator[ConfigError]:
     """A pool where a pod could go anywhere: onto full nodes, and onto those that are not ready."""
-    if not any(one.keeps_off for one in strategies):
-        known = sorted(name for name, one in registry.strategies.items() if one.type.keeps_off)
-        which = f" ({', '.join(known)})" if known else ""
+    if not any(strategy.keeps_off for strategy in strategies):
+        capable = sorted(name for name, installed in registry.strategies.items() if installed.type.keeps_off)
+        which = f" ({', '.join(capable)})" if capable else ""
         problem = f"must have one that keeps pods off nodes that cannot take them{which}, has none"
         yield ConfigError(file, "strategy", problem)
 
@@ -66,12 +66,12 @@ def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str
 def _twice(strategies: Sequence[Strategy], file: str) -> Iterator[ConfigError]:
     """A second strategy of a type of which there can be one only."""
     first: dict[type[Strategy], int] = {}
-    for index, one in enumerate(strategies):
-        if one.alone and type(one) in first:
-            kind = type(one).__struct_config__.tag
-            problem = f'must be the only "{kind}" of a policy, is the second after strategy[{first[type(one)]}]'
+    for index, strategy in enumerate(strategies):
+        if strategy.alone and type(strategy) in first:
+            kind = type(strategy).__struct_config__.tag
+            problem = f'must be the only "{kind}" of a policy, is the second after strategy[{first[type(strategy)]}]'
             yield ConfigError(file, f"strategy[{index}].type", problem)
-        first.setdefault(type(one), index)
+        first.setdefault(type(strategy), index)
 
 
 def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list[ConfigError]]:
@@ -84,7 +84,7 @@ def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list
             if "pool" in read_toml(path):
                 pools.append(load_pool(path, registry))
         except ConfigError as error:
-            errors += [one for one in error.each if one.key]
+            errors += [mistake for mistake in error.each if mistake.key]
     return pools, errors + _clashes(folder, pools)
 
 
@@ -93,16 +93,16 @@ def _clashes(folder: Path, pools: list[PoolPolicy]) -> list[ConfigError]:
     errors = []
     acting = [policy for policy in pools if policy.mode == "act"]
     for index, policy in enumerate(acting):
-        other = next((one for one in acting[:index] if _overlap(one.pool, policy.pool)), None)
-        if other is not None:
-            problem = f"must not be about pods that {other.name}.toml places too"
+        rival = next((earlier for earlier in acting[:index] if _overlap(earlier.pool, policy.pool)), None)
+        if rival is not None:
+            problem = f"must not be about pods that {rival.name}.toml places too"
             errors.append(ConfigError(str(folder / f"{policy.name}.toml"), "pool", problem))
     return errors
 
 
-def _overlap(one: PoolSelect, other: PoolSelect) -> bool:
-    if one.scheduler != other.scheduler:
+def _overlap(first: PoolSelect, second: PoolSelect) -> bool:
+    if first.scheduler != second.scheduler:
         return False
-    if not {*one.namespaces} & {*other.namespaces} and "*" not in (*one.namespaces, *other.namespaces):
+    if not {*first.namespaces} & {*second.namespaces} and "*" not in (*first.namespaces, *second.namespaces):
         return False
-    return all(other.labels.get(key, value) == value for key, value in one.labels.items())
+    return all(second.labels.get(key, value) == value for key, value in first.labels.items())

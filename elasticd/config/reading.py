@@ -23,8 +23,8 @@ def read_policies(folder: Path, registry: Registry, settings: Settings | None = 
 
     def load() -> Read:
         policies, errors = load_policies(folder, registry)
-        pools, more = load_pools(folder, registry)
-        return [*policies, *pools], errors + more
+        pools, pool_errors = load_pools(folder, registry)
+        return [*policies, *pools], errors + pool_errors
 
     return _guarded(folder, load, registry, settings)
 
@@ -40,10 +40,10 @@ def read_policy(file: Path, registry: Registry, settings: Settings | None = None
 
 def _guarded(folder: Path, load: Callable[[], Read], registry: Registry, settings: Settings | None) -> Read:
     try:
-        found, errors = load()
+        policies, errors = load()
         if settings is not None:
-            errors += check_sources(folder, found, settings, registry)
-        return found, errors
+            errors += check_sources(folder, policies, settings, registry)
+        return policies, errors
     except ConfigError as error:
         return [], [*error.each]
     except BaseException as error:  # sys.exit in a plugin must not end the daemon

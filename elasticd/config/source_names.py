@@ -43,10 +43,10 @@ def _underived(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
     with_past = [source.label for source in sources if source.remembers] + [JOURNAL]
     alone = [source.label for source in sources if source.draws() is None and source.derives() is None]
     for index, source in enumerate(sources):
-        for label, known, lacks in (
+        for label, allowed, lacks in (
             (source.derives(), with_past, "a source without a past"),
             (source.draws(), alone, "a source made of another"),
         ):
-            if label is not None and label not in known:
+            if label is not None and label not in allowed:
                 dumb = f", {lacks}" if label in labels else ""
-                yield ConfigError(file, f"source[{index}].of", f"{no_such(label, known)}{dumb}")
+                yield ConfigError(file, f"source[{index}].of", f"{no_such(label, allowed)}{dumb}")

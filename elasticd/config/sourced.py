@@ -35,51 +35,51 @@ def check_sources(
 
 
 def _of(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> Iterator[tuple[str, str]]:
-    labels, named = [source.label for source in settings.sources], policy.trust.sources
-    unknown = [(index, label) for index, label in enumerate(named) if label not in labels]
+    labels, trusted = [source.label for source in settings.sources], policy.trust.sources
+    unknown = [(index, label) for index, label in enumerate(trusted) if label not in labels]
     yield from ((f"trust.sources[{index}]", no_such(label, labels)) for index, label in unknown)
     if unknown or not isinstance(policy, Policy):
         return
-    asked = [source for source in settings.sources if not named or source.label in named]
+    sources = [source for source in settings.sources if not trusted or source.label in trusted]
     simulated = not isinstance(settings.cluster, Kubernetes)
-    offers = {one.label: offered(one, simulated=simulated) for one in asked}
+    offers = {source.label: offered(source, simulated=simulated) for source in sources}
     for key, records in (("strategy", policy.strategies), ("limit", policy.limits)):
         for index, record in enumerate(records):
-            for option, problem in _lacking(record, asked, offers, registry):
+            for option, problem in _lacking(record, sources, offers, registry):
                 yield ".".join(filter(None, (f"{key}[{index}]", option))), problem
 
 
 def offered(source: Source, *, simulated: bool) -> tuple[str, ...] | None:
     """The series that a source has; None: it cannot say. A simulated cluster's own metrics may have any."""
-    found = source.offers()
-    return source.usual_series if found is None and not simulated else found
+    offers = source.offers()
+    return source.usual_series if offers is None and not simulated else offers
 
 
 def _lacking(
-    record: Strategy, asked: Sequence[Source], offers: Mapping[str, tuple[str, ...] | None], registry: Registry
+    record: Strategy, sources: Sequence[Source], offers: Mapping[str, tuple[str, ...] | None], registry: Registry
 ) -> Iterator[tuple[str, str]]:
     """The options of a strategy that name a series which none of the sources has, and what is wrong with each."""
-    wanted = record.reads() or ()
+    names = record.reads() or ()
     if record.wants_forecasts:
-        asked = [source for source in asked if source.forecasts]
-    known = sorted({name for source in asked for name in offers[source.label] or ()})
-    if any(offers[source.label] is None for source in asked):
+        sources = [source for source in sources if source.forecasts]
+    series = sorted({name for source in sources for name in offers[source.label] or ()})
+    if any(offers[source.label] is None for source in sources):
         return
-    for name in dict.fromkeys(name for name in wanted if name not in known):
+    for name in dict.fromkeys(name for name in names if name not in series):
         option = _option(msgspec.to_builtins(record), name)
-        what = f"is {shown(name)}" if option else f"reads {shown(name)}"
-        choice = _choice(asked, known, "a forecast" if record.wants_forecasts else "a series")
-        yield option, f"must be {choice}, {what}{near(name, known)}{_hint(name, asked, registry)}"
+        problem = f"is {shown(name)}" if option else f"reads {shown(name)}"
+        choice = _choice(sources, series, "a forecast" if record.wants_forecasts else "a series")
+        yield option, f"must be {choice}, {problem}{near(name, series)}{_hint(name, sources, registry)}"
 
 
-def _choice(asked: Sequence[Source], known: Sequence[str], what: str) -> str:
-    if not asked:
+def _choice(sources: Sequence[Source], series: Sequence[str], what: str) -> str:
+    if not sources:
         return f"{what}, of which elasticd.toml has no source"
-    which = f" ({', '.join(known)})" if 0 < len(known) <= _MANY else f" ({len(known)} series)"
-    return f"{what} of {', '.join(source.label for source in asked)}{which}"
+    which = f" ({', '.join(series)})" if 0 < len(series) <= _MANY else f" ({len(series)} series)"
+    return f"{what} of {', '.join(source.label for source in sources)}{which}"
 
 
-def _hint(name: str, asked: Iterable[Source], registry: Registry) -> str:
+def _hint(name: str, sources: Iterable[Source], registry: Registry) -> str:
     """Which types of source would have it, of those that need no options."""
     types = []
     for kind, installed in registry.sources.items():
@@ -88,7 +88,7 @@ def _hint(name: str, asked: Iterable[Source], registry: Registry) -> str:
             has = name in (source.offers() or source.usual_series or ())
         except Exception:  # noqa: S112  # it has options that must be given, or cannot say
             continue
-        if has and kind not in {one.__struct_config__.tag for one in asked}:
+        if has and kind not in {existing.__struct_config__.tag for existing in sources}:
             types.append(kind)
     return f"; a source of type {' or '.join(sorted(types))} has it" if types else ""
 

@@ -33,20 +33,24 @@ def records(
 ) -> tuple[Strategy, ...]:
     """The records of tables that name their type. Their `role` is what such tables are for, if not what `key` says.
     Raises ConfigError for all that is wrong with them."""
-    found: list[Strategy] = []
+    decoded: list[Strategy] = []
     mistakes = Mistakes()
-    fit = [name for name, one in registry.strategies.items() if not _misplaced(implemented(one.type), role or key)]
+    fit = [
+        name
+        for name, installed in registry.strategies.items()
+        if not _misplaced(implemented(installed.type), role or key)
+    ]
     for index, table in enumerate(tables):
         where = f"{key}[{index}]"
         with mistakes.collected():
             record = typed(table, registry.strategies, registry, file, where, fit)
             _check_role(record, file, where, role or key)
-            if record in found:
-                raise ConfigError(file, where, f"must differ from {key}[{found.index(record)}], is the same")
+            if record in decoded:
+                raise ConfigError(file, where, f"must differ from {key}[{decoded.index(record)}], is the same")
             _check_reads(record, file, where)
-            found.append(record)
+            decoded.append(record)
     mistakes.raised()
-    return tuple(found)
+    return tuple(decoded)
 
 
 def _check_role(record: Strategy, file: str, where: str, role: str) -> None:

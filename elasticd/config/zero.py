@@ -14,17 +14,17 @@ def check_wakes(policy: Policy, file: str) -> None:
     without an Object or External metric."""
     if policy.replicas.min > 0 or policy.job:
         return
-    wishing = [one for one in policy.strategies if "recommend_replicas" in implemented(type(one))]
-    found = [(one.__struct_config__.tag, _sleeps(one, file)) for one in wishing]
-    if found and all(why for _, why in found):
-        told = "; ".join(dict.fromkeys(f"{name} {why}" for name, why in found))
-        raise ConfigError(file, "replicas.min", f"must be >= 1, as nothing could wake it from 0: {told}; is 0")
+    recommending = [strategy for strategy in policy.strategies if "recommend_replicas" in implemented(type(strategy))]
+    reasons = [(strategy.__struct_config__.tag, _sleeps(strategy, file)) for strategy in recommending]
+    if reasons and all(why for _, why in reasons):
+        text = "; ".join(dict.fromkeys(f"{name} {why}" for name, why in reasons))
+        raise ConfigError(file, "replicas.min", f"must be >= 1, as nothing could wake it from 0: {text}; is 0")
 
 
-def _sleeps(one: Strategy, file: str) -> str:
+def _sleeps(strategy: Strategy, file: str) -> str:
     try:
-        return one.sleeps()
+        return strategy.sleeps()
     except Exception as error:
-        name = one.__struct_config__.tag
+        name = strategy.__struct_config__.tag
         problem = f"must have strategies that can say whether they sleep; {name} raised {raised(error)}"
         raise ConfigError(file, "replicas.min", problem) from None
