@@ -68,7 +68,7 @@ class PrometheusHistory:
             times = self._points(plan, await self._ask(plan, plan.measured, steps), Tally(plan))
         tally = Tally(plan)
         by_subject = self._points(plan, answer, tally)
-        if problem := tally.told(len(answer.items)):
+        if problem := tally.summary(len(answer.items)):
             self.faults[plan.name] = problem
         return [past for subject, points in by_subject.items() for past in self._past(plan, subject, points, times)]
 
