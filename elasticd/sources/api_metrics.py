@@ -31,7 +31,7 @@ Workload = Annotated[str, Meta(max_length=512, description="NAMESPACE/KIND/NAME 
 _Table = dict[str, dict[str, tuple[Sample, ...]]]
 
 _LIMITS = Limits(at_once=64, patience=1.0, keep=float("inf"))
-"""The cluster itself limits the calls; here are only metrics, few as a person writes them."""
+"""The cluster itself limits the calls; there are few metrics, as a person writes them."""
 
 Every = Annotated[float, Meta(ge=0, le=3600, description="seconds between reads, at least")]
 
@@ -163,8 +163,8 @@ async def _open_reader(
 
 
 class _Asking:
-    """Each metric is asked for on its own, so that one that hangs delays no other; series of one metric share its
-    calls. What one said last serves, with the times of its own, until it says something else."""
+    """Asks for each metric on its own, so that one that hangs delays no other; series of one metric share its calls.
+    The last answer for a metric counts, with its own timestamps, until there is another."""
 
     rounds: Rounds[Readings]
 
@@ -175,12 +175,12 @@ class _Asking:
             self._by_metric.setdefault(f"{entry.metric or entry.name} {entry.selector}", []).append(entry)
 
     async def ask(self, metric: str) -> Readings:
-        """What the cluster answers to all that is to be asked of a metric now."""
+        """The cluster's answer to all queries of one metric."""
         queries = [query for entry in self._by_metric[metric] for query in entry.queries(self._governed)]
         return await self._site.metrics.metrics(queries, self._site.clock.now())
 
     async def read(self, now: float) -> Readings:
-        """What it answered to all of them."""
+        """The answers for all metrics, together."""
         answers, silent = await self.rounds.round(self._by_metric, now)
         faults = {entry.name: silent[metric] for metric in silent for entry in self._by_metric[metric]}
         pods, workloads = _Table(), _Table()

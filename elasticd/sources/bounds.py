@@ -1,6 +1,6 @@
-"""What a source may say: how many samples in a read, and of a stranger's source, that it is what it must be.
+"""Checks what sources answer: the number of samples in a read and, of a third-party source, every type and value.
 
-Pure. Knows the shape of readings; knows nothing of how they were come by.
+Pure. Knows the shape of readings; knows nothing of how they were read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,18 +32,18 @@ Table = dict[str, dict[str, tuple[Sample, ...]]]
 
 
 class _AnswerRefusedError(ValueError):
-    """What must hold of an answer, and what is."""
+    """What must hold of an answer, and what it has instead."""
 
 
 def within(readings: Readings, most: int) -> Readings:
-    """The same, or an error where it has more samples than that: some of them would look like all there are."""
+    """The readings, or an error if they have more samples: a part of them would look like all there are."""
     if readings.error or _count_samples(readings) <= most:
         return readings
     return Readings(readings.source, readings.received, error=_too_many(most))
 
 
 def _count_samples(readings: Readings) -> int:
-    """How many samples it has. Those that are computed when they are looked up are not: counting would compute all."""
+    """The number of samples. Bulk lookups are not counted: that would compute all of them."""
     tables = [subjects for table in (readings.pods, readings.workloads, readings.nodes) for subjects in table.values()]
     return sum(sum(map(len, subjects.values())) for subjects in tables if not isinstance(subjects, Together))
 
@@ -53,28 +53,27 @@ def _too_many(most: int) -> str:
 
 
 def checked(answer: object, source: str, now: float, most: int) -> Readings:
-    """What a stranger's source answered at this time, made anew of plain values, so that nothing of the stranger's is
-    left in it. A series in which something is wrong becomes a fault, an answer that cannot be read an error; texts are
-    cut."""
+    """A third-party source's answer, copied into plain values so that none of its own objects is left. A malformed
+    series becomes a fault, an answer that cannot be read an error; texts are cut."""
     if not isinstance(answer, Readings):
         return Readings(source, now, error=f"must answer with Readings, did with {shown(answer)}")
     try:
         return _Check(most).readings(answer, source, now)
     except _AnswerRefusedError as refused:
         return Readings(source, now, error=one_line(str(refused)))
-    except BaseException as error:  # a table of the stranger's own may do anything when it is looked at
+    except BaseException as error:  # a table of the source's own type may do anything when it is read
         return Readings(source, now, error=one_line(f"its answer cannot be read: {raised(error)}"))
 
 
 class _Check:
-    """One answer, and how many samples more it may have."""
+    """Checks one answer, counting the samples that it may still have."""
 
     def __init__(self, most: int) -> None:
         self._most = self._remaining = most
         self._faults: dict[str, str] = {}
 
     def readings(self, answer: Readings, source: str, now: float) -> Readings:
-        """The whole answer. Raises _RefusedError."""
+        """The whole answer. Raises _AnswerRefusedError."""
         received = _number(answer.received, "received")
         if error := _text(answer.error, "error"):
             return Readings(source, received, error=error)
@@ -93,7 +92,7 @@ class _Check:
         )
 
     def _table(self, table: object, of: str) -> Table:
-        """Series by subject, without those in which something is wrong."""
+        """Series by subject, without the malformed ones, which become faults."""
         valid: Table = {}
         for name, subjects in _items(table, of):
             series = _name(name, of)
@@ -137,7 +136,7 @@ class _Check:
         return replace(copy, method=texts[0], doubt=texts[1], untaught=texts[2])
 
     def _count(self, samples: int) -> None:
-        """So many more. One too many spoils the whole answer, not only its series."""
+        """Count samples. One too many spoils the whole answer, not only its series."""
         self._remaining -= samples
         if self._remaining < 0:
             raise _TooManyError(_too_many(self._most))
@@ -160,7 +159,7 @@ def _items(table: object, of: str) -> Iterator[tuple[Any, Any]]:
 
 
 def _sample(sample: Any, of: str, key: str) -> Sample:
-    """The same where there is nothing to change, as nearly always."""
+    """The sample itself if it is plain, as nearly always; else a copy of plain values."""
     if not isinstance(sample, Sample):
         raise _AnswerRefusedError(f"{of}, {key}: must be a tuple of Samples, has {shown(sample)}")
     numbers = (sample.value, sample.measured, sample.received, sample.window)
@@ -173,7 +172,7 @@ def _sample(sample: Any, of: str, key: str) -> Sample:
 
 
 def _fits(text: Any) -> bool:
-    """Whether it is a plain name, or none."""
+    """Whether the text is a plain, printable name, or empty."""
     return type(text) is str and len(text) <= LONGEST_NAME and text.isprintable()
 
 
@@ -202,7 +201,7 @@ def _text(value: Any, where: str) -> str:
 
 
 class Counted(dict[str, Any]):
-    """What a source says of itself, with what it has counted."""
+    """The details that a source gives of itself, with its counters."""
 
     counted: Mapping[str, int]
 

@@ -19,7 +19,7 @@ from elasticd.model.workload import Pod, Readings, Sample
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE
 from elasticd.sources.rates import CounterRates
-from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, rounds, told
+from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent, rounds
 from elasticd.sources.scrape import Page, Place, Scraper, Wanted, scraping
 
 _ENOUGH = 0.75
@@ -30,7 +30,7 @@ _X = 1.96**2 * 100.0 / 5.0**2
 
 
 def sample_size(population: int) -> int:
-    """How many pods stand for all, at 95 % confidence: all of up to 3, 7 of 10, 14 of 100, and never more than 16.
+    """How many pods are sampled, at 95 % confidence: all of up to 3, 7 of 10, 14 of 100, and never more than 16.
 
     n = ceil(N X / (N + X - 1)) with X = C^2 s^2 / E^2 = 15.37, the sample size for the mean of a finite population. The
     formula and its numbers (C = 1.96, s^2 = 100, E = 5) are those of Knative, serving's
@@ -103,7 +103,7 @@ class Endpoints(Source, frozen=True, kw_only=True, tag="endpoints"):
 
 
 class _Pages:
-    """Which pod is meant by a key, for the rounds."""
+    """Reads a pod's page by the pod's key, for the rounds."""
 
     def __init__(self, scraper: Scraper) -> None:
         self._scraper = scraper
@@ -115,7 +115,7 @@ class _Pages:
 
 
 class _Plan(Struct, frozen=True):
-    """Who is asked for a workload: keys of pods, of `population` that are ready."""
+    """The pods that are asked for a workload, by key, out of `population` that are ready."""
 
     keys: tuple[str, ...]
     population: int
@@ -132,13 +132,13 @@ class _Endpoints:
         return self._rounds.describe()
 
     async def read(self, now: float) -> Readings:
-        """What the pods say, and for whole workloads what follows from it."""
+        """Scrape a sample of the pods, and extrapolate to whole workloads."""
         self._avoided = {key: until for key, until in self._avoided.items() if until > now}
         plans = self._plan_workloads(now)
         keys = list(dict.fromkeys(key for plan in plans.values() for key in plan.keys))
         answers, silent = await self._rounds.round(keys, now)
         self._avoided.update({key: now + _AVOID for key, why in silent.items() if why != LATE})
-        label, fault = self._options.label, told(_by_pod_name(silent), len(keys), "pods")
+        label, fault = self._options.label, describe_silent(_by_pod_name(silent), len(keys), "pods")
         if keys and not answers:
             return Readings(label, now, error=fault)
         self._rates.retain([f"{series.name}/{key}" for series in self._options.series if series.rate for key in keys])
@@ -155,7 +155,7 @@ class _Endpoints:
         return Readings(label, now, workloads=workloads, faults=faults)
 
     def _plan_workloads(self, now: float) -> dict[str, _Plan]:
-        """Which pods are asked for which workload."""
+        """The pods to ask, by workload."""
         snapshot, plans, addresses = self._site.snapshot(), dict[str, _Plan](), dict[str, str]()
         if snapshot is None:
             return plans
@@ -171,13 +171,13 @@ class _Endpoints:
         return plans
 
     def _order(self, key: str, pod: Pod, now: float) -> tuple[bool, bool, int]:
-        """Last who did not answer of late; before them the young; among the rest by chance, but the same each time,
-        since a rate takes two looks at one pod."""
+        """Sort key: pods that failed lately come last, young ones before them; the others in a random order that stays
+        the same, since a rate takes two scrapes of one pod."""
         young = pod.started is None or now - pod.started < self._options.young
         return key in self._avoided, young, crc32(pod.uid.encode())
 
     def _samples_by_series(self, answers: Mapping[str, Page]) -> dict[str, dict[str, Sample]]:
-        """Series, then pod, to what counts of its page: a counter's rate, or the value as it is."""
+        """By series, then pod: a counter's rate, or the value as it stands on the page."""
         by_series: dict[str, dict[str, Sample]] = {series.name: {} for series in self._options.series}
         for series in self._options.series:
             for key, page in answers.items():
@@ -189,7 +189,7 @@ class _Endpoints:
         return by_series
 
     def _missing_metric(self, name: str, workload: str, plan: _Plan, answers: Mapping[str, Page]) -> str:
-        """That pods answered and have no such metric on their page; empty where all of them have it."""
+        """Says how many pods answered without this metric on their page; empty if all of them have it."""
         lacking = sum(1 for key in plan.keys if key in answers and name not in answers[key])
         return f"{lacking} of {len(plan.keys)} pods of {workload} do not have it" if lacking else ""
 
@@ -199,7 +199,7 @@ def _key(pod: Pod) -> str:
 
 
 def _by_pod_name(silent: Mapping[str, str]) -> dict[str, str]:
-    """The same by the names of the pods."""
+    """The faults by namespace/name of the pods."""
     return {key.rpartition("/")[0]: why for key, why in silent.items()}
 
 
@@ -208,7 +208,7 @@ def _serves(pod: Pod) -> bool:
 
 
 def whole(samples: Sequence[Sample], population: int, now: float) -> Sample:
-    """What all pods together have, if the others are as these are on average. It is as old as its oldest part."""
+    """The sum over all pods, if the others are on average as these are. It is as old as its oldest part."""
     value = sum(sample.value for sample in samples) / len(samples) * population
     oldest, window = min(sample.measured for sample in samples), max(sample.window for sample in samples)
     return Sample(value, oldest, now, window)

@@ -1,7 +1,7 @@
-"""One way to ask an HTTP server, for every source that does: TLS, credentials, limits, and faults in one line.
+"""The HTTP client of all sources: TLS, credentials, limits, and faults in one line.
 
 Knows how to ask and how a server says no; knows nothing of what it is asked for. No message holds a secret: options
-hold only the paths of files, and what those say is struck out of whatever a server says.
+hold only the paths of files, and the contents of those are redacted from whatever a server says.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class HttpSource(Source, frozen=True):
             raise ValueError(f"header: must each be given once, {twice[0]} is given twice")
 
     def examine(self) -> None:
-        """Whether its secrets and certificates are fit."""
+        """Raise ConfigError for secrets and certificates that cannot be used."""
         _Secrets(self)
         if _is_https(self.url):
             _tls(self)
@@ -124,14 +124,14 @@ class HttpFault(Exception):  # noqa: N818
 
 
 class _Refusal(Struct):
-    """What many servers say beside an error status."""
+    """The JSON body that many servers send with an error status."""
 
     error: str | None = None
     message: str | None = None
 
 
 class _Secrets:
-    """The headers that let us in, and what must never be told."""
+    """The headers that authenticate us, and the secrets that no message may show."""
 
     def __init__(self, options: HttpSource) -> None:
         self._secret: list[str] = []
@@ -154,15 +154,15 @@ class _Secrets:
         return text
 
     def redacted(self, text: str) -> str:
-        """The text without what it may have heard from us."""
+        """The text without any secret that the server may have echoed."""
         for secret in sorted(self._secret, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
 
 class HttpClient:
-    """Connections to one server. `async with Http(options)` opens and closes them; a file that is not there or not
-    fit raises ConfigError then, and is a fault of the request later, when it may be in the middle of being renewed."""
+    """Connections to one server. `async with HttpClient(options)` opens and closes them. A file that is missing or not
+    usable raises ConfigError then; later, when it may just be being replaced, it is a fault of the request."""
 
     def __init__(self, options: HttpSource) -> None:
         self._options = options
@@ -185,7 +185,7 @@ class HttpClient:
 
     async def ask(self, path: str, form: Mapping[str, str] | None = None, accept: str = JSON) -> bytes:
         """The body of the answer: to a POST where there is a form, else to a GET. Raises HttpFault for any other than
-        a 2xx of the type `accept`. A server that asks to be left alone is, for as long (at most 5 minutes)."""
+        a 2xx of the type `accept`. A server that sends Retry-After is left alone for as long (at most 5 minutes)."""
         async with self._slots:
             remaining = self._quiet_until - asyncio.get_running_loop().time()
             if remaining > 0:
@@ -230,7 +230,7 @@ class HttpClient:
             return await self._body(response)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """What it says, as far as we listen: the length it announces may be a lie, or that of the packed body."""
+        """The body, up to `max_bytes`: the announced length may be wrong, or that of the compressed body."""
         most = self._options.max_bytes
         too_long = HttpFault(f"answered with more than {most} bytes", response.status, too_much=True)
         if (response.content_length or 0) > most:
@@ -265,7 +265,7 @@ class HttpClient:
         )
 
     async def _renew(self) -> None:
-        """Connect anew if a certificate's file has changed, once for all who ask."""
+        """Reconnect if a certificate's file has changed, once for all concurrent requests."""
         if self._files() == self._stamp:
             return
         async with self._renewing:
@@ -330,7 +330,7 @@ def _readable(place: str) -> str | None:
 
 
 def _seconds(retry_after: str) -> float:
-    """How long a server wants to be left alone: seconds, or a time of day."""
+    """The seconds that a Retry-After header asks for, as a number or as a time of day."""
     if retry_after.isdecimal() and retry_after.isascii():
         return min(float(retry_after[:6]), _LONGEST_WAIT)
     try:

@@ -13,10 +13,10 @@ from elasticd.api import hookimpl
 from elasticd.model.workload import Readings, Sample
 from elasticd.ports.metrics_api import Part
 from elasticd.ports.source import Reader, Site, Source
-from elasticd.sources.rounds import Fault, Limits, Rounds, rounds, told
+from elasticd.sources.rounds import Fault, Limits, Rounds, describe_silent, rounds
 
 PATIENCE = 1.0
-"""Seconds that a read waits for answers; the shelf of the source is content with up to two."""
+"""Seconds that a read waits for answers; the poller allows up to two."""
 
 _USAGE = ("cpu", "memory")
 _NODES = (
@@ -52,14 +52,14 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Ask the kubelets of this cluster; there is nothing to connect to."""
         part: Part = "all" if self.devices else "usage"
-        # What came late still has its own times, and ages by them.
+        # A late answer keeps its own timestamps, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
         async with rounds(Asking(site, part, self.timeout), site.clock, limits) as node_rounds:
             yield _Kubelets(site, node_rounds, self.label, self.offers())
 
 
 class Asking:
-    """One kubelet's answer, or why there is none."""
+    """Asks one kubelet: gives its answer, or why there is none."""
 
     def __init__(self, site: Site, part: Part, timeout: float) -> None:
         self._site, self._part, self._timeout = site, part, timeout
@@ -82,7 +82,7 @@ class _Kubelets:
         node_of = self._nodes_of_pods()
         nodes = sorted(set(node_of.values()))
         answers, silent = await self._rounds.round(nodes, now)
-        fault = told(silent, len(nodes), "nodes")
+        fault = describe_silent(silent, len(nodes), "nodes")
         if nodes and not answers:
             return Readings(self._label, now, error=fault)
         pods: dict[str, dict[str, tuple[Sample, ...]]] = {name: {} for name in _USAGE}
@@ -91,7 +91,7 @@ class _Kubelets:
         for node, readings in answers.items():
             for into, table in ((pods, readings.pods), (parts, readings.parts)):
                 for name, of_pods in table.items():
-                    # A pod that moved under its name has another node, whose kubelet tells of it.
+                    # A pod created again under its name on another node is reported by that node's kubelet.
                     into[name].update({key: samples for key, samples in of_pods.items() if node_of.get(key) == node})
             for name, of_nodes in readings.nodes.items():
                 by_node.setdefault(name, {}).update(of_nodes)
@@ -99,7 +99,7 @@ class _Kubelets:
         return Readings(self._label, now, pods, nodes=by_node, faults=faults, parts=parts)
 
     def _nodes_of_pods(self) -> Mapping[str, str]:
-        """The governed pods that are bound, and their nodes."""
+        """The node of each governed pod that is bound, by namespace/name."""
         snapshot, node_of = self._site.snapshot(), dict[str, str]()
         if snapshot is None:
             return node_of

@@ -14,7 +14,7 @@ from elasticd.model.workload import Readings, Sample
 from elasticd.ports.source import Reader, Site, Source
 from elasticd.sources.kubelet import PATIENCE, Asking, AtOnce, Timeout
 from elasticd.sources.rates import CounterRates
-from elasticd.sources.rounds import Limits, Rounds, rounds, told
+from elasticd.sources.rounds import Limits, Rounds, describe_silent, rounds
 
 SERIES = {"network_receive": "network_receive_bytes", "network_transmit": "network_transmit_bytes"}
 
@@ -40,7 +40,7 @@ class NodeRates(Source, frozen=True, kw_only=True, tag="node-rates"):
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
         """Ask the kubelets of this cluster; there is nothing to connect to."""
-        # What came late still has its own times, and ages by them.
+        # A late answer keeps its own timestamps, and ages by them.
         limits = Limits(self.at_once, min(PATIENCE, self.timeout), keep=float("inf"))
         async with rounds(Asking(site, "node", self.timeout), site.clock, limits) as node_rounds:
             yield _Rates(site, node_rounds, self)
@@ -60,7 +60,7 @@ class _Rates:
         snapshot, label, selector = self._site.snapshot(), self._options.label, self._options.labels.items()
         nodes = [node.name for node in (snapshot.nodes() if snapshot else ()) if selector <= node.labels.items()]
         answers, silent = await self._rounds.round(nodes, now)
-        fault = told(silent, len(nodes), "nodes")
+        fault = describe_silent(silent, len(nodes), "nodes")
         if nodes and not answers:
             return Readings(label, now, error=fault)
         self._rates.retain([f"{node}/{counter}" for node in nodes for counter in SERIES.values()])

@@ -28,10 +28,11 @@ class Opened(NamedTuple):
 
 @asynccontextmanager
 async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: bool) -> AsyncIterator[list[Opened]]:
-    """A reader of each source, for as long as the block runs. `most`: samples that an answer may have. `threads`: those
-    that elasticd does not bring run in threads of their own; virtual time, which stands still meanwhile, has none.
+    """A reader of each source, for as long as the block runs.
 
-    elasticd's own share the daemon's loop, and with it connections to the cluster: they are tried, and never block.
+    `most`: samples that an answer may have. `threads`: whether third-party sources run in threads of their own; not in
+    virtual time, which stands still meanwhile. elasticd's own sources share the daemon's loop, and with it its
+    connections to the cluster: they are tested never to block.
     """
     async with AsyncExitStack() as stack:
         strange = {source.label for source in sources if is_strange(source, site.beside)}
@@ -54,7 +55,7 @@ async def readers(sources: Sequence[Source], site: Site, most: int, *, threads: 
 
 
 class CheckedReader:
-    """A stranger's reader on the daemon's own event loop, as in virtual time."""
+    """A third-party reader on the daemon's own event loop, as in virtual time."""
 
     def __init__(self, reader: Reader, source: str, most: int) -> None:
         self._reader, self._source, self._most = reader, source, most

@@ -1,4 +1,4 @@
-"""One read of each source serves all policies that are due.
+"""Polls one source: one read serves all policies that are due.
 
 Knows how fresh a reading must be to be shared, when a source can have something new, and how long to wait for it; knows
 nothing of what it says.
@@ -27,13 +27,13 @@ from elasticd.sources.threads import ThreadReader
 logger = logging.getLogger(__name__)
 
 PATIENCE = 2.0
-"""Seconds that a read may take before the last reading has to do."""
+"""Seconds that a read may take before callers get the last reading instead."""
 
 BACKOFF = 15.0
-"""Seconds that pass at most between reads of a source that fails; they double from its `every` on."""
+"""Longest pause, in seconds, between reads of a failing source; the pause doubles from its `every` on."""
 
 SLACK = 0.1
-"""Seconds by which a tick may come early for what it takes along."""
+"""Seconds by which a tick may come early and still count as being in time."""
 
 NOT_READ = "not read yet"
 
@@ -42,15 +42,15 @@ _NEAR = 1e-6
 """Seconds by which sums of times may differ."""
 
 _LOOKED_AT = 1000
-"""Samples of a series among which the newest is looked for: they are renewed together."""
+"""How many subjects of a series `newest` looks at: they are updated together."""
 
 Told = Callable[[str, float, bool], None]
-"""Is told the source, the seconds and the success of every read."""
+"""Called after every read with the source's name, the seconds it took and whether it succeeded."""
 
 
 class SourceReport(Struct, frozen=True):
-    """How a source fares. `age` counts from its newest measurement; None where there is none. `seconds` is what a read
-    took, on average; `details` what the source itself has to say."""
+    """The state of a source, for reports. `age` counts from its newest measurement, None without one; `seconds` is the
+    mean duration of a read; `details` is what the source says of itself."""
 
     name: str
     type: str
@@ -74,7 +74,7 @@ async def opened(
     *,
     threads: bool = False,
 ) -> AsyncIterator[list["SourcePoller"]]:
-    """A shelf for each source, for as long as the block runs. `most`, `threads`: see `readers`."""
+    """Open the sources, with a poller for each, for as long as the block runs. `most`, `threads`: see `readers`."""
     site = replace(site, beside={source.label: source for source in sources})
     async with readers(sources, site, most, threads=threads) as opened_readers, AsyncExitStack() as stack:
         pollers = []
@@ -126,7 +126,7 @@ class SourcePoller:
         return names is None or self.offers is None or not set(self.offers).isdisjoint(names)
 
     def next(self, now: float, when: float) -> float:
-        """The last time between the two at which it has something new; `when` if that is not known."""
+        """The last time between `now` and `when` at which an update is expected; `when` if that is not known."""
         return when if self._pushes or self._failures_in_a_row else self._pace.before(now, when)
 
     @property
@@ -139,8 +139,8 @@ class SourcePoller:
         self._on_read.append(callback)
 
     def _is_due(self, now: float) -> bool:
-        """Whether a read may be begun: not too soon, for as long as it fails ever less often, otherwise at its pace;
-        and whoever waited for the last one has had it."""
+        """Whether a read may begin: a failing source is retried ever less often, any other is read at its pace. Whoever
+        waited for the last read gets that first."""
         if now - self._asked_at < self._every or now < self._served_until:
             return False
         return now + (SLACK if self._failures_in_a_row else _NEAR) >= (
@@ -149,15 +149,15 @@ class SourcePoller:
 
     @property
     def due(self) -> float:
-        """When it should be read though nobody asks, as it has something new; infinity while a read is under way, and
-        for one that tells by itself."""
+        """When to read the source without being asked, because an update is expected; infinity while a read is under
+        way, and for a source that pushes."""
         if self._pushes or self._task is not None:
             return inf
         due = self._retry_at if self._failures_in_a_row else self._pace.unasked
         return max(due, self._asked_at + self._every, self._served_until)
 
     def ask(self, now: float) -> "asyncio.Task[None] | None":
-        """Begin a read if one is due. Gives the one under way, if it is worth waiting for."""
+        """Begin a read if one is due. Returns the read under way, if it is worth waiting for."""
         if self._task is None:
             if not self._is_due(now):
                 return None
@@ -165,7 +165,7 @@ class SourcePoller:
         return None if self._late else self._task
 
     def renew(self, now: float) -> "asyncio.Task[None] | None":
-        """Begin a read if one is due though nobody asks. Gives it."""
+        """Begin a read that is due without being asked, and return it."""
         if now < self.due:
             return None
         self._begin(now)
@@ -184,7 +184,7 @@ class SourcePoller:
         return self._last
 
     async def _read(self, now: float) -> None:
-        """One read, to its end: whatever a source does, others go on."""
+        """Read once. Whatever the source raises becomes a reading with an error, so that other sources go on."""
         try:
             readings = await self._reader.read(now)
             if not isinstance(readings, Readings):
@@ -198,7 +198,7 @@ class SourcePoller:
         self._finish(within(readings, self._most))
 
     def _finish(self, readings: Readings) -> None:
-        """Take the reading in, at the time at which it came."""
+        """Store a reading that has just come, and schedule the next read."""
         took = self._clock.now() - self._begun_at
         ended = self._asked_at + took
         if took > self._every:
@@ -215,7 +215,7 @@ class SourcePoller:
         else:
             self._failures_in_a_row = 0
             if not self._pushes:
-                # A clock that is ahead tells no pace.
+                # Capped at the end of the read: timestamps from the future say nothing about the pace.
                 self._pace.saw(self._asked_at, min(newest(readings), ended), took)
         self._last = replace(readings, source=self.name, offers=self.offers, complete=self._complete)
         self._note(readings)
@@ -225,19 +225,19 @@ class SourcePoller:
             callback(self)
 
     def warn(self, trouble: str) -> None:
-        """It cannot be read yet, and this is why; empty: it can."""
+        """Report why the source cannot be read yet; an empty `trouble` means that it can."""
         if trouble:
             self._last = replace(self._last, error=trouble)
             self._note(self._last)
 
     def reopen(self) -> None:
-        """Open it anew where it is stuck."""
+        """Open a stuck source again, in a fresh thread."""
         if isinstance(self._reader, ThreadReader) and self._reader.reopen():
             self._retry_at = self._served_until = float("-inf")
             self.warn("is opened anew")
 
     def _note(self, readings: Readings) -> None:
-        """Log that it fails, or some of its series do, once for each change."""
+        """Log that the source or some of its series fail, once for each change."""
         trouble = ("", *sorted(readings.faults)) if not readings.error else (readings.error.partition(":")[0],)
         if trouble == self._trouble:
             return
@@ -248,7 +248,7 @@ class SourcePoller:
             logger.info("source %s: all is well again", self.name)
 
     def report(self, now: float) -> SourceReport:
-        """How it fares."""
+        """The state of the source."""
         last, latest = self._last, newest(self._last)
         trouble = _trouble(last)
         return SourceReport(
@@ -266,7 +266,7 @@ class SourcePoller:
         )
 
     def _is_late(self) -> bool:
-        """Whether its last read was, or the one under way is."""
+        """Whether the last read, or the one under way, took longer than `patience`."""
         return self._late or (self._task is not None and self._clock.now() - self._begun_at >= self._patience)
 
     async def close(self) -> None:
@@ -286,7 +286,7 @@ def _trouble(readings: Readings) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    """A source may have dozens of series that lack the same."""
+    """All of up to three names, else two and a count: dozens of series may share a fault."""
     return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
@@ -295,7 +295,7 @@ def _tables(readings: Readings) -> tuple[Any, Any, Any]:
 
 
 def newest(readings: Readings) -> float:
-    """The newest time of measurement, as far as a look at some of each series shows; minus infinity for none."""
+    """The newest time of measurement among some samples of each series; minus infinity for none."""
     if readings.newest is not None:
         return readings.newest
     return max(

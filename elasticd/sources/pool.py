@@ -19,8 +19,8 @@ _Call = tuple["Future[Any]", Callable[[], Any]]
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An executor whose threads keep nobody from ending: the standard library's joins every one of its own at exit,
-    however long that takes. An event loop accepts nothing but that class for its default, so this is one."""
+    """An executor whose threads do not keep the process from ending: the standard library's joins all of its own at
+    exit, however long that takes. An event loop accepts only that class as its default executor, so this is one."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         super().__init__(1)
@@ -29,7 +29,7 @@ class DaemonThreads(ThreadPoolExecutor):
         self._free = threading.Semaphore(0)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
-        """Call it in a thread that is free, in a new one, or when one is free again."""
+        """Run a call in a free thread, in a new one, or as soon as one is free."""
         future: Future[T] = Future()
         self._calls.put((future, partial(fn, *args, **kwargs)))
         if not self._free.acquire(blocking=False) and self._begun < self._at_once:
@@ -43,7 +43,7 @@ class DaemonThreads(ThreadPoolExecutor):
             self._free.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let those end that are free; nobody waits for the others."""
+        """End the free threads; do not wait for the busy ones."""
         for _ in range(self._begun):
             self._calls.put(None)
 

@@ -1,4 +1,4 @@
-"""The daemon as a source finds it that runs in another thread: what it may ask, asked on the daemon's event loop.
+"""What a source in another thread may ask of the daemon: each call is forwarded to the daemon's event loop.
 
 Knows threads and event loops; knows nothing of what is asked. The source waits for the loop, never the loop for it. It
 gets what it may read, and nothing that can act.
@@ -24,11 +24,12 @@ T = TypeVar("T")
 _SUBJECTS = get_args(Subject)
 
 MOST_NEWS = 10_000
-"""Subjects that a source may wake the daemon for between two turns of its loop. Others are looked at in their turn."""
+"""Subjects that a source may wake the daemon for between two turns of its loop. Others are evaluated at their own
+interval."""
 
 
 def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:
-    """The same site for another thread than that of the loop."""
+    """The site, for use in another thread than that of the loop."""
     questions = _Questions(loop)
     return replace(
         site,
@@ -46,7 +47,7 @@ class _Questions:
         self._loop = loop
 
     def ask(self, question: Callable[[], T]) -> T:
-        """The answer, for which this thread waits."""
+        """The answer; this thread waits for it."""
         answer: Future[T] = Future()
 
         def put() -> None:
@@ -59,7 +60,7 @@ class _Questions:
         return answer.result()
 
     async def call(self, begin: Callable[[], Awaitable[T]]) -> T:
-        """The same of something that has to be awaited there."""
+        """The result of something that must be awaited on that loop."""
 
         async def answer() -> T:
             return await begin()
@@ -80,7 +81,7 @@ class _Metrics:
         return await self._questions.call(lambda: self._cluster.node_usage(now))
 
     async def metrics(self, queries: Sequence[MetricQuery], now: float) -> Readings:
-        copied = tuple(queries)  # here, where they are the source's own
+        copied = tuple(queries)  # copied on this thread, which owns them
         return await self._questions.call(lambda: self._cluster.metrics(copied, now))
 
     async def summary(self, node: str, now: float, part: Part, within: float) -> Readings:
@@ -91,7 +92,7 @@ class _Metrics:
 
     @asynccontextmanager
     async def _pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
-        """Followed by a task of the daemon's loop, which ends with the context; told here."""
+        """Follow pulls in a task of the daemon's loop, until the context ends; `take` is called on this loop."""
         own_loop, begun = asyncio.get_running_loop(), asyncio.Event()
         started: list[Followed] = []
 
@@ -115,13 +116,13 @@ class _Metrics:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: object) -> None:
-    """Tell a source, unless its loop is over."""
+    """Call something on a source's loop, unless that is closed."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback, *arguments)
 
 
 class _News:
-    """Gathers what a source wakes the daemon for, so that one that does it a million times a second costs one turn."""
+    """Collects the subjects to wake the daemon for, so that a million wakes a second cost one turn of its loop."""
 
     def __init__(self, wake: Callable[[Subject, str], None], loop: asyncio.AbstractEventLoop) -> None:
         self._wake, self._loop = wake, loop
@@ -154,7 +155,7 @@ def _snapshot(snapshot: Snapshot | None, questions: _Questions) -> Snapshot | No
 
 
 class _RemoteSnapshot:
-    """A snapshot that is only looked at on the loop that it belongs to; what is found is handed out as a copy."""
+    """A snapshot that is only read on the loop it belongs to; results are handed out as copies."""
 
     def __init__(self, snapshot: Snapshot, questions: _Questions) -> None:
         self._snapshot, self._questions = snapshot, questions
@@ -169,7 +170,7 @@ class _RemoteSnapshot:
 
 
 def _copy(value: Any) -> Any:
-    """Tables of a snapshot may go on changing with the cluster."""
+    """A copy of a snapshot's table, which may change with the cluster; any other value as it is."""
     if isinstance(value, Mapping):
         return dict(value)
     return tuple(value) if isinstance(value, ValuesView) else value

@@ -46,7 +46,7 @@ class PullRate(Source, frozen=True, kw_only=True, tag="pull-rate"):
 
 
 class _Pulls:
-    """The pulls of the window, the oldest told first: so many at most, whoever writes events."""
+    """The pulls of the window, those reported first in front; at most _MOST, however many events are written."""
 
     followed: Followed
 
@@ -55,7 +55,7 @@ class _Pulls:
         self._pulls_by_key: OrderedDict[str, Pull] = OrderedDict()
 
     def take(self, pull: Pull) -> None:
-        """A pull was told, perhaps not for the first time."""
+        """Remember a pull, which may have been reported before."""
         now = self._clock.now()
         if now - self._window <= pull.at <= now + _FUTURE:
             self._pulls_by_key[pull.key] = pull
@@ -63,7 +63,7 @@ class _Pulls:
                 self._pulls_by_key.popitem(last=False)
 
     async def read(self, now: float) -> Readings:
-        """The rates now. While events cannot be followed, those of what was told before, and why there is no more."""
+        """The rates now. While events cannot be followed, the rates of earlier pulls, with a fault that says why."""
         for key in [key for key, pull in self._pulls_by_key.items() if pull.at < now - self._window]:
             del self._pulls_by_key[key]
         by_node = defaultdict[str, list[Pull]](list)
@@ -85,8 +85,8 @@ class _Pulls:
 
 
 def mean_rate(pulls: Iterable[Pull]) -> float | None:
-    """Bytes a second over these pulls: a large image counts for more than a small one. None where no size is known, for
-    older kubelets tell none, and a rate without one is unknown, not zero."""
+    """Bytes a second over these pulls: a large image counts for more than a small one. None where no size is known:
+    older kubelets report none, and a rate without one is unknown, not zero."""
     sized = [(pull.size, pull.seconds) for pull in pulls if pull.size is not None]
     seconds = sum(took for _, took in sized)
     return sum(size for size, _ in sized) / seconds if seconds > 0 else None

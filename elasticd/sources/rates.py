@@ -14,7 +14,7 @@ LEAST, LONGEST = 0.5, 120.0
 
 
 class _Last(Struct):
-    """The look that the next one is compared with, and the rate up to it."""
+    """The value that the next one is compared with, and the rate up to it."""
 
     value: float
     measured: float
@@ -24,11 +24,11 @@ class _Last(Struct):
 class CounterRates:
     """The rate of each counter over the time between two looks at it, by their own times.
 
-    None, and never a guess, where it cannot be known: at the first look; after a counter began anew (its value fell:
-    what it counted before and since is lost); after more than `longest` seconds without a look; and where a value is
-    no number. A counter that began anew and has passed its old value by the next look cannot be told from one that
-    went on. Looks less than `least` seconds apart count as one, for a short interval makes a wild rate of whole
-    packets, and a repeated look gives the rate that was.
+    None, and never a guess, where it cannot be known: at the first look; after a counter reset (its value fell: what
+    it counted before and since is lost); after more than `longest` seconds without a look; and where a value is no
+    number. A counter that was reset and has passed its old value by the next look cannot be told from one that went
+    on. Looks less than `least` seconds apart count as one: over a short interval a few whole packets make a wild rate.
+    A repeated look gives the rate before.
     """
 
     def __init__(self, least: float = LEAST, longest: float = LONGEST) -> None:
@@ -46,7 +46,7 @@ class CounterRates:
             return None
         passed = look.measured - last.measured
         if passed < self._least:
-            if look.value < last.value and passed > 0:  # it began anew in between
+            if look.value < last.value and passed > 0:  # it was reset in between
                 self._last[key] = _Last(look.value, look.measured)
                 return None
             return last.rate

@@ -1,4 +1,4 @@
-"""A recording as a source: it stands in for any other.
+"""The source recording: replays a file of samples in place of any other source.
 
 Knows how recorded time becomes time now; knows nothing of how files are written or who wrote them.
 """
@@ -49,7 +49,7 @@ class RecordingSource(Source, frozen=True, tag="recording"):
     max_samples: Annotated[int, Meta(ge=1, le=1_000_000_000, description="rows, of the series that are played")] = MOST
 
     def __post_init__(self) -> None:
-        """Refuse what no file could mend."""
+        """Refuse options that are wrong whatever the file holds."""
         if Path(self.file).suffix.lower() not in FORMATS:
             raise ValueError(f"file: must end in one of {', '.join(FORMATS)}, is {shown(self.file)}")
         if self.start == "recorded" and self.speed != 1:
@@ -63,7 +63,7 @@ class RecordingSource(Source, frozen=True, tag="recording"):
         return self.series or None
 
     def examine(self) -> None:
-        """Whether the file is there; what is in it is read when it is opened."""
+        """Raise ConfigError if the file cannot be opened; its contents are read later, by `open`."""
         try:
             with Path(self.file).open("rb"):
                 pass
@@ -71,7 +71,7 @@ class RecordingSource(Source, frozen=True, tag="recording"):
             raise ConfigError("", "file", f"must be readable, is not: {error.strerror} ({self.file})") from None
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """Read the file; for as long as that takes, others go on."""
+        """Read the file, in a thread, so that others go on meanwhile."""
         return self._open(site)
 
     def memory(self, site: Site) -> AbstractAsyncContextManager[History]:
@@ -93,7 +93,7 @@ class RecordingSource(Source, frozen=True, tag="recording"):
 
 
 class Tape(Struct, frozen=True):
-    """How recorded time lies on time now: the `first` row at `origin`, and again after `repeat` seconds of tape.
+    """Maps recorded time to present time: the `first` row plays at `origin`, and again after `repeat` recorded seconds.
 
     Written so that at speed 1 nothing is rounded.
     """
@@ -117,7 +117,7 @@ class Tape(Struct, frozen=True):
 
 
 class _Player:
-    """The reader: what it says is looked up when it is asked for, so a read costs nothing."""
+    """The reader: samples are looked up when they are asked for, so a read costs nothing."""
 
     def __init__(self, label: str, recorded: Recording, tape: Tape) -> None:
         self._label, self._recorded, self._tape = label, recorded, tape
@@ -131,7 +131,7 @@ class _Player:
         return Readings(self._label, now, pods, workloads, nodes)
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
-        """What was played between the two times, of a recording that is played over and over in all its rounds."""
+        """What was played between the two times; of a repeated recording, in all its rounds."""
         tracks_by_key = self._recorded.workloads.get(series)
         if tracks_by_key is None:
             raise UnavailableError(f'{self._label}: has no series "{series}" of workloads')
@@ -139,7 +139,7 @@ class _Player:
 
 
 def _played(tracks: Sequence[Track], tape: Tape, span: TimeRange) -> Points:
-    """The rows of a workload, when they were played. A workload has one track."""
+    """The rows of a workload at the times they were played. A workload has one track."""
     points = Points(array("d"), array("d"))
     track = tracks[0]
     first, last = tape.at(span.first)[1], tape.at(span.last)[1]
@@ -153,7 +153,7 @@ def _played(tracks: Sequence[Track], tape: Tape, span: TimeRange) -> Points:
 
 
 class _Now(Mapping[str, Samples]):
-    """A series at one time: samples by key, for those that have one by then."""
+    """A series at one time: samples by key, for the keys that have one by then."""
 
     def __init__(self, keys: Mapping[str, Sequence[Track]], tape: Tape, now: float) -> None:
         self._keys, self._tape, self._now = keys, tape, now
@@ -168,7 +168,7 @@ class _Now(Mapping[str, Samples]):
 
     def _newest(self, track: Track, pod: str) -> Sample | None:
         index, rounds = track.latest(self._time), self._rounds
-        if index < 0:  # its turn has not come: what it was in the round before
+        if index < 0:  # not yet played in this round: the last row of the round before
             if not rounds:
                 return None
             index, rounds = len(track.times) - 1, rounds - 1

@@ -40,7 +40,7 @@ class _Usage:
         self._cluster, self._label, self._nodes = cluster, label, nodes
 
     async def read(self, now: float) -> Readings:
-        """The cluster's usage now. Pods and nodes are asked for apart: that one fails leaves the other."""
+        """The cluster's usage now. Pods and nodes are asked for separately: if one fails, the other remains."""
         if not self._nodes:
             return replace(await self._cluster.usage(now), source=self._label)
         pods, nodes = await asyncio.gather(self._cluster.usage(now), self._cluster.node_usage(now))

@@ -1,4 +1,4 @@
-"""Asks many, such as kubelets or pods, each on its own: who is slow or dead delays no other.
+"""Asks many endpoints at once, such as kubelets or pods: one that is slow or dead delays no other.
 
 Knows who was asked and when it answered; knows nothing of what is asked.
 """
@@ -28,8 +28,8 @@ class Fault(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """How many are asked at once, how many seconds a round waits, and for how many an answer serves: one that comes
-    after its round is used by the next."""
+    """How many are asked at once, how many seconds a round waits, and for how many seconds an answer may be used: one
+    that comes after its round serves the next."""
 
     at_once: int
     patience: float
@@ -52,9 +52,8 @@ async def rounds(ask: Ask[T], clock: Clock, limits: Limits) -> AsyncIterator["Ro
 class Rounds(Generic[T]):
     """Rounds of questions to many.
 
-    Who was too slow in one round is not waited for in the next ones, until an answer has come in time again. Whoever
-    failed last has to share a quarter of the places with the others who did, so that dead ones, however many, do not
-    keep the living waiting.
+    One that was too slow is not waited for in later rounds, until it answers in time again. Those that failed last
+    share a quarter of the slots, so that dead ones, however many, do not delay the others.
     """
 
     def __init__(self, ask: Ask[T], clock: Clock, limits: Limits) -> None:
@@ -69,8 +68,8 @@ class Rounds(Generic[T]):
         self._last: tuple[int, dict[str, str]] = 0, {}
 
     async def round(self, keys: Collection[str], now: float) -> tuple[dict[str, T], dict[str, str]]:
-        """Ask these, but for those that still owe an answer. Gives the answers that there are, and for each of the
-        others why not."""
+        """Ask these, except those with a request under way. Returns the answers that there are, and for each of the
+        others why there is none."""
         current = set(keys)
         self._forget(current)
         for key in keys:
@@ -99,7 +98,7 @@ class Rounds(Generic[T]):
         self._slow &= current
 
     def _serves(self, key: str, now: float) -> bool:
-        """Whether there is an answer that may be used: who is late is known by the last one, who failed is not."""
+        """Whether the last answer may be used: it may while the next one is late, not after a failure."""
         return key not in self._faults and key in self._answers and now - self._answers[key][0] <= self._limits.keep
 
     async def _ask_one(self, key: str) -> None:
@@ -109,7 +108,7 @@ class Rounds(Generic[T]):
             begun = time()
             try:
                 answer = await self._ask(key)
-            except Exception as error:  # a fault of ours is one of this question alone
+            except Exception as error:  # an error of ours spoils this question alone
                 answer = Fault(raised(error))
         if time() - begun <= self._limits.patience:
             self._slow.discard(key)
@@ -130,13 +129,13 @@ class Rounds(Generic[T]):
             del self._tasks[key]
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel all requests that are under way."""
         for key in list(self._tasks):
             self._end(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
 
-def told(faults: dict[str, str], asked: int, what: str) -> str:
+def describe_silent(faults: dict[str, str], asked: int, what: str) -> str:
     """Who did not answer, in one line that names the first; empty when all did."""
     if not faults:
         return ""

@@ -1,6 +1,6 @@
 """All sources of a daemon: which of them serve a policy, who waits for which, and when they have something new.
 
-Knows shelves and policies; knows nothing of what is decided.
+Knows pollers and policies; knows nothing of what is decided.
 """
 
 import asyncio
@@ -14,12 +14,14 @@ from elasticd.sources.poller import PATIENCE, SourcePoller, SourceReport
 K = TypeVar("K")
 
 WAIT = 0.05
-"""Seconds that everybody waits for the sources of a tick. Whoever needs one that takes longer is looked at when it has
-answered, and keeps nobody else."""
+"""Seconds that a tick waits for its sources. A key whose source takes longer is evaluated when that has answered, and
+delays no other."""
 
 
 class SourceRouter(Generic[K]):
-    """The shelves, in the order of elasticd.toml. `ready` is told of keys whose source has answered late."""
+    """The pollers, in the order of elasticd.toml, and which of them each policy reads.
+
+    `ready` is called with the keys whose source has answered late."""
 
     def __init__(
         self, pollers: Sequence[SourcePoller], ready: Callable[[Iterable[K]], None], wait: float | None = WAIT
@@ -29,11 +31,11 @@ class SourceRouter(Generic[K]):
         self._serving: dict[str, tuple[SourcePoller, ...]] = {}
 
     def forget(self) -> None:
-        """The policies have changed."""
+        """Forget which sources serve which policy: the policies have changed."""
         self._serving.clear()
 
     def known(self, policy: str) -> tuple[SourcePoller, ...] | None:
-        """What `serving` has said of it; None before."""
+        """The sources that `serving` gave for this policy; None if it has not been asked yet."""
         return self._serving.get(policy)
 
     def serving(self, policy: Policy | PoolPolicy, reads: frozenset[str] | None) -> tuple[SourcePoller, ...]:
@@ -53,16 +55,18 @@ class SourceRouter(Generic[K]):
     async def read(
         self, wanted: Mapping[K, tuple[SourcePoller, ...]], now: float, watched: Iterable[SourcePoller] = ()
     ) -> dict[K, list[Readings]]:
-        """The readings of each key's sources. A key one of whose sources is still being waited for is left out, and
-        told to `ready` when that has answered. Of the `watched`, those that have something new are read as well."""
-        needed = dict.fromkeys(poller for pollers in wanted.values() for poller in pollers)  # in an order that repeats
+        """The readings of each key's sources.
+
+        A key that still waits for one of its sources is left out, and passed to `ready` when that has answered. Of the
+        `watched` sources, those for which an update is expected are read as well."""
+        needed = dict.fromkeys(poller for pollers in wanted.values() for poller in pollers)  # in a reproducible order
         tasks = {poller: task for poller in needed if (task := poller.ask(now)) is not None}
         tasks |= {poller: task for poller in watched if (task := poller.renew(now)) is not None}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=self._wait)
         latest = {poller: poller.take(now) for poller in needed}
         served: dict[tuple[SourcePoller, ...], list[Readings]] = {}
-        for pollers in dict.fromkeys(wanted.values()):  # few beside the keys
+        for pollers in dict.fromkeys(wanted.values()):  # far fewer than keys
             readings = [reading for poller in pollers if (reading := latest[poller]) is not None]
             if len(readings) == len(pollers):
                 served[pollers] = readings
@@ -74,7 +78,7 @@ class SourceRouter(Generic[K]):
         return complete
 
     async def read_or_last(self, wanted: Mapping[K, tuple[SourcePoller, ...]], now: float) -> dict[K, list[Readings]]:
-        """The same for who is looked at now because of one source: where another takes its time, its last reading."""
+        """Like `read`, for keys that an update of one source triggered: a slow source contributes its last reading."""
         if not wanted:
             return {}
         complete = await self.read(wanted, now)
@@ -87,19 +91,19 @@ class SourceRouter(Generic[K]):
 
     @staticmethod
     def next(pollers: Sequence[SourcePoller], now: float, when: float) -> float:
-        """The last time between the two at which one of these has something new; `when` if that is not known."""
+        """The last time between `now` and `when` at which one of these has an update; `when` if that is not known."""
         for poller in pollers:
             when = poller.next(now, when)
         return when
 
     @staticmethod
     async def look(pollers: Sequence[SourcePoller], now: float) -> list[Readings]:
-        """The readings as they are for somebody who asks in between, and has the patience to wait for them."""
+        """The readings for a caller between ticks, who waits up to PATIENCE for reads that are due."""
         tasks = [task for poller in pollers if (task := poller.ask(now)) is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=PATIENCE)
         return [poller.last for poller in pollers]
 
     def report(self, now: float) -> list[SourceReport]:
-        """How each source fares."""
+        """The state of each source."""
         return [poller.report(now) for poller in self._pollers]

@@ -1,4 +1,4 @@
-"""Reads a page in the Prometheus text format, of which only a few metrics are wanted.
+"""Reads a few metrics off a page in the Prometheus text format.
 
 Knows HTTP and the format, and that a page comes from outside: what is too long, too slow or unreadable is no page.
 Knows nothing of whose page it is, nor of how many are read.
@@ -23,7 +23,7 @@ from elasticd.sources.rounds import Fault
 _HEADERS = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity", "User-Agent": "elasticd"}
 
 Page = Mapping[str, Sample]
-"""What was wanted of a page, by the wanted's name."""
+"""The samples that were read off a page, by the name of the series."""
 
 
 class Wanted(Struct, frozen=True):
@@ -47,10 +47,10 @@ class Place(Struct, frozen=True):
 
 @asynccontextmanager
 async def scraping(place: Place, wanted: Sequence[Wanted], clock: Clock) -> AsyncIterator["Scraper"]:
-    """Something that reads pages, for as long as the context lasts."""
+    """A Scraper, for as long as the context lasts."""
     connector = aiohttp.TCPConnector(limit=place.at_once)
     limits = aiohttp.ClientTimeout(total=place.timeout)
-    # No proxy, no redirect: pods are asked, and nobody else. What is packed may be any size, so nothing is unpacked.
+    # No proxy, no redirect: only pods are asked. Compressed data may unpack to any size, so nothing is unpacked.
     async with aiohttp.ClientSession(
         connector=connector, timeout=limits, headers=_HEADERS, auto_decompress=False
     ) as session:
@@ -64,11 +64,11 @@ class Scraper:
         self._session, self._place, self._wanted = session, place, wanted
         self._now, self._offset = clock.now, ServerTime(clock).offset
         names = "|".join(sorted({re.escape(series.metric) for series in wanted}))
-        # Parsing takes a hundred times as long as looking for the few lines that are worth it.
+        # Parsing takes a hundred times as long as finding the few lines that are needed.
         self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)
 
     async def read(self, address: str) -> Page | Fault:
-        """What is wanted of the page at an IP address; what it lacks is left out. Never raises."""
+        """The wanted series on the page at an IP address; missing ones are left out. Never raises."""
         try:
             ip = ip_address(address)
             host = f"[{ip}]" if isinstance(ip, IPv6Address) else str(ip)
@@ -112,7 +112,7 @@ class Scraper:
 
 
 def _number(value: float) -> float:
-    """The parser gives whole numbers as they are, however long."""
+    """As a float: the parser gives integers of any size."""
     try:
         return float(value)
     except OverflowError:
@@ -120,7 +120,7 @@ def _number(value: float) -> float:
 
 
 def _add(so_far: Sample | None, value: float, measured: float, now: float) -> Sample:
-    """A sum is as old as its oldest part."""
+    """Add to a sum, which is as old as its oldest part."""
     if so_far is None:
         return Sample(value, measured, now)
     return Sample(so_far.value + value, min(so_far.measured, measured), now)

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STUCK = 4.0
-"""Seconds without a turn of its event loop after which a source is taken for stuck."""
+"""Seconds without a turn of its event loop after which a source is considered stuck."""
 
 LONGEST = 30.0
 """Seconds that opening a source, or a read of it, may take. A read that takes longer is cancelled."""
@@ -39,7 +39,7 @@ LEFT_BEHIND = 3
 
 
 def is_strange(source: Source, beside: Mapping[str, Source]) -> bool:
-    """Whether a source gets a thread of its own: one that elasticd does not bring, or that is made of such a one."""
+    """Whether a source is third-party, or made of one that is, and therefore gets a thread of its own."""
     if type(source).__module__.partition(".")[0] != __name__.partition(".")[0]:
         return True
     origins = [beside[label] for label in (source.draws(), source.derives()) if label is not None and label in beside]
@@ -47,8 +47,10 @@ def is_strange(source: Source, beside: Mapping[str, Source]) -> bool:
 
 
 class Opening:
-    """One thread in which a source is opened, and read until it ends. What it comes to is told on the daemon's loop:
-    `opened` and `ended`, and `answer` of the last read, None where there was none. `trouble` says why it ended."""
+    """One thread, in which a source is opened and read until it ends.
+
+    Futures of the daemon's loop hold what comes of it: `opened`, `ended`, and `answer` of the last read, None where
+    there was none. `trouble` says why it ended."""
 
     def __init__(self, source: Source, site: Site, most: int) -> None:
         self._source, self._most = source, most
@@ -94,7 +96,7 @@ class Opening:
             await self._leave.wait()
 
     def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A task or callback of the source's own has failed. Told once for each kind."""
+        """Log that a task or callback of the source's own has failed, once for each kind of error."""
         error = context.get("exception")
         problem = raised(error) if isinstance(error, BaseException) else one_line(str(context.get("message", "")))
         kind = problem.partition(":")[0]
@@ -111,7 +113,7 @@ class Opening:
             self._daemon.call_soon_threadsafe(tell)
 
     def _put(self, callback: Callable[..., object], *arguments: object) -> None:
-        """Let its thread do something, when it comes to it."""
+        """Schedule a call on the source's loop."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended meanwhile
                 self._loop.call_soon_threadsafe(callback, *arguments)
@@ -131,11 +133,11 @@ class Opening:
         label, reader = self._source.label, self._reader
         readings: Any
         try:
-            readings = await reader.read(now)  # type: ignore[union-attr]  # a reader that is None is told as that
+            readings = await reader.read(now)  # type: ignore[union-attr]  # a reader that is None is reported as such
         except BaseException as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling() and not self._given_up:
-                raise  # its loop ends, and that is what is told
+                raise  # its loop ends, which is reported instead
             readings = Readings(label, now, error=raised(error))
         self.details = _details_of(reader)
         self._tell(answer, checked(readings, label, now, self._most))
@@ -147,14 +149,14 @@ class Opening:
             self._put(self._reading.cancel)
 
     def turn(self) -> None:
-        """Let its loop turn, if it can: `turns` then grows."""
+        """Ask the source's loop for a turn: `turns` grows unless it is blocked."""
         self._put(self._count_turn)
 
     def _count_turn(self) -> None:
         self.turns += 1
 
     def leave(self) -> None:
-        """Let it close the source, as soon as it comes to it."""
+        """Ask the thread to close the source."""
         if self.opened.done():
             self._put(self._leave.set)
         elif self._life is not None:
@@ -183,9 +185,11 @@ def _details_of(reader: object) -> object:
 
 
 class ThreadReader:
-    """A source that elasticd does not bring, as a reader: reads go to its thread, and come back within `LONGEST`
-    seconds, or as soon as it is known where it is stuck. Then nothing is asked of it until it comes back, or `reopen`.
-    One whose thread has ended is opened again by the read after the one that told of it."""
+    """The reader of a third-party source: reads go to its thread, and return within `LONGEST` seconds, or as soon as
+    the thread is known to be stuck.
+
+    A stuck source is not asked again until it recovers or `reopen` is called. One whose thread has ended is opened
+    again by the read after the one that reported it."""
 
     def __init__(self, source: Source, site: Site, most: int) -> None:
         self._source, self._site, self._most = source, site, most
@@ -194,8 +198,8 @@ class ThreadReader:
         self._trouble = ""
 
     async def begun(self, patience: float) -> str:
-        """Wait for it to be open; gives what is wrong, empty where it is. Raises ElasticdError for what only a person
-        can mend."""
+        """Wait until the source is open. Returns why it is not, empty if it is. Raises ElasticdError for a mistake that
+        only a person can correct."""
         self._trouble = await _await_open(self._opening, patience)
         if self._opening.mistake is not None:
             raise self._opening.mistake
@@ -207,7 +211,7 @@ class ThreadReader:
             self._opening = Opening(self._source, self._site, self._most)
         opening = self._opening
         trouble = await _await_open(opening, LONGEST) or await _await_answer(opening, now)
-        if opening is not self._opening:  # it was opened anew meanwhile
+        if opening is not self._opening:  # it was reopened meanwhile
             return await self.read(now)
         self._trouble = trouble
         if self._trouble or opening.answer is None:
@@ -220,7 +224,7 @@ class ThreadReader:
         return self._opening.details
 
     def reopen(self) -> bool:
-        """Begin anew in a fresh thread where it is stuck, or is not open yet. Whether it was done."""
+        """Start again in a fresh thread if the source is stuck or not open yet. Returns whether it did."""
         if not self._trouble or self._opening.ended.done():
             return False
         self._stuck = [opening for opening in self._stuck if opening.thread.is_alive()]
@@ -234,19 +238,19 @@ class ThreadReader:
         return True
 
     def leave(self) -> "asyncio.Future[None] | None":
-        """Let it close; gives what is done when it has, None where that is not to be waited for."""
+        """Ask the source to close. Returns a future that is done when it has, None for a stuck one."""
         self._opening.leave()
         return None if self._trouble else self._opening.ended
 
 
 async def closed(readers: Sequence[ThreadReader]) -> None:
-    """Let all of them close, for as long as that may take; whoever is stuck is left behind."""
+    """Close all of them, waiting at most CLOSING seconds; stuck ones are left behind."""
     if ends := [ended for reader in readers if (ended := reader.leave()) is not None]:
         await asyncio.wait(ends, timeout=CLOSING)
 
 
 async def _await_open(opening: Opening, longest: float) -> str:
-    """Wait for it to be open; gives why it is not."""
+    """Wait until the source is open. Returns why it is not, empty if it is."""
     if opening.ended.done():
         return opening.trouble
     trouble = await _wait_for(opening, opening.opened, longest)
@@ -254,8 +258,8 @@ async def _await_open(opening: Opening, longest: float) -> str:
 
 
 async def _await_answer(opening: Opening, now: float) -> str:
-    """Wait for the answer to a read, or to the one before, where nobody waited for that to its end; gives why there is
-    none."""
+    """Wait for the answer to a read, or to an earlier one that was given up waiting for. Returns why there is none,
+    empty if there is one."""
     if (late := opening.answer) is not None:
         trouble = await _wait_for(opening, late, LONGEST)
         if trouble or not late.result().error:
@@ -267,8 +271,9 @@ async def _await_answer(opening: Opening, now: float) -> str:
 
 
 async def _wait_for(opening: Opening, awaited: "asyncio.Future[Any]", longest: float) -> str:
-    """Wait for something that its thread will tell, for as long as its loop turns; gives why it has not come. Two waits
-    in a row must pass without a turn, since the first is over at once where the whole process had been stopped."""
+    """Wait for a future that the source's thread sets, for as long as its loop turns. Returns why it is not set, empty
+    if it is. A loop counts as stuck after two waits without a turn: where the whole process had been stopped, the first
+    one ends at once."""
     clock = asyncio.get_running_loop().time
     begun, quiet = clock(), 0
     while True:

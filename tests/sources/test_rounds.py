@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elasticd.base.clock import VirtualClock
-from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, rounds, told
+from elasticd.sources.rounds import LATE, Fault, Limits, Rounds, describe_silent, rounds
 from tests.cluster.kubernetes.fake import until
 
 
@@ -162,5 +162,8 @@ async def test_nothing_is_left_running_at_the_end(crowd: Crowd) -> None:
 
 
 def test_who_did_not_answer_is_told_in_a_line() -> None:
-    assert told({}, 5, "nodes") == ""
-    assert told({"n1": "down\nand out", "n2": "late"}, 5, "nodes") == "2 of 5 nodes did not answer: n1: down and out"
+    assert describe_silent({}, 5, "nodes") == ""
+    assert (
+        describe_silent({"n1": "down\nand out", "n2": "late"}, 5, "nodes")
+        == "2 of 5 nodes did not answer: n1: down and out"
+    )

@@ -1,4 +1,4 @@
-"""MQTT topics as a source: sensors tell, and who uses what they tell is judged at once.
+"""The source mqtt: sensors publish readings, and each reading triggers its users at once.
 
 Knows the source's options; knows nothing of who reads it.
 """
@@ -22,7 +22,7 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     """What sensors publish to an MQTT broker, of version 5 or 3.1.1."""
 
     pushes: ClassVar[bool] = True
-    """It is told of things: reading it costs nothing, and no read is too soon."""
+    """Messages come by themselves: a read costs nothing, and none is too soon."""
 
     complete: ClassVar[bool] = False
     """A sensor that is silent is not one that measures 0."""
@@ -52,9 +52,10 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
     queue: Annotated[int, Meta(ge=10, le=1_000_000, description="messages that wait to be decoded, at most")] = 20_000
 
     def __post_init__(self) -> None:
-        _ = self.broker  # checks what does not go together
+        _ = self.broker  # checks options that exclude each other
         if self.share and any(topic.consecutive for topic in self.topic):
-            raise ValueError("share: must be empty where a topic is consecutive, is not")  # a group skips by its nature
+            # A member of a group does not get every message.
+            raise ValueError("share: must be empty where a topic is consecutive, is not")
 
     def offers(self) -> tuple[str, ...]:
         """The series of its topics."""
@@ -62,19 +63,19 @@ class Mqtt(Source, frozen=True, kw_only=True, tag="mqtt"):
 
     @property
     def broker(self) -> Subscribed:
-        """Which broker."""
+        """The options of the connection."""
         return Subscribed(**{name: getattr(self, name) for name in Subscribed.__struct_fields__})
 
     def apart(self) -> Source:
-        """Under no name, which would throw the other out, and in no group, whose messages would come here."""
+        """A copy without client_id, which would disconnect the daemon, and without group, which would take messages."""
         return replace(self, client_id="", session_expiry=0, share="")
 
     def examine(self) -> None:
-        """Whether its secrets and certificates are fit."""
+        """Raise ConfigError for secrets and certificates that cannot be used."""
         self.broker.examine()
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
-        """Begin to connect: a broker that is down is told in the readings."""
+        """Begin to connect: the readings report a broker that is down."""
         return self._opened(site)
 
     @asynccontextmanager

@@ -1,6 +1,6 @@
-"""Which broker, and how to be known to it: the options that the source and the outlet share.
+"""Options of an MQTT broker and the credentials for it, shared by the source and the publisher.
 
-Knows files of keys and passwords, and what aiomqtt is to be told; connects to nothing.
+Knows files of keys and passwords, and the arguments of aiomqtt's client; connects to nothing.
 """
 
 import re
@@ -73,7 +73,7 @@ class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w.:%-]+", self.host) or (":" in self.host and self.host.count(":") < 2):
-            # It is not told: who writes a URL may have written a password into it.
+            # The message leaves it out: whoever writes a URL may have written a password into it.
             raise ValueError("host: must be a name or an address, without scheme, user and port, is something else")
         if self.password_file and not self.username:
             raise ValueError("username: must be given with password_file, is empty")
@@ -95,7 +95,7 @@ class BrokerOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             _tls(self.tls)
 
     def arguments(self) -> dict[str, Any]:
-        """What aiomqtt's Client is told. Reads the secrets anew each time, so that they may be renewed."""
+        """The arguments of aiomqtt's Client. Reads the secrets each time, so that they may be rotated."""
         arguments: dict[str, Any] = {
             "hostname": self.host,
             "port": self._port,
@@ -122,8 +122,8 @@ class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError("client_id: must be given with session_expiry > 0, is empty")
 
     def arguments(self) -> dict[str, Any]:
-        """What aiomqtt's Client is told. With MQTT 5 the broker keeps back what is too large, so that it does not even
-        cross the network."""
+        """The arguments of aiomqtt's Client. With MQTT 5 the broker holds back messages that are too large, so they do
+        not even cross the network."""
         arguments, fresh = super().arguments(), self.session_expiry == 0
         if self.protocol == "3.1.1":
             return arguments | {"clean_session": fresh}
@@ -135,7 +135,7 @@ class Subscribed(BrokerOptions, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def _tls(tls: Tls) -> ssl.SSLContext:
-    """A context that checks the certificate and the name. Raises ConfigError for unfit files."""
+    """A context that checks the certificate and the name. Raises ConfigError for files that cannot be used."""
     if tls.key_file:
         check_secret(tls.key_file)
     place = str(secret_path(tls.ca_file)) if tls.ca_file else None
@@ -152,7 +152,7 @@ def _tls(tls: Tls) -> ssl.SSLContext:
 
 
 class _Closing(ssl.SSLSocket):
-    """Closed when the handshake fails, which paho-mqtt 2.2.0 leaves to chance."""
+    """A socket that is closed when the handshake fails; paho-mqtt 2.2.0 does not always do that."""
 
     def do_handshake(self, block: bool = False) -> None:
         """Agree with the broker, or close."""
@@ -164,5 +164,5 @@ class _Closing(ssl.SSLSocket):
 
 
 def _no_passphrase() -> str:
-    """Without it OpenSSL would ask the terminal."""
+    """An empty passphrase: without it OpenSSL would ask on the terminal."""
     return ""

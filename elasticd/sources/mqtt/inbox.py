@@ -1,10 +1,10 @@
-"""Messages that wait to be decoded, and which of them are let go when there are too many.
+"""The queue of messages that wait to be decoded; when it is full, it drops those that newer ones replace.
 
-Knows that a newer message of a topic makes an older one needless; knows nothing of what they say.
+Knows that a newer message of a topic replaces an older one; knows nothing of their contents.
 
-While there are few, all wait in their order. When half of the room is taken, further ones wait behind them by topic,
-each in the place of an older one of its topic. Those in front are decoded whatever comes, so that no topic waits for
-longer than it takes to decode all that may wait, however often it is told anew.
+Up to half of its capacity, messages wait in their order. Further ones wait behind them, one for each topic: a newer
+message replaces an older one of its topic. Those in front are decoded whatever comes, so that no topic waits for longer
+than it takes to decode a full queue, however often it is published.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ MOST_BYTES = 64 << 20
 
 
 class Inbox:
-    """A queue of at most `most` messages and MOST_BYTES of payload. `shed` counts what was let go."""
+    """A queue of at most `most` messages and MOST_BYTES of payload. `shed` counts the messages it dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,16 +34,16 @@ class Inbox:
         return len(self._waiting) + len(self._newest) < self._most and self._bytes < MOST_BYTES
 
     def put(self, message: Message) -> None:
-        """Let a message wait."""
+        """Queue a message."""
         self._bytes += len(message.payload)
         if not self._newest and len(self._waiting) * 2 < self._most and self._bytes * 2 < MOST_BYTES:
             self._waiting.append(message)
             return
         if (older := self._newest.pop(message.topic, None)) is not None:
-            self._let_go(older)
+            self._drop(older)
         self._newest[message.topic] = message
         while len(self) > self._most or (self._bytes > MOST_BYTES and len(self) > 1):
-            self._let_go(self._next())  # whoever puts without looking for room loses the oldest
+            self._drop(self._next())  # a caller that does not check `room` loses the oldest
 
     def get(self) -> Message | None:
         """The next message; None when none waits."""
@@ -58,6 +58,6 @@ class Inbox:
             self._waiting, self._newest = deque(self._newest.values()), {}
         return self._waiting.popleft()
 
-    def _let_go(self, message: Message) -> None:
+    def _drop(self, message: Message) -> None:
         self._bytes -= len(message.payload)
         self.shed += 1

@@ -1,6 +1,6 @@
-"""Messages to readings.
+"""Decodes messages into readings.
 
-Knows which topics are of which series, and counts what comes of each message; knows no connection and no reader.
+Knows which topics are of which series, and counts the outcome of each message; knows no connection and no reader.
 """
 
 import re
@@ -20,11 +20,11 @@ from elasticd.sources.mqtt.table import Sender, SensorReading, SensorTable, Slot
 from elasticd.sources.mqtt.topics import Topic
 
 PART = 250
-"""Items of a batch that are read before the time is looked at: half a millisecond."""
+"""Items of a batch that are read between two looks at the clock: half a millisecond."""
 
 
 class _Route(NamedTuple):
-    """What a topic's messages mean for one [[source.topic]]."""
+    """How one [[source.topic]] reads the messages of one topic."""
 
     topic: Topic
     slot: Slot
@@ -48,8 +48,8 @@ class _Batch(NamedTuple):
 
 
 class Intake:
-    """Messages to readings. `wake` is told the subject of every new reading; `offset` gives the seconds from the time
-    of day to the daemon's clock."""
+    """Decodes messages into readings. `wake` is called with the subject of every new reading; `offset` gives the
+    seconds from the time of day to the daemon's clock."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Intake:
         self.verdicts: Counter[str] = Counter()
 
     def put(self, message: Message) -> None:
-        """A message has come."""
+        """Queue a message that has come, or refuse one that is too large."""
         self.received += 1
         if len(message.payload) > self._max_payload:
             self.refused["size"] += 1
@@ -82,11 +82,11 @@ class Intake:
 
     @property
     def room(self) -> bool:
-        """Whether more may be put. What is left with the broker is not lost yet."""
+        """Whether another message may be put. What stays with the broker is not lost yet."""
         return self._inbox.room
 
     def work(self, seconds: float = SLICE) -> bool:
-        """Decode what waits, for so long at most; whether nothing waits any more."""
+        """Decode queued messages, for at most so many seconds. Returns whether none is left."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self._batches:
@@ -98,7 +98,7 @@ class Intake:
         return not self._inbox and not self._batches
 
     def take(self, message: Message) -> None:
-        """Decode a message: whatever it holds, it harms no other."""
+        """Decode a message. Whatever it holds, it affects no other."""
         self.decoded += 1
         try:
             routes = self._routes.get(message.topic) or self._find(message.topic)
@@ -120,7 +120,7 @@ class Intake:
                 self.refused[str(reason)] += 1
 
     def _find(self, name: str) -> tuple[_Route, ...]:
-        """The routes of a topic, remembered for as many topics as there may be subjects."""
+        """The routes of a topic, cached for as many topics as there may be subjects."""
         matching = []
         for topic, slot in self._topics:
             if match := topic.pattern.fullmatch(name):
@@ -137,7 +137,7 @@ class Intake:
         return routes
 
     def _forget(self) -> None:
-        """Remember no more topics and names than there may be subjects: they are found again when they come."""
+        """Clear the cache of topics and names, so that it holds no more of them than there may be subjects."""
         self._routes.clear()
         self._remembered_names = 0
 
@@ -149,7 +149,7 @@ class Intake:
             self._wake(route.topic.subject, key)
 
     def _read_document(self, route: _Route, document: Any, message: Message) -> None:
-        """The reading of a document; a batch of them is begun."""
+        """Keep the reading of a document, or begin a batch of them."""
         topic, envelope = route.topic, _reading_of(route, 0.0, message)
         if topic.items:
             items = payload.items_of(payload.dig(document, topic.paths["items"]))
@@ -158,7 +158,7 @@ class Intake:
             self._keep(route, route.key, _item(topic, document, document, envelope, self._offset()))
 
     def _read_part(self, batch: _Batch) -> None:
-        """The next readings of a batch: a large one must not keep the loop from its other work."""
+        """Keep the next readings of a batch. A large batch must not block the loop, so it is read in parts."""
         route, ended = batch.route, True
         for name, item in islice(batch.items, PART):
             ended = False
@@ -171,7 +171,7 @@ class Intake:
             self._batches.popleft()
 
     def _key(self, route: _Route, names: tuple[Any, ...]) -> str:
-        """The key of an item's subject, checked when it is first heard of."""
+        """The key of an item's subject, checked when it first appears."""
         try:
             key = route.keys.get(names)
         except TypeError:  # a name that is an array or an object
@@ -181,7 +181,7 @@ class Intake:
             self._remembered_names += 1
             if self._remembered_names > self._table.most:
                 self._forget()
-                route.keys.clear()  # it may be in use, and no longer among the routes
+                route.keys.clear()  # the route may be in use, and no longer in the cache
             route.keys[names] = key
         return key
 
@@ -200,7 +200,7 @@ def _reading_of(route: _Route, value: float, message: Message) -> SensorReading:
 
 
 def _item(topic: Topic, item: Any, document: Any, envelope: SensorReading, offset: float) -> SensorReading:
-    """A reading out of an item of a document, or out of the whole."""
+    """The reading in an item of a document, or in the whole document."""
     paths, at, sequence = topic.paths, None, None
     value = payload.value_of(payload.dig(item, paths["payload"])) * topic.scale
     if topic.time:
@@ -212,7 +212,7 @@ def _item(topic: Topic, item: Any, document: Any, envelope: SensorReading, offse
 
 
 def _item_or_document(item: Any, document: Any, steps: payload.Steps) -> Any:
-    """What an item says, or else its whole document for all of them."""
+    """The value in an item, or else in the document, where it stands for all items."""
     value = payload.dig(item, steps)
     return payload.dig(document, steps) if value is None and item is not document else value
 

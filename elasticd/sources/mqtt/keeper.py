@@ -1,7 +1,7 @@
-"""Stays connected: connects again for as long as it is open, and says what is wrong meanwhile.
+"""Keeps a connection to a broker: reconnects for as long as it is open, and says what is wrong meanwhile.
 
 Knows when to try again; knows nothing of topics. A connection that does not last counts as a failure, so that two
-clients with one client_id, each of which throws the other out, do so less and less often.
+clients with one client_id, each of which disconnects the other, do so less and less often.
 """
 
 import asyncio
@@ -23,21 +23,22 @@ from elasticd.sources.mqtt.link import Link
 log = logging.getLogger("elasticd.mqtt")
 
 FIRST, LONGEST = 0.5, 30.0
-"""Seconds before the first new try, and at most; each is between half and all of it."""
+"""Seconds before the first retry, and before any retry at most; a random part of up to half is taken off."""
 
 STABLE = 30.0
-"""Seconds that a connection must last before its loss is no failure."""
+"""Seconds after which the loss of a connection does not count as a failure."""
 
 TAKEN_OVER = 0x8E
-"""MQTT 5's reason code when another client connects with the same client identifier. Mosquitto 2.0.11 does not tell it,
-so that several short connections in a row are taken for a sign of the same."""
+"""MQTT 5's reason code when another client connects with the same client identifier. Mosquitto 2.0.11 does not send
+it, so several short connections in a row are taken as a sign of the same."""
 
 UNSPECIFIED = 0x80
-"""What paho-mqtt says when a connection ends without a word."""
+"""paho-mqtt's reason code when a connection ends without one."""
 
 
 class Connection:
-    """A connection that is made again. `connected` since `since` (seconds since the epoch), else `trouble` says why."""
+    """A connection that is restored when it is lost. `connected` since `since` (seconds since the epoch), else
+    `trouble` says why not."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Connection:
         make: Callable[[dict[str, Any]], Link],
         session: Callable[[Link], Awaitable[None]],
     ) -> None:
-        """`session` is what is done with a connection; it ends by raising MqttError when that is lost."""
+        """`session` uses a connection; it raises MqttError when that is lost."""
         self._label, self._broker, self._make, self._session = label, broker, make, session
         self._failures = self._short_lived = 0
         self._logged = ""
@@ -100,7 +101,7 @@ class Connection:
             self._logged = ""
 
     def _note_lost(self, error: Exception, lasted: float, was_connected: bool) -> None:
-        """Remember why; one line of the log for each change of the reason."""
+        """Remember why the connection was lost, and log each change of the reason."""
         if was_connected and lasted >= STABLE:
             self._failures = self._short_lived = 0
         self._short_lived = self._short_lived + 1 if was_connected else 0

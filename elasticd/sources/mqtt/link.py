@@ -1,13 +1,13 @@
 """One connection to a broker, made to read fast.
 
-Knows aiomqtt and paho-mqtt, whose costs a message dominate; knows nothing of what messages say. What it overrides
-of them is not public: checked with aiomqtt 2.5.1 and paho-mqtt 2.2.0, and tests/sources/mqtt/test_link.py checks that
+Knows aiomqtt and paho-mqtt, whose cost for each message dominates; knows nothing of what messages say. It overrides
+private parts of both: checked with aiomqtt 2.5.1 and paho-mqtt 2.2.0, and tests/sources/mqtt/test_link.py checks that
 the names are still there.
 
-More may be published than can be decoded, and what is not read in time the broker drops, the newest first, and
-tells nobody. So reading comes before decoding, and must cost little: bytes are taken off the socket in large pieces,
-the messages in them are handed on and acknowledged, and paho-mqtt gets the other packets, one by one. Whoever takes
-the messages lets go of the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench/mqtt.py` prints
+More may be published than can be decoded, and the broker silently drops what is not read in time, the newest first.
+So reading comes before decoding, and must cost little: bytes are read from the socket in large pieces, the messages in
+them are handed on and acknowledged, and paho-mqtt gets the other packets, one by one. The taker of the messages drops
+the older ones of each topic, and counts them. `PYTHONPATH=. python tests/bench/mqtt.py` prints
 what that costs.
 """
 
@@ -22,14 +22,14 @@ import paho.mqtt.client as paho
 from elasticd.sources.mqtt.packets import PUBACK, Message, acknowledgement, packets
 
 SLICE = 0.005
-"""Seconds of reading after which it is another's turn, and of decoding."""
+"""Seconds of reading, and of decoding, before other tasks get their turn."""
 
 BRIEF = 0.001
-"""Seconds of decoding after a full slice of reading: more is waiting to be read, and what is read can be let go."""
+"""Seconds of decoding after a full slice of reading: more waits to be read, and read messages can be dropped."""
 
 PAUSE = 0.0025
-"""Seconds without reading after a full slice, which may be followed by as much decoding: of the loop's time a flood
-gets four fifths at most, and the rest is for others."""
+"""Seconds without reading after a full slice, which may be followed by as much decoding: a flood gets at most four
+fifths of the loop's time."""
 
 PIECE = 1 << 14
 """Bytes that are read at once: some hundred small messages, so that a slice is not much longer than it should be."""
@@ -39,7 +39,7 @@ CONNECT = 5.0
 
 
 class Taker(Protocol):
-    """Who deals with messages. Nothing of it may raise."""
+    """Takes messages off a link. None of its methods may raise."""
 
     @property
     def room(self) -> bool:
@@ -49,16 +49,16 @@ class Taker(Protocol):
         """Take a message, for later."""
 
     def work(self, seconds: float) -> bool:
-        """Deal with what was taken, for so long at most; whether nothing is left."""
+        """Process messages that were put, for at most so many seconds. Returns whether none is left."""
 
 
 class Unsubscribed:
-    """Takes what no one has asked for."""
+    """Drops all messages, on a link that subscribes to nothing."""
 
     room = True
 
     def put(self, message: Message) -> None:
-        """Forget it."""
+        """Drop the message."""
 
     def work(self, seconds: float) -> bool:
         """There is nothing to do."""
@@ -79,13 +79,13 @@ class Link(aiomqtt.Client):
         self._client._sock_recv = self._recv_for_paho  # type: ignore[method-assign]  # noqa: SLF001
         self._version_5 = options.get("protocol") is aiomqtt.ProtocolVersion.V5
         self._read = bytearray()
-        """What has been read, and not yet taken."""
+        """Bytes that were read from the socket, and not yet taken."""
         self._paho_input = b""
-        """What paho-mqtt is to read."""
+        """The packet that paho-mqtt is to read."""
         self._ended = False
 
     def _on_message(self, client: paho.Client, userdata: Any, message: paho.MQTTMessage) -> None:
-        """Those that paho-mqtt has read, which are none as a rule."""
+        """Take a message that paho-mqtt has read itself, which is rare."""
         try:
             topic = message.topic
         except UnicodeDecodeError:
@@ -95,7 +95,7 @@ class Link(aiomqtt.Client):
     def _on_disconnect(
         self, client: paho.Client, userdata: Any, flags: Any, reason_code: Any, properties: Any = None
     ) -> None:
-        """A broker that hangs up instead of accepting is told at once: aiomqtt would wait until its time is over."""
+        """Report at once a broker that hangs up instead of accepting: aiomqtt would wait for its timeout."""
         if not self._connected.done():
             self._connected.set_exception(aiomqtt.MqttCodeError(reason_code, "the connection was refused"))
         else:
@@ -109,7 +109,7 @@ class Link(aiomqtt.Client):
         self._loop.call_soon_threadsafe(begin)  # paho connects in a thread
 
     def _readable(self, client: paho.Client, sock: Any, descriptor: int) -> None:
-        """Read and acknowledge until there is nothing more, or the slice is over; then let the taker work."""
+        """Read and acknowledge until nothing is left or the slice is over; then let the taker work."""
         try:
             pending = self._slice(client, sock)
             if client.want_write():
@@ -123,7 +123,7 @@ class Link(aiomqtt.Client):
             self._broken(error)
 
     def _slice(self, client: paho.Client, sock: Any) -> bool:
-        """Whether there may be more to read."""
+        """Read for one slice. Returns whether there may be more to read."""
         end = time.monotonic() + SLICE
         while self._take(client) and client.socket() is sock:
             if time.monotonic() >= end:
@@ -143,7 +143,7 @@ class Link(aiomqtt.Client):
         return client.socket() is sock
 
     def _take(self, client: paho.Client) -> bool:
-        """Hand on the packets that have been read; False where there is no room for them all."""
+        """Hand on the packets that have been read. Returns whether there was room for all of them."""
         taker, consumed, complete = self._taker, 0, True
         acknowledged = list[bytes]()
         for end, message, identifier in packets(self._read, self._version_5, self._now()):
@@ -172,7 +172,7 @@ class Link(aiomqtt.Client):
             acknowledged.clear()
 
     def _recv_for_paho(self, bufsize: int) -> bytes:
-        """What paho-mqtt reads, in the place of its socket: one packet at a time, or the end."""
+        """Stands in for paho-mqtt's socket: gives one packet at a time, or the end of the stream."""
         if not self._paho_input and not self._ended:
             raise BlockingIOError
         chunk, self._paho_input = self._paho_input[:bufsize], self._paho_input[bufsize:]
@@ -185,8 +185,8 @@ class Link(aiomqtt.Client):
             self._readable(client, sock, descriptor)
 
     def _on_socket_register_write(self, client: paho.Client, userdata: Any, sock: Any) -> None:
-        """At once, when on the loop: registered later, as aiomqtt does, it may come after the unregistering of what
-        has been written meanwhile, and the loop would then spin on a socket with nothing to write."""
+        """Register the writer at once when on the loop. aiomqtt does so later, which may be after the data was written
+        and the writer removed: the loop would then spin on a socket with nothing to write."""
         try:
             on_loop = asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -207,8 +207,8 @@ class Link(aiomqtt.Client):
             self._disconnected.set_exception(error)
 
     async def _wait_for(self, fut: Awaitable[Any], timeout: float | None) -> Any:  # noqa: ASYNC109 - it is aiomqtt's
-        """As aiomqtt's own, which before Python 3.12 swallows a cancellation that comes together with the answer:
-        whoever is cancelled then would stay connected for ever."""
+        """As aiomqtt's own, which before Python 3.12 swallows a cancellation that comes together with the answer: a
+        task that is cancelled then would stay connected for ever."""
         try:
             async with asyncio.timeout(CONNECT if timeout is None else timeout):
                 return await fut
@@ -221,7 +221,7 @@ class Link(aiomqtt.Client):
             pass
 
     async def abandon(self) -> None:
-        """Let go of whatever is left of a connection that was refused, broken off or cancelled."""
+        """Release whatever is left of a connection that was refused, broken off or cancelled."""
         if self._resuming is not None:
             self._resuming.cancel()
         client = self._client
@@ -232,7 +232,7 @@ class Link(aiomqtt.Client):
             client._sock_close()  # noqa: SLF001 - its only way to close a socket that takes no more
         for ended in (self._connected, self._disconnected):
             if ended.done() and not ended.cancelled():
-                ended.exception()  # told already, or of no interest: asyncio must not complain
+                ended.exception()  # reported already, or of no interest: retrieved so that asyncio does not log it
         task = self._misc_task
         if task is not None:
             task.cancel()

@@ -1,7 +1,7 @@
-"""Packets of MQTT in a stream of bytes, and what those that publish say.
+"""Finds MQTT packets in a stream of bytes, and decodes those that publish.
 
-Knows the wire format of one kind of packet, PUBLISH of QoS 0 and 1 (MQTT 5 and 3.1.1, section 3.3), for they are all
-but a few; knows no connection, and says of any other packet only where it ends, so that paho-mqtt may read it.
+Knows the wire format of one kind of packet, PUBLISH of QoS 0 and 1 (MQTT 5 and 3.1.1, section 3.3), which nearly all
+are; knows no connection. Of any other packet it finds only the end, so that paho-mqtt may read it.
 
 Our own sixty lines, because under a flood the reading must be what costs least: paho-mqtt 2.2.0 takes each message off
 its socket by four calls and more, and makes a record of its properties. The package mqtt5, which is fast, knows
@@ -62,13 +62,13 @@ def _packet(data: bytearray, first: int, body: int, end: int, properties: bool, 
         length, payload = (data[payload], payload + 1) if data[payload] < 128 else _length(data, payload)
         payload += length
     elif properties:
-        payload = end + 1  # they may not be left out
+        payload = end + 1  # MQTT 5 requires the properties
     if (kind != PUBLISH_0 and not identified) or payload > end or after == topic:
         return end, None, None  # paho-mqtt knows what to do, also with what is malformed
     try:
         name = data[topic:after].decode()
     except UnicodeDecodeError:
-        name = ""  # no topic has this name, so it is refused, and counted, as any other stranger's
+        name = ""  # no topic has this name, so the message is refused and counted, as with any unknown topic
     message = Message(name, bytes(data[payload:end]), first & 1 == 1, first & 8 == 8, now)
     return end, message, data[after : after + 2] if identified else None
 

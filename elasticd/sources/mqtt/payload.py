@@ -1,4 +1,4 @@
-"""What a payload says: numbers, times and where in a document they are.
+"""Decodes payloads: numbers, times, and the paths to them in a document.
 
 Knows JSON and the forms of time; knows no topic. Whatever is not plainly what it must be raises RefusedError: no
 sample is ever made out of garbage.
@@ -18,7 +18,7 @@ Steps = tuple[str | int, ...]
 """A path, compiled: names of an object's members and places in an array."""
 
 LONGEST_NUMBER = 64
-"""Bytes; no measurement needs more digits."""
+"""Bytes of a number, at most; no measurement needs more digits."""
 
 MILLISECONDS = 1e11
 """Numbers from here on are milliseconds since the epoch: as seconds they would be of the year 5138."""
@@ -68,7 +68,7 @@ def number(payload: bytes) -> float:
 
 
 def dig(value: Any, steps: Steps) -> Any:
-    """What is at a path; None where there is nothing."""
+    """The value at a path; None where there is nothing."""
     try:
         for step in steps:
             value = value[step]

@@ -1,4 +1,4 @@
-"""The MQTT source while it is open: subscribes, stays subscribed, and answers with what is known.
+"""The reader of an open MQTT source: subscribes, stays subscribed, and returns the newest readings.
 
 Knows the order of connecting and subscribing; how a message becomes a reading is the intake's.
 """
@@ -25,7 +25,7 @@ AGAIN = 30.0
 """Seconds after which a subscription that was denied is tried again."""
 
 SWEEP = 1.0
-"""Seconds between looks for subjects that have gone silent."""
+"""Seconds between checks for subjects that have gone silent."""
 
 
 class Described(Struct, frozen=True):
@@ -91,7 +91,7 @@ class Listening:
         return Link(self.intake, self._clock.now, **options)
 
     async def _listen(self, link: Link) -> None:
-        """Subscribe, and stay. What is denied is asked for again: rights may be mended."""
+        """Subscribe, and stay connected. Denied subscriptions are retried: the broker's rights may change."""
         self._answered, filters = False, self._filters()
         while True:
             await self._subscribe(link, filters)
@@ -112,7 +112,7 @@ class Listening:
         return self.keeper.connected and self._answered
 
     def _filters(self) -> dict[str, int]:
-        """What to subscribe to, and with what quality of service."""
+        """The filters to subscribe to, each with its quality of service."""
         filters: dict[str, int] = {}
         for topic in self._topics:
             for filter_ in self._filters_of(topic):
@@ -120,7 +120,7 @@ class Listening:
         return filters
 
     def _filters_of(self, topic: Topic) -> list[str]:
-        """The filters of a topic. A last will concerns everyone in a group, so it is shared with nobody."""
+        """The filters of a topic. Every member of a group needs the last wills, so those are not shared."""
         readings, *wills = topic.filters
         return [self._prefix + readings, *wills]
 
@@ -134,7 +134,7 @@ class Listening:
                 self._denied.pop(filter_, None)
 
     async def read(self, now: float) -> Readings:
-        """What is known now, and what is wrong with it."""
+        """The newest readings, and what is wrong with them."""
         if now - self._swept >= SWEEP:
             self._swept = now
             self._table.sweep(now)
@@ -143,7 +143,7 @@ class Listening:
         return Readings(self._label, now, pods, workloads, nodes, faults=self._faults())
 
     def _faults(self) -> dict[str, str]:
-        """Why series may lack what is new. Those that nothing is known of are told too: no reading is not zero."""
+        """Why series may lack new readings, and which series have none at all: no reading is not zero."""
         if self.keeper.trouble:
             return dict.fromkeys((topic.series for topic in self._topics), self.keeper.trouble)
         faults = dict.fromkeys(self._table.silent(), "no reading has come")

@@ -12,8 +12,8 @@ from elasticd.model.workload import Sample
 from elasticd.ports.source import Subject
 
 Verdict = Literal["new", "duplicate", "late", "clock", "subjects"]
-"""new: it is known from now on. duplicate: it was known. late: something newer was. clock: its time cannot be true.
-subjects: there are too many already."""
+"""new: it is kept. duplicate: it was known. late: a newer one was known. clock: its time cannot be true. subjects:
+there are too many already."""
 
 Sender = tuple[str, ...]
 """A template of last wills, and the levels that tell senders apart; empty where there is no last will."""
@@ -36,7 +36,7 @@ class SensorReading(NamedTuple):
 
 
 class _Entry:
-    """What is remembered of a subject."""
+    """The newest reading of a subject, and its sender."""
 
     __slots__ = ("reading", "sender", "gone")
 
@@ -52,7 +52,7 @@ class Slot:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.known: dict[str, _Entry] = {}
-        """By key, the one heard of longest ago first."""
+        """By key, the one with the oldest reading first."""
         self.samples: dict[str, tuple[Sample, ...]] = {}
         self.view: Mapping[str, tuple[Sample, ...]] = MappingProxyType(self.samples)
         self.senders: dict[Sender, set[str]] = {}
@@ -85,7 +85,7 @@ class SensorTable:
     def take(self, slot: Slot, key: str, reading: SensorReading, sender: Sender = ()) -> Verdict:
         """Remember a reading, if it is the newest."""
         ahead = 0.0 if reading.time is None else reading.time - reading.received
-        # What was retained may be of yesterday, and is then stale; nothing is of tomorrow.
+        # A retained reading may be old, and is then stale; none may come from the future.
         if ahead > self._skew or (ahead < -self._skew and not reading.retained):
             return "clock"
         entry = slot.known.get(key)
@@ -113,9 +113,11 @@ class SensorTable:
     def _put(self, slot: Slot, key: str, reading: SensorReading, sender: Sender) -> None:
         slot.known[key] = _Entry(reading, sender)
         measured = reading.time
-        if measured is None:  # of a retained reading without a time nobody knows the age: it is taken for stale
+        if measured is None:  # the age of a retained reading without a time is unknown: it counts as stale
             measured = 0.0 if reading.retained else reading.received
-        measured = min(measured, reading.received)  # a sender's clock that is ahead makes nothing younger than it is
+        measured = min(
+            measured, reading.received
+        )  # a reading is no younger than its arrival, even if the sender's clock is ahead
         pod = key.partition("/")[2] if slot.subject == "pod" else ""
         slot.samples[key] = (Sample(reading.value, measured, reading.received, reading.window, pod),)
         if sender:
@@ -123,7 +125,7 @@ class SensorTable:
             slot.away.pop(sender, None)
 
     def _compare(self, last: SensorReading, reading: SensorReading) -> Verdict:
-        """By sequence, else by time, else by arrival."""
+        """Which of two readings is newer: by sequence, else by time, else by arrival."""
         if reading.sequence is not None and last.sequence is not None:
             if reading.sequence > last.sequence or self._began_anew(last, reading):
                 return "new"
@@ -131,29 +133,29 @@ class SensorTable:
         if reading.time is not None and last.time is not None and reading.time != last.time:
             return "new" if reading.time > last.time else "late"
         same = reading.value == last.value
-        if reading.time is None:  # it came later: that is all there is to go by
+        if reading.time is None:  # only the order of arrival is known
             if not reading.retained and not (reading.again and same):
                 return "new"
             return "duplicate" if same else "late"
         return "duplicate" if same else "late" if reading.retained or reading.again else "new"
 
     def _began_anew(self, last: SensorReading, reading: SensorReading) -> bool:
-        """Whether the sender has restarted, and counts from the beginning: nothing that is only late comes so much
-        later."""
+        """Whether the sender has restarted its sequence: a reading that is merely late would not be so much
+        younger than the last."""
         if reading.time is not None and last.time is not None:
             return reading.time - last.time > self._skew
         return not reading.retained and not reading.again and reading.received - last.received > self._skew
 
     def _compare_returned(self, entry: _Entry, reading: SensorReading) -> Verdict:
-        """Whether a reading says that a sender that was offline is back: it was just sent, or measured since."""
+        """Whether a reading shows that an offline sender is back: it was just sent, or measured since then."""
         if reading.retained:
             back = reading.time is not None and entry.gone is not None and reading.time > entry.gone
             return "new" if back else "late"
         return self._compare(entry.reading, reading) if reading.again else "new"
 
     def gone(self, slot: Slot, sender: Sender, now: float) -> Collection[str]:
-        """A sender's last will came: what it told is no longer known, which is not zero. Its samples stay as stale
-        as can be, so that they are told from a subject that never was. Gives the subjects' keys."""
+        """Mark a sender's subjects as unknown, which is not zero, as its last will has come. Returns their keys. Their
+        samples stay, with a time of 0, so that they differ from subjects that never were."""
         slot.away.pop(sender, None)
         if len(slot.away) < self.most:
             slot.away[sender] = now
@@ -164,11 +166,11 @@ class SensorTable:
         return keys
 
     def returned(self, slot: Slot, sender: Sender) -> None:
-        """A sender says that it is there; of its subjects nothing is known before their next readings."""
+        """Mark a sender as online. Its subjects stay unknown until their next readings."""
         slot.away.pop(sender, None)
 
     def sweep(self, now: float) -> None:
-        """Forget whom nothing was heard of for longer than `ttl`."""
+        """Forget the subjects and offline senders that were silent for longer than `ttl`."""
         oldest = now - self._ttl
         for slot in self._slots.values():
             while slot.known:
@@ -185,7 +187,7 @@ class SensorTable:
                 del slot.away[sender]
 
     def _remove_from_sender(self, slot: Slot, key: str, sender: Sender) -> None:
-        """A subject is no longer this sender's."""
+        """Remove a subject from those of its sender."""
         if sender and (keys := slot.senders.get(sender)) is not None:
             keys.discard(key)
             if not keys:
@@ -193,7 +195,7 @@ class SensorTable:
 
 
 def _count_skipped(last: SensorReading, reading: SensorReading) -> int:
-    """How many readings there were between two of a subject, where that can be told."""
+    """How many readings of a subject were missed between two of them, as far as that is known."""
     if not reading.consecutive or reading.sequence is None or last.sequence is None:
         return 0
     return max(0, reading.sequence - last.sequence - 1)
