@@ -60,36 +60,36 @@ class BindingRules(Strategy, tag="binding", frozen=True):
             return None
         strong = any(map(_is_strong, bound))
         mask, counting = _matching(bound, nodes)
-        told = [one for one in bound if _is_strong(one) or not strong or mask.any()]
-        why = "; ".join(_told(one, counting) for one in told)
-        match = "; ".join(_told(one, counting) for one in told if one in counting)
-        full = self._strictest([one for _, one in counting or bound])
+        mentioned = [binding for binding in bound if _is_strong(binding) or not strong or mask.any()]
+        why = "; ".join(_describe(binding, counting) for binding in mentioned)
+        match = "; ".join(_describe(binding, counting) for binding in mentioned if binding in counting)
+        full = self._strictest([binding for _, binding in counting or bound])
         return Selection(mask, why, "wait" if strong else "any", full, match=match)
 
     def _strictest(self, bindings: Sequence[Binding]) -> Full:
-        said = {one.resource_not_fit for one in bindings}
-        if "reschedule" in said:
+        answers = {binding.resource_not_fit for binding in bindings}
+        if "reschedule" in answers:
             return "wait"
         force: Full = "preempt_or_any" if self.mode == "paper" else "preempt"
-        return force if "force" in said else "any"
+        return force if "force" in answers else "any"
 
     def labels_of_nodes(self) -> tuple[str, ...]:
         """Those of its rules."""
-        return tuple(one.key for rule in self.rules for one in rule.expressions)
+        return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
         """What of the rules no node or pod obeys, and what no strategy does."""
         lines: list[str] = []
         for index, rule in enumerate(self.rules):
-            said = [*rule.brings_nothing(policy.pool.namespaces)]
+            warnings = [*rule.brings_nothing(policy.pool.namespaces)]
             if rule.resource_not_fit == "force" and "select_victims" not in hooks:
-                said.append(
+                warnings.append(
                     "resource_not_fit: force brings nothing: no strategy here lets others give way (preemption)"
                 )
             if rule.node_label_change != "still" and "rebind_pods" not in hooks:
                 change = rule.node_label_change
-                said.append(f"node_label_change: {change} brings nothing: no strategy here does that (rebind)")
-            lines += [f"rules[{index}].{line}" for line in said]
+                warnings.append(f"node_label_change: {change} brings nothing: no strategy here does that (rebind)")
+            lines += [f"rules[{index}].{line}" for line in warnings]
         return tuple(lines)
 
 
@@ -97,27 +97,27 @@ Bound = tuple[str, Binding]
 """Whence a pod has a binding, and the binding."""
 
 
-def _is_strong(one: Bound) -> bool:
-    return one[1].collection_is_empty == "reschedule"
+def _is_strong(bound: Bound) -> bool:
+    return bound[1].collection_is_empty == "reschedule"
 
 
 def _matching(bound: Sequence[Bound], nodes: Nodes) -> tuple[Mask, list[Bound]]:
     """The nodes that match all that count, and which these are: the strong ones, and of the weak ones, an annotation
     last, each that some node matches together with those before it."""
-    order = sorted(bound, key=lambda one: (not _is_strong(one), one[0] == OWN_BINDING))
-    found, counting = np.ones(len(nodes.names), dtype=np.bool_), list[Bound]()
-    for one in order:
-        both = found & nodes.matching(("binding", one[1].expressions), partial(_obeys, one[1]))
-        if _is_strong(one) or both.any():
-            found = both
-            counting.append(one)
-    return (found if counting else np.zeros_like(found)), counting
+    order = sorted(bound, key=lambda binding: (not _is_strong(binding), binding[0] == OWN_BINDING))
+    mask, counting = np.ones(len(nodes.names), dtype=np.bool_), list[Bound]()
+    for binding in order:
+        both = mask & nodes.matching(("binding", binding[1].expressions), partial(_obeys, binding[1]))
+        if _is_strong(binding) or both.any():
+            mask = both
+            counting.append(binding)
+    return (mask if counting else np.zeros_like(mask)), counting
 
 
-def _told(one: Bound, counting: Sequence[Bound]) -> str:
+def _describe(bound: Bound, counting: Sequence[Bound]) -> str:
     """A binding, and that it is left out where others count."""
-    whence, binding = one
-    return f"{binding} ({whence}{', left out as no node matches' if counting and one not in counting else ''})"
+    whence, binding = bound
+    return f"{binding} ({whence}{', left out as no node matches' if counting and bound not in counting else ''})"
 
 
 def _obeys(binding: Binding, node: Node) -> bool:

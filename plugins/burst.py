@@ -178,12 +178,12 @@ class Burst(Strategy, tag="burst", frozen=True):
         reason = "Burst" if panic else "StableWindow"
         if gap and wish <= workload.replicas:
             wish, reason = workload.replicas, "WindowNotFull"
-        told = f"{stable:.4g} over {self.stable_window:g} s, {short:.4g} over {self.panic_window:g} s"
+        means = f"{stable:.4g} over {self.stable_window:g} s, {short:.4g} over {self.panic_window:g} s"
         if wish < workload.replicas and series.quality is not Quality.FRESH:
-            return Recommendation(None, "PartlyUnknown", f"{series.message}; {told}")
+            return Recommendation(None, "PartlyUnknown", f"{series.message}; {means}")
         aim = self.target * self.utilization
         measure = Measure(self.series, f"{stable:.4g}", f"{aim:.4g}", wish)
-        return Recommendation(wish, reason, f"{told}; {gap}" if gap else told, (measure,))
+        return Recommendation(wish, reason, f"{means}; {gap}" if gap else means, (measure,))
 
     def desired(self, stable: float, short: float, ready: int, *, panicking: bool = False, largest: int = 0) -> int:
         """The wish by the means of both windows with so many ready pods (at least 1); in a panic not below the largest
@@ -228,7 +228,7 @@ class Burst(Strategy, tag="burst", frozen=True):
         if now - past.since < self.stable_window or points[0].at > start:
             return f"watched for less than {self.stable_window:g} s"
         inside = [points[-len(inside) - 1], *inside]
-        if any(other.at - one.at > self.stable_window / 2 for one, other in pairwise(inside)):
+        if any(after.at - before.at > self.stable_window / 2 for before, after in pairwise(inside)):
             return f"without samples for more than {self.stable_window / 2:g} s"
         fewer = [point for point in inside if 0 < point.pods < ready.now]
         if any(point.pods < ready.survivors(point.at) for point in fewer):
@@ -248,7 +248,7 @@ def smoothing(buckets: int) -> float:
 
 def _readiness(observation: Observation, past: Past, longest: float) -> _Readiness:
     ready = serving(observation.pods).ready
-    steps = tuple((one.at, one.after - one.before) for one in past.changes)
+    steps = tuple((change.at, change.after - change.before) for change in past.changes)
     # When a pod that is gone became ready nobody knows: no later than the slowest of those that are there.
     starts = [pod.ready_changed - pod.created for pod in ready if pod.created]
     youth = min(longest, max(starts)) if starts else longest
@@ -257,10 +257,10 @@ def _readiness(observation: Observation, past: Past, longest: float) -> _Readine
 
 def _buckets(points: Sequence[Point]) -> _Buckets:
     """The mean of each second that has samples."""
-    found: dict[int, list[float]] = {}
+    totals_by_second: dict[int, list[float]] = {}
     for point in points:
-        found.setdefault(floor(point.at), []).append(point.total)
-    return _Buckets(list(found), [sum(totals) / len(totals) for totals in found.values()])
+        totals_by_second.setdefault(floor(point.at), []).append(point.total)
+    return _Buckets(list(totals_by_second), [sum(totals) / len(totals) for totals in totals_by_second.values()])
 
 
 @hookimpl

@@ -72,16 +72,16 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return {self.series: Band()}
-        asked = _requested((observation.workload.ref, self.series), observation.pods).by_pod
+        requested = _requested((observation.workload.ref, self.series), observation.pods).by_pod
         measured = {sample.pod for sample in series.samples}
-        if measured.isdisjoint(asked):
+        if measured.isdisjoint(requested):
             return {self.series: Band()}  # nothing is known of how busy they are
-        if not measured <= asked.keys():
+        if not measured <= requested.keys():
             return {self.series: NEVER}
         total = sum(sample.value for sample in series.samples)
-        requests = sum(asked[pod] for pod in measured)
-        pace = self._pace(total / requests, past)
-        return {self.series: band_around(lambda used: self._pace(used / requests, past) == pace, total)}
+        total_request = sum(requested[pod] for pod in measured)
+        pace = self._pace(total / total_request, past)
+        return {self.series: band_around(lambda used: self._pace(used / total_request, past) == pace, total)}
 
     def _pace(self, busy: float, past: Past) -> float:
         margin = 0.0 if self.mode == "paper" or past.interval is None else self.hysteresis
@@ -97,22 +97,24 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return None
-        asked = _requested((observation.workload.ref, self.series), observation.pods)
+        requested = _requested((observation.workload.ref, self.series), observation.pods)
         samples, paper = series.samples, self.mode == "paper"
-        if asked.names and not paper and [sample.pod for sample in samples] == asked.names:  # one each, in their order
+        if (
+            requested.names and not paper and [sample.pod for sample in samples] == requested.names
+        ):  # one each, in their order
             total = 0.0
             for sample in samples:
                 total += sample.value
-            return total / asked.total
+            return total / requested.total
         used = dict.fromkeys([sample.pod for sample in samples], 0.0)
         for sample in samples:
             used[sample.pod] += sample.value
-        both = [name for name in asked.by_pod if name in used]
-        if not both:
+        measured = [name for name in requested.by_pod if name in used]
+        if not measured:
             return None
         if paper:
-            return sum([used[name] / asked.by_pod[name] for name in both])
-        return sum([used[name] for name in both]) / sum([asked.by_pod[name] for name in both])
+            return sum([used[name] / requested.by_pod[name] for name in measured])
+        return sum([used[name] for name in measured]) / sum([requested.by_pod[name] for name in measured])
 
 
 class _Requests(Struct, frozen=True, gc=False):
@@ -124,8 +126,8 @@ class _Requests(Struct, frozen=True, gc=False):
 
 
 def _requests(key: tuple[Ref, str], pods: tuple[Pod, ...]) -> _Requests:
-    found = {pod.name: request for pod in pods if (request := request_of(pod, key[1])) > 0}
-    return _Requests(found, sum(found.values()), list(found))
+    by_pod = {pod.name: request for pod in pods if (request := request_of(pod, key[1])) > 0}
+    return _Requests(by_pod, sum(by_pod.values()), list(by_pod))
 
 
 _requested = Derived(_requests)

@@ -171,9 +171,13 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         pods, point = self._pods(observation, series), point_of(series)
         if isinstance(pods, str) or not series.trusted or not point.pods:
             return {self.series: NEVER}
-        whole = pods.request * point.pods / 100
-        inside = self.low <= point.total / whole <= self.high
-        return {self.series: Band(self.low * whole * (1 + EXACT), self.high * whole * (1 - EXACT)) if inside else NEVER}
+        percent_point = pods.request * point.pods / 100
+        inside = self.low <= point.total / percent_point <= self.high
+        return {
+            self.series: Band(self.low * percent_point * (1 + EXACT), self.high * percent_point * (1 - EXACT))
+            if inside
+            else NEVER
+        }
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
@@ -187,17 +191,17 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         queue = self._queue(timeline(series, past), pods.request)
         current = workload.replicas
         if len(queue.whole) < self.samples:
-            told = f"{len(queue.whole)} of {self.samples} samples that are at most {GAP * self.slow:g} s apart"
-            return Recommendation(current, "QueueNotFull", told)
+            message = f"{len(queue.whole)} of {self.samples} samples that are at most {GAP * self.slow:g} s apart"
+            return Recommendation(current, "QueueNotFull", message)
         if self.mode == "paper":
             task = _task(past, observation.at, current)
             replicas, reason = self._as_in_the_paper(queue, current) if task is None else (task, "TaskRunning")
         else:
             replicas, reason = self._by_marks(queue, pods, current)
         paper = self.mode == "paper"
-        shown, set_point = (queue.whole, self.target) if paper else (queue.each, self.high)
-        measure = Measure(self.series, f"{shown[-1]:.4g}%", f"{set_point:g}%", replicas)
-        return Recommendation(replicas, reason, self._told(shown, queue.growth), (measure,))
+        utilisations, set_point = (queue.whole, self.target) if paper else (queue.each, self.high)
+        measure = Measure(self.series, f"{utilisations[-1]:.4g}%", f"{set_point:g}%", replicas)
+        return Recommendation(replicas, reason, self._describe(utilisations, queue.growth), (measure,))
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
@@ -217,23 +221,23 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
     def _as_in_the_paper(self, queue: _Queue, current: int) -> tuple[int, str]:
         """DHPA, eqs. (2) to (6), reading R1."""
-        last, soon = queue.whole[-1], queue.whole[-1] * (1 + queue.mean_growth)
-        growth, whole = queue.growth, queue.whole
-        if min(growth) > self._rise and min(whole) > self.low:
-            fast = min(growth) > self.surge and min(whole) > self.high
-            want = ceil((soon if fast else last) / self.target - EXACT)
+        now, soon = queue.whole[-1], queue.whole[-1] * (1 + queue.mean_growth)
+        growth, totals = queue.growth, queue.whole
+        if min(growth) > self._rise and min(totals) > self.low:
+            fast = min(growth) > self.surge and min(totals) > self.high
+            want = ceil((soon if fast else now) / self.target - EXACT)
             return max(current, want), "LoadSurges" if fast else "LoadRises"
         if max(growth) < min(0.0, -self.fall):
-            fast = max(growth) < -self.plunge and max(whole) < self.low
-            want = ceil((soon if fast else last) / self.target - EXACT)
+            fast = max(growth) < -self.plunge and max(totals) < self.low
+            want = ceil((soon if fast else now) / self.target - EXACT)
             return min(current, max(1, want)), "LoadPlunges" if fast else "LoadFalls"
         return current, "Jitter"
 
     def _by_marks(self, queue: _Queue, pods: _Pods, current: int) -> tuple[int, str]:
         """The product's bands. Pods that were not heard count as idle for more, as fully used for fewer."""
-        whole, heard = queue.whole[-1], queue.pods + pods.missing
-        most = whole + max(100.0, self.high) * pods.missing
-        over, under = whole / (heard + pods.starting) > self.high, most / heard < self.low
+        total, counted = queue.whole[-1], queue.pods + pods.missing
+        most = total + max(100.0, self.high) * pods.missing
+        over, under = total / (counted + pods.starting) > self.high, most / counted < self.low
         steady = queue.each[:-1]
         if over and min(steady) > self.high:
             return self._expand(queue, current)
@@ -259,23 +263,23 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
             want = max(1, floor(soon / self.low + EXACT), ceil(most / self.high - EXACT))
         return min(current, want), "LoadPlunges" if fast else "BelowLowMark"
 
-    def _told(self, shown: Sequence[float], growth: Sequence[float]) -> str:
+    def _describe(self, values: Sequence[float], growth: Sequence[float]) -> str:
         per = "sample" if self.mode == "paper" else "s"
-        return f"{', '.join(f'{x:.4g}' for x in shown)} %; growth {', '.join(f'{r:+.3g}' for r in growth)} per {per}"
+        return f"{', '.join(f'{x:.4g}' for x in values)} %; growth {', '.join(f'{r:+.3g}' for r in growth)} per {per}"
 
     def _pods(self, observation: Observation, series: Series) -> _Pods | str:
         """The pods that count; or why their utilisation cannot be told."""
         sampled = {sample.pod for sample in series.samples}
         if not sampled - {""}:
             return f"{self.series} is not of pods, so it is no part of their requests"
-        found = serving(observation.pods, sampled)
-        if not found.ready:
+        split = serving(observation.pods, sampled)
+        if not split.ready:
             return "no pod is ready"
-        requests = {pod.name: request_of(pod, self.series) for pod in found.ready}
+        requests = {pod.name: request_of(pod, self.series) for pod in split.ready}
         if lacking := [name for name, request in requests.items() if not request]:
             return f"missing request for {self.series} in Pod {lacking[0]}"
-        silent = sum(1 for pod in found.starting if pod.name not in sampled)
-        return _Pods(sum(requests.values()) / len(requests), len(found.missing), silent)
+        silent = sum(1 for pod in split.starting if pod.name not in sampled)
+        return _Pods(sum(requests.values()) / len(requests), len(split.missing), silent)
 
     def _queue(self, points: Sequence[Point], request: float) -> _Queue:
         """The last neighbours, as utilisations of pods that ask for this much. What is before a gap is left out."""
@@ -285,19 +289,19 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
                 last = last[index:]
                 break
         growth = tuple(map(self._growth, last, last[1:]))
-        whole = tuple(100 * point.total / request for point in last)
+        totals = tuple(100 * point.total / request for point in last)
         each = tuple(100 * point.total / request / point.pods for point in last)
-        return _Queue(whole, each, growth, last[-1].pods if last else 0)
+        return _Queue(totals, each, growth, last[-1].pods if last else 0)
 
-    def _growth(self, one: Point, other: Point) -> float:
+    def _growth(self, before: Point, after: Point) -> float:
         """How much the load grew from one sample to the next, as a part of the first."""
-        whole = _relative(one.total, other.total)
+        growth = _relative(before.total, after.total)
         if self.mode == "paper":
-            return whole
-        each = _relative(one.total / one.pods, other.total / other.pods)
-        if whole * each <= 0:
+            return growth
+        growth_per_pod = _relative(before.total / before.pods, after.total / after.pods)
+        if growth * growth_per_pod <= 0:
             return 0.0
-        return min(whole, each, key=abs) / (other.at - one.at)
+        return min(growth, growth_per_pod, key=abs) / (after.at - before.at)
 
 
 def _task(past: Past, now: float, current: int) -> int | None:

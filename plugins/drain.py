@@ -87,11 +87,11 @@ class Drain(Strategy, tag="drain", frozen=True):
 
     def _marks(self, node: Node) -> tuple[str, ...]:
         """By which marks it is to be emptied."""
-        return tuple(one for one in self.marks if "true" in (node.labels.get(one), node.annotations.get(one)))
+        return tuple(mark for mark in self.marks if "true" in (node.labels.get(mark), node.annotations.get(mark)))
 
     def _keeping_off(self, node: Node) -> tuple[Taint, ...]:
         """By which taints it is to be emptied."""
-        hard = tuple(one for one in node.taints if one.key in self.taints and one.effect != "PreferNoSchedule")
+        hard = tuple(taint for taint in node.taints if taint.key in self.taints and taint.effect != "PreferNoSchedule")
         return (_CORDONED, *hard) if self.cordoned and node.unschedulable else hard
 
     def _leaving(self, nodes: Nodes, place: int, emptied: frozenset[str]) -> Iterator[Move]:

@@ -49,18 +49,18 @@ class Ahead(Strategy, tag="forecast", frozen=True):
         """Refuse what a model lacks, and what it would not look at."""
         needed = _NEEDED[self.model]
         for name in ("target", "mu", "wait"):
-            given = getattr(self, name)
-            if name in needed and given is None:
+            option = getattr(self, name)
+            if name in needed and option is None:
                 raise ValueError(f'{name}: must be given for model = "{self.model}", is missing')
-            if name not in needed and given is not None:
-                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {given:g}')
+            if name not in needed and option is not None:
+                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {option:g}')
         for name in ("slope", "intercept"):
-            given = getattr(self, name)
-            if self.model != "linear" and given is not None:
-                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {given:g}')
+            option = getattr(self, name)
+            if self.model != "linear" and option is not None:
+                raise ValueError(f'{name}: must be left out for model = "{self.model}", is {option:g}')
         if (self.slope is None) != (self.intercept is None):
-            lone, other = ("intercept", "slope") if self.slope is None else ("slope", "intercept")
-            raise ValueError(f"{other}: must be given with {lone}, or both be learnt, is missing")
+            lone, absent = ("intercept", "slope") if self.slope is None else ("slope", "intercept")
+            raise ValueError(f"{absent}: must be given with {lone}, or both be learnt, is missing")
         if self.mu and self.wait and self.wait * self.mu <= 1:
             raise ValueError(f"wait: must be > 1 / mu = {1 / self.mu:g}, the time of service alone, is {self.wait:g}")
         if self.target and self.intercept is not None and self.target <= self.intercept:
@@ -74,50 +74,50 @@ class Ahead(Strategy, tag="forecast", frozen=True):
     def recommend_replicas(self, observation: Observation) -> Recommendation:
         """The pods for the highest expected load in the window; no opinion, never unknown, where that is not to be
         had."""
-        seen, now = observation.series.get(self.series), observation.at
-        found = None if seen is None or not seen.trusted else seen.forecast
-        if found is None or found.doubt or now >= found.expires:
-            return _none("NoForecast", _lacking(self.series, seen, now))
-        places = found.window(now, now + self.lead)
+        series, now = observation.series.get(self.series), observation.at
+        forecast = None if series is None or not series.trusted else series.forecast
+        if forecast is None or forecast.doubt or now >= forecast.expires:
+            return _none("NoForecast", _lacking(self.series, series, now))
+        places = forecast.window(now, now + self.lead)
         if places is None:
             return _none("NoForecast", f"{self.series} says nothing of this time")
-        values = found.upper if self.bound == "upper" else found.values
+        values = forecast.upper if self.bound == "upper" else forecast.values
         peak = max(places, key=values.__getitem__)
-        replicas = self._pods(found, values[peak])
+        replicas = self._pods(forecast, values[peak])
         if replicas is None:
-            return _none("NoModel", found.untaught or "no number of pods would be enough")
-        ahead = max(0.0, found.first + peak * found.step - now)
-        return self._told(found, replicas, values[peak], ahead)
+            return _none("NoModel", forecast.untaught or "no number of pods would be enough")
+        ahead = max(0.0, forecast.first + peak * forecast.step - now)
+        return self._recommend(forecast, replicas, values[peak], ahead)
 
-    def _pods(self, found: Forecast, load: float) -> int | None:
+    def _pods(self, forecast: Forecast, load: float) -> int | None:
         """How many a load needs, by the model; None where the line has not been learnt or nothing would be enough."""
         if self.mu is not None and self.wait is not None:
             return mm1(load, self.mu, self.wait) if self.model == "mm1" else mmc(load, self.mu, self.wait)
         if self.target is None:
             return None
         if self.model == "value":
-            return _whole(load / self.target)
+            return _round_up(load / self.target)
         slope, intercept = self.slope, self.intercept
         if slope is None or intercept is None:
-            if found.per_pod is None:
+            if forecast.per_pod is None:
                 return None
-            slope, intercept = found.per_pod.slope, found.per_pod.intercept
+            slope, intercept = forecast.per_pod.slope, forecast.per_pod.intercept
         return linear(load, slope, intercept, self.target)
 
-    def _told(self, found: Forecast, replicas: int, load: float, ahead: float) -> Recommendation:
-        by = f"{found.quantile:.0%} of it" if self.bound == "upper" else "expected"
+    def _recommend(self, forecast: Forecast, replicas: int, load: float, ahead: float) -> Recommendation:
+        by = f"{forecast.quantile:.0%} of it" if self.bound == "upper" else "expected"
         message = f"{load:.4g} ({by}) in {ahead:.0f} s, looking {self.lead:g} s ahead"
-        skill = "" if found.skill is None else f", skill {found.skill:.2f}"
-        period = f", period {found.period:g} s" if found.period else ""
+        skill = "" if forecast.skill is None else f", skill {forecast.skill:.2f}"
+        period = f", period {forecast.period:g} s" if forecast.period else ""
         measure = Measure(
             metric=self.series,
             current=f"{load:.4g}",
             target="" if self.target is None else f"{self.target:g}",
             replicas=replicas,
             reason=self.model,
-            message=f"{found.method}{period}{skill}, error {found.error:.3g}",
+            message=f"{forecast.method}{period}{skill}, error {forecast.error:.3g}",
         )
-        return Recommendation(replicas, "ForecastAbove", message, (measure,), expires=found.expires)
+        return Recommendation(replicas, "ForecastAbove", message, (measure,), expires=forecast.expires)
 
 
 def _none(reason: str, message: str) -> Recommendation:
@@ -125,21 +125,21 @@ def _none(reason: str, message: str) -> Recommendation:
     return Recommendation(None, reason, message, abstains=True)
 
 
-def _lacking(name: str, seen: Series | None, now: float) -> str:
+def _lacking(name: str, series: Series | None, now: float) -> str:
     """Why there is no forecast to go by."""
-    if seen is None or seen.forecast is None:
-        return (seen.message if seen else "") or f"{name} is no forecast"
-    if seen.forecast.doubt:
-        return f"not believed: {seen.forecast.doubt}"
-    if now >= seen.forecast.expires:
-        return f"the forecast expired {now - seen.forecast.expires:.0f} s ago"
-    return seen.message or f"{name} is {seen.quality.value}"
+    if series is None or series.forecast is None:
+        return (series.message if series else "") or f"{name} is no forecast"
+    if series.forecast.doubt:
+        return f"not believed: {series.forecast.doubt}"
+    if now >= series.forecast.expires:
+        return f"the forecast expired {now - series.forecast.expires:.0f} s ago"
+    return series.message or f"{name} is {series.quality.value}"
 
 
 _NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "linear": {"target"}}
 
 
-def _whole(pods: float) -> int:
+def _round_up(pods: float) -> int:
     """The count that is enough. What rounding adds to a whole number is no reason for one more."""
     return MOST if pods >= MOST else ceil(round(pods, 9))
 
@@ -147,7 +147,7 @@ def _whole(pods: float) -> int:
 def mm1(load: float, mu: float, wait: float) -> int:
     """Pods, each a queue of its own with an equal part of the load, for a mean time of answer of `wait` s:
     ceil(load / (mu - 1 / wait)). AHPA, for many pods; it provisions far more than M/M/c."""
-    return _whole(load / (mu - 1 / wait))
+    return _round_up(load / (mu - 1 / wait))
 
 
 @lru_cache(maxsize=1024)
@@ -158,7 +158,7 @@ def mmc(load: float, mu: float, wait: float) -> int:
     if offered <= 0:
         return 0
     if offered > MOST_QUEUED:  # the square-root rule, whose error is small here
-        return _whole(offered + 2 * offered**0.5)
+        return _round_up(offered + 2 * offered**0.5)
     blocked, pods = 1.0, 0
     while True:
         pods += 1
@@ -173,7 +173,7 @@ def linear(load: float, slope: float, intercept: float, target: float) -> int | 
     """The fewest pods of which each uses at most `target`, where one uses slope x its load + intercept; None where it
     uses more without any. Kapacity tries each count up to twice the highest ever; of a line the answer is a
     division."""
-    return None if target <= intercept else _whole(slope * load / (target - intercept))
+    return None if target <= intercept else _round_up(slope * load / (target - intercept))
 
 
 @hookimpl

@@ -110,22 +110,22 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         workload = observation.workload
         if workload.ref.kind != "Job":
             return Recommendation(None, "NotAJobSet", f"must be about a [job], is about a {workload.ref.kind}")
-        read = [_read(queue, observation.series.get(queue.series)) for queue in self.queue]
-        measures = tuple(one.measure for one in read)
-        known = [one for one in read if one.jobs is not None]
-        if not known or (len(known) < len(read) and self.calculation in ("min", "avg")):
-            lacking = next(one for one in read if one.jobs is None)
-            return Recommendation(None, "QueueUnknown", lacking.measure.message, measures)
-        needed = min(ceil(self._combined([one.jobs for one in known if one.jobs])), MOST)
-        measured = min(one.at for one in known) - self.lag
-        wish = min(workload.replicas + max(0, self._more(needed, observation, measured)), MOST)
+        readings = [_read(queue, observation.series.get(queue.series)) for queue in self.queue]
+        measures = tuple(reading.measure for reading in readings)
+        known_readings = [reading for reading in readings if reading.jobs is not None]
+        if not known_readings or (len(known_readings) < len(readings) and self.calculation in ("min", "avg")):
+            unknown = next(reading for reading in readings if reading.jobs is None)
+            return Recommendation(None, "QueueUnknown", unknown.measure.message, measures)
+        needed = min(ceil(self._combine([reading.jobs for reading in known_readings if reading.jobs])), MOST)
+        measured = min(reading.at for reading in known_readings) - self.lag
+        wish = min(workload.replicas + max(0, self._missing_jobs(needed, observation, measured)), MOST)
         reason = "QueueWaits" if wish > workload.replicas else "JobsEnough" if needed else "QueueEmpty"
-        told = f"{needed} Jobs needed, {workload.replicas} in flight"
+        message = f"{needed} Jobs needed, {workload.replicas} in flight"
         if ended := len(_ended((*workload.jobs, *workload.gone), measured)):
-            told += f", {ended} ended too lately for the queue to know"
-        return Recommendation(wish, reason, told, measures)
+            message += f", {ended} ended too lately for the queue to know"
+        return Recommendation(wish, reason, message, measures)
 
-    def _combined(self, needs: Sequence[float]) -> float:
+    def _combine(self, needs: Sequence[float]) -> float:
         """The Jobs needed for all queues that are not empty. KEDA: multipleScalersCalculation."""
         if not needs:
             return 0.0
@@ -135,30 +135,30 @@ class Jobs(Strategy, tag="jobs", frozen=True):
             return min(needs)
         return sum(needs) / (len(needs) if self.calculation == "avg" else 1)
 
-    def _more(self, needed: int, observation: Observation, measured: float) -> int:
+    def _missing_jobs(self, needed: int, observation: Observation, measured: float) -> int:
         """The Jobs to create beside those in flight, as of when the queue was measured."""
-        workload, flying = observation.workload, observation.workload.replicas
-        there = (*workload.jobs, *workload.gone)
-        unseen = {job.uid for job in there if job.created + RESOLUTION > measured}
-        ended = _ended(there, measured)
+        workload, in_flight = observation.workload, observation.workload.replicas
+        jobs = (*workload.jobs, *workload.gone)
+        unseen = {job.uid for job in jobs if job.created + RESOLUTION > measured}
+        ended = _ended(jobs, measured)
         if self.strategy == "default":
-            return needed + self.spare - flying - len(ended)
+            return needed + self.spare - in_flight - len(ended)
         if self.strategy == "accurate":
             return needed - self._waiting(observation, unseen | ended, measured)
         if self.strategy == "eager":
             return needed - len(unseen)
-        older = flying - len(unseen & _flying(workload.jobs)) + len(ended - unseen)
+        older = in_flight - len(unseen & _in_flight(workload.jobs)) + len(ended - unseen)
         share = int(max(0, older - self.spare) * self.running_percentage)
-        return max(needed - self.deduction - share - len(unseen), self.spare - flying)
+        return max(needed - self.deduction - share - len(unseen), self.spare - in_flight)
 
     def _waiting(self, observation: Observation, doubtful: set[str], measured: float) -> int:
         """The Jobs whose messages are in the queue still: pending, too young for the measurement to know them, or ended
         since, of which nobody knows any more when they began."""
         begun = {pod.job for pod in observation.pods if self._has_begun(pod, measured)}
-        flying = _flying(observation.workload.jobs)
+        in_flight = _in_flight(observation.workload.jobs)
         # A dry run counts Jobs in flight that there are none of.
-        pretended = observation.workload.replicas - len(flying)
-        return len(flying - begun | doubtful) + max(0, pretended)
+        pretended = observation.workload.replicas - len(in_flight)
+        return len(in_flight - begun | doubtful) + max(0, pretended)
 
     def _has_begun(self, pod: Pod, measured: float) -> bool:
         """Whether its Job had begun when the queue was measured, as far as its readiness tells."""
@@ -171,7 +171,7 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         return pod.phase == "Running" and (self.started == "running" or pod.ready is True)
 
 
-def _flying(jobs: Iterable[Job]) -> set[str]:
+def _in_flight(jobs: Iterable[Job]) -> set[str]:
     return {job.uid for job in jobs if not job.result}
 
 
@@ -191,8 +191,8 @@ class _Read(Struct, frozen=True):
 def _read(queue: Queue, series: Series | None) -> _Read:
     if series is None or not series.usable:
         message = series.message if series is not None else "it was not read"
-        told = f'the queue "{queue.series}" is not known: {message}'
-        return _Read(None, 0.0, Measure(queue.series, reason="QueueUnknown", message=told))
+        unknown = f'the queue "{queue.series}" is not known: {message}'
+        return _Read(None, 0.0, Measure(queue.series, reason="QueueUnknown", message=unknown))
     length = _sum(sample.value for sample in series.samples)
     jobs = length / queue.per_job if length > queue.activation else 0.0
     if not isfinite(jobs):

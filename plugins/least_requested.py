@@ -25,8 +25,8 @@ class LeastRequested(PartScored, tag="least-requested", frozen=True):
     def score_nodes(self, pod: Pod, nodes: Nodes) -> Scores:
         """From 0 to 10; NaN where it is not known."""
         parts = self.parts(nodes, pod)
-        left = reduce(np.add, [np.maximum(1 - part, 0) for part in parts])
-        return Scores(10 / len(parts) * left, self.weight)
+        free = reduce(np.add, [np.maximum(1 - part, 0) for part in parts])
+        return Scores(10 / len(parts) * free, self.weight)
 
 
 @hookimpl

@@ -95,29 +95,29 @@ class Rebind(Strategy, tag="rebind", frozen=True):
 
     def labels_of_nodes(self) -> tuple[str, ...]:
         """Those of its rules."""
-        return tuple(one.key for rule in self.rules for one in rule.expressions)
+        return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
         """What of the rules no node or pod obeys."""
         rules = enumerate(self.rules)
         return tuple(
-            f"rules[{index}].{line}" for index, one in rules for line in one.brings_nothing(policy.pool.namespaces)
+            f"rules[{index}].{line}" for index, rule in rules for line in rule.brings_nothing(policy.pool.namespaces)
         )
 
     @hookimpl
     def rebind_pods(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move]:
         """The pods that should go."""
-        back = _Returned(past, self.cooldown, observation.at)
-        others: dict[int, frozenset[str]] = {}
+        returned = _Returned(past, self.cooldown, observation.at)
+        mismatches: dict[int, frozenset[str]] = {}
         moves: list[Move] = []
         for pod, claims, broken, settled in self._unbound(nodes, observation.at, past):
             if stationary(pod):
                 continue
-            not_to = others.get(id(claims))
+            not_to = mismatches.get(id(claims))
             if not_to is None:
-                not_to = others[id(claims)] = _others(claims, nodes)
+                not_to = mismatches[id(claims)] = _mismatches(claims, nodes)
             waits = "" if settled else f"its labels have not been as they are for dwell = {self.dwell:g} s"
-            if settled and back.rests(pod):
+            if settled and returned.rests(pod):
                 waits = "the pod was moved and came back, so it rests for cooldown or a multiple of that"
             how = self._how(broken)
             moves.append(_move(pod, broken, how, not_to, waits, alone=len(not_to) == len(nodes.names)))
@@ -131,7 +131,7 @@ class Rebind(Strategy, tag="rebind", frozen=True):
         equal: dict[Claims, Claims] = {}
         for index, node in enumerate(nodes.nodes):
             settled = self._settled(node, at, past)
-            here: dict[int, Claims] = {}
+            broken_here: dict[int, Claims] = {}
             for pod in nodes.pods(index):
                 # Equal needs and labels are one object each, as they come from a cluster.
                 labels = id(pod.labels) if self.rules else 0
@@ -142,9 +142,9 @@ class Rebind(Strategy, tag="rebind", frozen=True):
                     claims = alike[key] = equal.setdefault(claims, claims)
                 if not claims:
                     continue
-                broken = here.get(id(claims))
+                broken = broken_here.get(id(claims))
                 if broken is None:
-                    broken = here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
+                    broken = broken_here[id(claims)] = tuple(claim for claim in claims if not claim.holds(node))
                 if broken and not pod.deleted:
                     yield pod, claims, broken, settled
 
@@ -165,16 +165,20 @@ class Rebind(Strategy, tag="rebind", frozen=True):
             bound = bindings_of(pod, self.rules, annotations=self.annotations)
         except ValueError:
             bound = bindings_of(pod, self.rules, annotations=False)
-        found = [
-            _Claim(one.node_label_change, f"{one} ({whence})", tuple(rule.expression for rule in one.expressions))
-            for whence, one in bound
-            if one.node_label_change != "still"
+        claims = [
+            _Claim(
+                binding.node_label_change,
+                f"{binding} ({whence})",
+                tuple(rule.expression for rule in binding.expressions),
+            )
+            for whence, binding in bound
+            if binding.node_label_change != "still"
         ]
         needs = pod.needs
         if self.selectors == "reschedule" and (needs.selector or needs.affinity is not None):
             selector = tuple(Expression(key, "In", (value,)) for key, value in sorted(needs.selector.items()))
-            found.append(_Claim("reschedule", "its own nodeSelector or node affinity", selector, needs.affinity))
-        return tuple(found)
+            claims.append(_Claim("reschedule", "its own nodeSelector or node affinity", selector, needs.affinity))
+        return tuple(claims)
 
 
 class _Claim(NamedTuple):
@@ -182,15 +186,15 @@ class _Claim(NamedTuple):
     of it where its node does not match."""
 
     how: How
-    told: str
+    text: str
     expressions: tuple[Expression, ...]
     terms: tuple[Term, ...] | None = None
 
     def holds(self, node: Node) -> bool:
         """Whether a node matches."""
-        if not all(one.matches(node.labels) for one in self.expressions):
+        if not all(expression.matches(node.labels) for expression in self.expressions):
             return False
-        return self.terms is None or any(one.matches(node.name, node.labels) for one in self.terms)
+        return self.terms is None or any(term.matches(node.name, node.labels) for term in self.terms)
 
     def nodes(self, nodes: Nodes) -> Mask:
         """All that match."""
@@ -206,9 +210,9 @@ class _Returned:
     def __init__(self, past: PoolPast, cooldown: float, at: float) -> None:
         self._cooldown, self._at = cooldown, at
         self._times: dict[tuple[str, str], list[float]] = {}
-        for one in past.moved:
-            if one.at >= past.labelled.get(one.node, -inf):
-                self._times.setdefault((one.whose, one.node), []).append(one.at)
+        for move in past.moved:
+            if move.at >= past.labelled.get(move.node, -inf):
+                self._times.setdefault((move.whose, move.node), []).append(move.at)
 
     def rests(self, pod: Pod) -> bool:
         """Whether a pod is left alone for now. Those that were moved within one `cooldown` went together."""
@@ -221,7 +225,7 @@ class _Returned:
         return bool(times) and self._at < times[-1] + self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS)
 
 
-def _others(claims: Claims, nodes: Nodes) -> frozenset[str]:
+def _mismatches(claims: Claims, nodes: Nodes) -> frozenset[str]:
     """The nodes where not all holds that may move a pod: it does not go there, so that it need not go again."""
     good = reduce(np.logical_and, (claim.nodes(nodes) for claim in claims))
     return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
@@ -229,8 +233,8 @@ def _others(claims: Claims, nodes: Nodes) -> frozenset[str]:
 
 def _move(pod: Pod, broken: Claims, how: MoveHow, not_to: frozenset[str], waits: str, *, alone: bool) -> Move:
     """`waits`: why it does not go yet. `alone`: no other node matches either."""
-    told = "; ".join(claim.told for claim in broken)
-    message = f"{pod.node} no longer matches {told}" + (", and no other node does" if alone else "")
+    bindings = "; ".join(claim.text for claim in broken)
+    message = f"{pod.node} no longer matches {bindings}" + (", and no other node does" if alone else "")
     return Move(pod, "NodeLabelChange", message, how, not_to=not_to, waits=waits)
 
 

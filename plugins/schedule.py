@@ -37,11 +37,11 @@ class _Voice(NamedTuple):
 
     replicas: int
     how: As
-    told: str
+    entry: str
 
     def says(self, coming: str) -> str:
         """All in one line."""
-        return f"{_WORDS[self.how]} {self.replicas}: {self.told}{coming}"
+        return f"{_WORDS[self.how]} {self.replicas}: {self.entry}{coming}"
 
 
 class _Plan(NamedTuple):
@@ -79,28 +79,28 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
 
     def check(self, policy: Policy) -> Sequence[str]:
         """Refused: counts that the policy's bounds would change, and floors above the ceiling of the same hours."""
-        return [*self._outside(policy.replicas), *self._covered()]
+        return [*self._check_bounds(policy.replicas), *self._check_ceilings()]
 
-    def _outside(self, bounds: Bounds) -> Iterator[str]:
-        given: dict[str, Sequence[Window | Moment]] = {"windows": self.windows, "instants": self.instants}
-        for key, entries in given.items():
-            for index, one in enumerate(entries):
-                if one.how != "ceiling" and one.replicas > bounds.max:
-                    yield f"{key}[{index}].replicas: must be <= replicas.max = {bounds.max}, is {one.replicas}"
-                elif one.how != "floor" and one.replicas < bounds.min:
-                    yield f"{key}[{index}].replicas: must be >= replicas.min = {bounds.min}, is {one.replicas}"
+    def _check_bounds(self, bounds: Bounds) -> Iterator[str]:
+        entries_by_key: dict[str, Sequence[Window | Moment]] = {"windows": self.windows, "instants": self.instants}
+        for key, entries in entries_by_key.items():
+            for index, entry in enumerate(entries):
+                if entry.how != "ceiling" and entry.replicas > bounds.max:
+                    yield f"{key}[{index}].replicas: must be <= replicas.max = {bounds.max}, is {entry.replicas}"
+                elif entry.how != "floor" and entry.replicas < bounds.min:
+                    yield f"{key}[{index}].replicas: must be >= replicas.min = {bounds.min}, is {entry.replicas}"
         if self.default is not None and not bounds.min <= self.default <= bounds.max:
-            told = f"from replicas.min = {bounds.min} to max = {bounds.max}"
-            yield f"default: must be {told}, is {self.default}"
+            range_text = f"from replicas.min = {bounds.min} to max = {bounds.max}"
+            yield f"default: must be {range_text}, is {self.default}"
 
-    def _covered(self) -> Iterator[str]:
+    def _check_ceilings(self) -> Iterator[str]:
         """A floor that a ceiling of the same hours always outdoes."""
-        ceilings = [(index, one) for index, one in enumerate(self.windows) if one.how == "ceiling"]
-        for index, one in enumerate(self.windows):
-            for other, ceiling in ceilings:
-                if one.how == "floor" and one.replicas > ceiling.replicas and one.same_hours(ceiling):
-                    why = f"the ceiling of windows[{other}] for the same hours"
-                    yield f"windows[{index}].replicas: must be <= {ceiling.replicas}, {why}, is {one.replicas}"
+        ceilings = [(index, window) for index, window in enumerate(self.windows) if window.how == "ceiling"]
+        for index, window in enumerate(self.windows):
+            for ceiling_index, ceiling in ceilings:
+                if window.how == "floor" and window.replicas > ceiling.replicas and window.same_hours(ceiling):
+                    why = f"the ceiling of windows[{ceiling_index}] for the same hours"
+                    yield f"windows[{index}].replicas: must be <= {ceiling.replicas}, {why}, is {window.replicas}"
 
     def reads(self) -> tuple[str, ...]:
         """Nothing: it looks at the calendar."""
@@ -109,7 +109,7 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
     def sleeps(self) -> str:
         """A floor or a default above 0 brings pods back; a ceiling never does."""
         entries: tuple[Window | Moment, ...] = (*self.windows, *self.instants)
-        floors = [one.replicas for one in entries if one.how != "ceiling"]
+        floors = [entry.replicas for entry in entries if entry.how != "ceiling"]
         return "" if any(floors) or self.default else "never asks for more than 0"
 
     def next_change(self, at: float) -> float:
@@ -131,34 +131,42 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
 def _plan(schedule: Schedule, at: float) -> Spell[_Plan]:
     """What holds at a time, and until when. Computed when an entry begins or ends, and kept until the next does."""
     windows = standing(schedule.windows, at)
-    following: list[tuple[float, Window | Moment]] = [(one.following(at), one) for one in schedule.instants]
+    following: list[tuple[float, Window | Moment]] = [(moment.following(at), moment) for moment in schedule.instants]
     until = min([windows.until, *(when for when, _ in following)])
-    voices = [_Voice(one.hours.replicas, one.hours.how, one.told) for one in windows.value if one.span.inside]
-    voices += _last(schedule.instants, at)
-    following += [(one.span.until, one.hours) for one in windows.value if not one.span.inside]
-    coming = _coming(following)
+    voices = [
+        _Voice(standing_window.hours.replicas, standing_window.hours.how, standing_window.told)
+        for standing_window in windows.value
+        if standing_window.span.inside
+    ]
+    voices += _latest_moment(schedule.instants, at)
+    following += [
+        (standing_window.span.until, standing_window.hours)
+        for standing_window in windows.value
+        if not standing_window.span.inside
+    ]
+    coming = _next_entry(following)
     return Spell(at, until, _Plan(_wish(voices, schedule.default, coming), _ceiling(voices, coming)))
 
 
-def _last(instants: Iterable[Moment], at: float) -> list[_Voice]:
+def _latest_moment(instants: Iterable[Moment], at: float) -> list[_Voice]:
     """The instant that came last; of several that came together, the one with the largest count."""
-    came = [(since, one.replicas, one) for one in instants if (since := one.latest(at)) > -inf]
+    came = [(since, moment.replicas, moment) for moment in instants if (since := moment.latest(at)) > -inf]
     if not came:
         return []
-    since, replicas, one = max(came, key=lambda entry: entry[:2])
-    return [_Voice(replicas, one.how, f"{one.label} since {one.stamp(since)}")]
+    since, replicas, moment = max(came, key=lambda entry: entry[:2])
+    return [_Voice(replicas, moment.how, f"{moment.label} since {moment.stamp(since)}")]
 
 
-def _coming(following: Iterable[tuple[float, Window | Moment]]) -> str:
+def _next_entry(following: Iterable[tuple[float, Window | Moment]]) -> str:
     """Which entry begins next."""
-    when, one = min(following, key=lambda entry: entry[0], default=(inf, None))
-    return f"; next {one.label}, {one.stamp(when)}" if one is not None and when < inf else ""
+    when, entry = min(following, key=lambda entry: entry[0], default=(inf, None))
+    return f"; next {entry.label}, {entry.stamp(when)}" if entry is not None and when < inf else ""
 
 
 def _wish(voices: Iterable[_Voice], default: int | None, coming: str) -> Recommendation:
-    floors = [one for one in voices if one.how != "ceiling"]
+    floors = [voice for voice in voices if voice.how != "ceiling"]
     if floors:
-        most = max(floors, key=lambda one: one.replicas)
+        most = max(floors, key=lambda voice: voice.replicas)
         return Recommendation(most.replicas, _REASONS[most.how], most.says(coming))
     if default is None:
         return Recommendation(None, "NoFloor", f"no floor is in force{coming}", abstains=True)
@@ -166,10 +174,10 @@ def _wish(voices: Iterable[_Voice], default: int | None, coming: str) -> Recomme
 
 
 def _ceiling(voices: Iterable[_Voice], coming: str) -> Limit | None:
-    ceilings = [one for one in voices if one.how != "floor"]
+    ceilings = [voice for voice in voices if voice.how != "floor"]
     if not ceilings:
         return None
-    least = min(ceilings, key=lambda one: one.replicas)
+    least = min(ceilings, key=lambda voice: voice.replicas)
     return Limit("ScheduledCeiling", least.says(coming), None, least.replicas, of_wish=True)
 
 

@@ -71,29 +71,29 @@ def check_subsets(subsets: Sequence[Subset]) -> None:
             if earlier.labels.items() <= subset.labels.items():
                 raise ValueError(f"{key}.labels: must not be part of subset {earlier.name}, is {subset.labels}")
         if (subset.max is None) != last:
-            told = f"be left out of the last subset, is {subset.max}" if last else "be given, is missing"
-            raise ValueError(f"{key}.max: must {told}")
-    percent = sum(int(one.max[:-1]) for one in subsets if isinstance(one.max, str))
+            problem = f"be left out of the last subset, is {subset.max}" if last else "be given, is missing"
+            raise ValueError(f"{key}.max: must {problem}")
+    percent = sum(int(subset.max[:-1]) for subset in subsets if isinstance(subset.max, str))
     if percent > 100:
         raise ValueError(f"subsets: must have at most 100 % together, have {percent} %")
 
 
 def shares_of(subsets: Sequence[Subset], replicas: int) -> tuple[int, ...]:
     """How many of so many pods each subset should have."""
-    found, left = [], replicas
+    shares, remaining = [], replicas
     for subset in subsets:
-        found.append(subset.share(replicas, left))
-        left -= found[-1]
-    return tuple(found)
+        shares.append(subset.share(replicas, remaining))
+        remaining -= shares[-1]
+    return tuple(shares)
 
 
 def subset_of(subsets: Sequence[Subset], node: Node) -> int | None:
     """The first that has the node."""
     labels = node.labels.items()
-    return next((index for index, one in enumerate(subsets) if one.labels.items() <= labels), None)
+    return next((index for index, subset in enumerate(subsets) if subset.labels.items() <= labels), None)
 
 
-class _Lie(Struct, frozen=True, gc=False):
+class _Layout(Struct, frozen=True, gc=False):
     """Where the pods of a workload are: by subset those that serve there, and so for nodes of no subset; how many are
     on any node of each; those that do not serve, by name; and those on nodes that are not known."""
 
@@ -151,17 +151,17 @@ class Spread(Strategy, tag="spread", frozen=True):
         """Below 0 what is beyond a share, above it the rest; the first subset's pods have the highest."""
         if not observation.rooms:
             return None
-        lie, shares = self._lie(observation.pods, observation.rooms), shares_of(self.subsets, replicas)
+        layout, shares = self._layout(observation.pods, observation.rooms), shares_of(self.subsets, replicas)
         size = len(self.subsets)
-        ranks = {pod.name: Rank(size + 1, "its node is not known") for pod in lie.unknown}
-        for name, subset in lie.idle.items():
+        ranks = {pod.name: Rank(size + 1, "its node is not known") for pod in layout.unknown}
+        for name, subset in layout.idle.items():
             ranks[name] = Rank(-1 - size, "in no subset") if subset is None else self._stays(subset)
-        spare = lie.served - replicas
-        going = max(0, min(spare, len(lie.elsewhere)))
-        ranks |= {pod.name: Rank(-1 - size, "in no subset") for pod in lie.elsewhere}
+        spare = layout.served - replicas
+        going = max(0, min(spare, len(layout.elsewhere)))
+        ranks |= {pod.name: Rank(-1 - size, "in no subset") for pod in layout.elsewhere}
         for index in reversed(range(size)):
             spare -= going
-            pods = lie.serving[index]
+            pods = layout.serving[index]
             going = max(0, min(spare, len(pods) - shares[index]))
             why = f"{self.subsets[index].name} has {len(pods)}, its share is {shares[index]}"
             # Where no earlier subset loses any, whoever ranks next may choose among all of this one.
@@ -176,20 +176,22 @@ class Spread(Strategy, tag="spread", frozen=True):
         if not observation.rooms:
             return Limit("SubsetsUnknown", "no nodes are known, so that it does not limit")
         current = observation.workload.replicas
-        lie, shares = self._lie(observation.pods, observation.rooms), shares_of(self.subsets, current)
-        parts = zip(self.subsets, lie.placed, shares, strict=True)
-        told = ", ".join(f"{subset.name} {placed} of {share}" for subset, placed, share in parts)
-        elsewhere = sum(1 for one in lie.idle.values() if one is None) + len(lie.elsewhere)
-        told += f", elsewhere {elsewhere}" * bool(elsewhere) + f", unknown {len(lie.unknown)}" * bool(lie.unknown)
-        late = _late(observation, self.patience)
-        if late:
-            message = f"no node for {late} pods for more than {self.patience:g} s; {told}"
-            return Limit("NoRoomInSubsets", message, None, current)
-        short = next((index for index, share in enumerate(shares) if lie.placed[index] < share), len(shares))
-        overflow = elsewhere or any(
-            placed > share for placed, share in zip(lie.placed[short:], shares[short:], strict=True)
+        layout, shares = self._layout(observation.pods, observation.rooms), shares_of(self.subsets, current)
+        parts = zip(self.subsets, layout.placed, shares, strict=True)
+        summary = ", ".join(f"{subset.name} {placed} of {share}" for subset, placed, share in parts)
+        elsewhere = sum(1 for index in layout.idle.values() if index is None) + len(layout.elsewhere)
+        summary += f", elsewhere {elsewhere}" * bool(elsewhere) + f", unknown {len(layout.unknown)}" * bool(
+            layout.unknown
         )
-        return Limit("SubsetsOverflow" if overflow else "SubsetsFilled", told)
+        late = _count_late(observation, self.patience)
+        if late:
+            message = f"no node for {late} pods for more than {self.patience:g} s; {summary}"
+            return Limit("NoRoomInSubsets", message, None, current)
+        short = next((index for index, share in enumerate(shares) if layout.placed[index] < share), len(shares))
+        overflow = elsewhere or any(
+            placed > share for placed, share in zip(layout.placed[short:], shares[short:], strict=True)
+        )
+        return Limit("SubsetsOverflow" if overflow else "SubsetsFilled", summary)
 
     def shares(self, replicas: int) -> tuple[int, ...]:
         """How many of so many pods each subset should have."""
@@ -198,7 +200,7 @@ class Spread(Strategy, tag="spread", frozen=True):
     def _stays(self, index: int) -> Rank:
         return Rank(len(self.subsets) - index, f"in {self.subsets[index].name}")
 
-    def _lie(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> _Lie:
+    def _layout(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> _Layout:
         nodes = _by_name("", rooms)
         serving: list[list[Pod]] = [[] for _ in self.subsets]
         placed, idle = [0] * len(self.subsets), dict[str, int | None]()
@@ -217,12 +219,12 @@ class Spread(Strategy, tag="spread", frozen=True):
                 idle[pod.name] = index
             else:
                 (elsewhere if index is None else serving[index]).append(pod)
-        return _Lie(tuple(map(tuple, serving)), tuple(elsewhere), tuple(placed), idle, tuple(unknown))
+        return _Layout(tuple(map(tuple, serving)), tuple(elsewhere), tuple(placed), idle, tuple(unknown))
 
 
-def _late(seen: Observation, patience: float) -> int:
-    waits = (pod.waits for pod in seen.pods if not pod.deleted and not pod.node)
-    return sum(1 for since in waits if since is not None and seen.at - since > patience)
+def _count_late(observation: Observation, patience: float) -> int:
+    waits = (pod.waits for pod in observation.pods if not pod.deleted and not pod.node)
+    return sum(1 for since in waits if since is not None and observation.at - since > patience)
 
 
 def _youngest(pods: Sequence[Pod]) -> list[Pod]:
@@ -259,17 +261,17 @@ class Subsets(Strategy, tag="subsets", frozen=True):
 
     def labels_of_nodes(self) -> tuple[str, ...]:
         """Those of its subsets."""
-        return tuple(sorted({key for one in self.subsets for key in one.labels}))
+        return tuple(sorted({key for subset in self.subsets for key in subset.labels}))
 
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal]:
         """Those of subsets that have their share."""
         if not pod.owner[2]:
             return []
-        there, siblings = self._there(pod, nodes)
-        waiting = {one.uid for one in observation.pending if one.owner[2] == pod.owner[2]}
+        counts, siblings = self._count_siblings(pod, nodes)
+        waiting = {sibling.uid for sibling in observation.pending if sibling.owner[2] == pod.owner[2]}
         shares = shares_of(self.subsets, len(siblings | waiting | {pod.uid}))
-        full = [index for index in range(len(self.subsets) - 1) if there[index] >= shares[index]]
+        full = [index for index in range(len(self.subsets) - 1) if counts[index] >= shares[index]]
         return [
             Refusal(f"node(s) were of subset {self.subsets[index].name}, which has its share", self._mask(index, nodes))
             for index in full
@@ -283,23 +285,28 @@ class Subsets(Strategy, tag="subsets", frozen=True):
             values[self._mask(index, nodes)] = 10 * (size - index) / size
         return Scores(values, self.weight)
 
-    def _there(self, pod: Pod, nodes: Nodes) -> tuple[list[int], set[str]]:
+    def _count_siblings(self, pod: Pod, nodes: Nodes) -> tuple[list[int], set[str]]:
         """How many other pods of its controller each subset has, and who they are."""
-        there, siblings, owner = [0] * len(self.subsets), set[str](), pod.owner[2]
+        counts, siblings, owner = [0] * len(self.subsets), set[str](), pod.owner[2]
         for index, node in enumerate(nodes.nodes):
-            for one in nodes.pods(index):
-                if one.owner[2] != owner or one.uid == pod.uid or one.deleted or one.phase in ("Succeeded", "Failed"):
+            for resident in nodes.pods(index):
+                if (
+                    resident.owner[2] != owner
+                    or resident.uid == pod.uid
+                    or resident.deleted
+                    or resident.phase in ("Succeeded", "Failed")
+                ):
                     continue
-                siblings.add(one.uid)
-                found = subset_of(self.subsets, node)
-                if found is not None:
-                    there[found] += 1
-        return there, siblings
+                siblings.add(resident.uid)
+                subset = subset_of(self.subsets, node)
+                if subset is not None:
+                    counts[subset] += 1
+        return counts, siblings
 
     @cached_property
     def _labels(self) -> tuple[tuple[tuple[str, str], ...], ...]:
         """Those of all subsets, by which masks of nodes are kept."""
-        return tuple(tuple(sorted(one.labels.items())) for one in self.subsets)
+        return tuple(tuple(sorted(subset.labels.items())) for subset in self.subsets)
 
     def _mask(self, index: int, nodes: Nodes) -> Mask:
         return nodes.matching(("subset", index, self._labels), lambda node: subset_of(self.subsets, node) == index)

@@ -92,9 +92,9 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse a band that nothing can be below."""
-        most, what = (self.target, "target = ") if self.mode == "paper" else (100.0, "")
+        most, prefix = (self.target, "target = ") if self.mode == "paper" else (100.0, "")
         if self.tolerance >= most:
-            raise ValueError(f"tolerance: must be < {what}{most:g}, is {self.tolerance:g}")
+            raise ValueError(f"tolerance: must be < {prefix}{most:g}, is {self.tolerance:g}")
 
     def reads(self) -> tuple[str, ...]:
         """The one series it looks at."""
@@ -127,11 +127,11 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         load, total = self._load(series, observation), sum(sample.value for sample in series.samples)
         if isinstance(load, str) or load.missing or load.starting or not total or self._unequal(series, observation):
             return {self.series: NEVER}
-        share, heard = load.least / total / len(load.each), len(load.each)
+        share, count = load.least / total / len(load.each), len(load.each)
         now = self._answer(load, workload.replicas)
 
         def same(used: float) -> bool:
-            each = (used * share,) * heard
+            each = (used * share,) * count
             return self._answer(_Load(each, 0, 0, load.fill), workload.replicas) == now
 
         return {self.series: band_around(same, total)}
@@ -139,10 +139,10 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     def _unequal(self, series: Series, observation: Observation) -> bool:
         """Whether a pod counts for more than another, or for nothing though it has a sample."""
         sampled = {sample.pod for sample in series.samples}
-        heard = serving(observation.pods, sampled).heard
-        if sampled - {""} != {pod.name for pod in heard}:
+        measured = serving(observation.pods, sampled).heard
+        if sampled - {""} != {pod.name for pod in measured}:
             return True
-        return self.unit == "percent" and len({request_of(pod, self.series) for pod in heard}) > 1
+        return self.unit == "percent" and len({request_of(pod, self.series) for pod in measured}) > 1
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
@@ -175,8 +175,8 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     def _answer(self, load: _Load, current: int) -> tuple[int, str]:
         low, high = self.band
         if self.mode == "paper":
-            over = any(one > high for one in load.each)
-            under = any(one < low for one in load.each) and not load.missing
+            over = any(use > high for use in load.each)
+            under = any(use < low for use in load.each) and not load.missing
         else:
             over = load.least / (len(load.each) + load.missing + load.starting) > high
             under = load.most / (len(load.each) + load.missing) < low

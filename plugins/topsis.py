@@ -119,12 +119,12 @@ class Topsis(Strategy, tag="topsis", frozen=True):
         if not nodes.names:
             return None
         present, added = self.used(pod, nodes)
-        known = ~np.isnan(present).any(axis=1)
-        found = np.full(len(nodes.names), np.nan)
-        mine = np.array(self.weights.all) if not self.pairwise else compared(np.array(self.pairwise))
-        weights = combined(mine, entropy_weights(present[known]))
-        found[known] = closeness((present + added)[known], weights)
-        return Scores(found, self.weight)
+        measured = ~np.isnan(present).any(axis=1)
+        scores = np.full(len(nodes.names), np.nan)
+        judged = np.array(self.weights.all) if not self.pairwise else compared(np.array(self.pairwise))
+        weights = combined(judged, entropy_weights(present[measured]))
+        scores[measured] = closeness((present + added)[measured], weights)
+        return Scores(scores, self.weight)
 
     def used(self, pod: Pod, nodes: Nodes) -> tuple[Floats, Floats]:
         """The part of each node that is used, and the part that the pod would add, (nodes, criteria); of io only what
@@ -133,9 +133,9 @@ class Topsis(Strategy, tag="topsis", frozen=True):
         present, added = np.zeros((len(nodes.names), len(CRITERIA))), np.zeros((len(nodes.names), len(CRITERIA)))
         for column, (resource, series) in enumerate(zip(resources, self.use.all, strict=False)):
             capacity = nodes.allocatable(resource)
-            wanted = weighed(pod, resource)
+            request = weighed(pod, resource)
             present[:, column] = _ratio(_used(nodes, resource, series), capacity)
-            added[:, column] = _ratio(np.full(len(capacity), float(wanted)), capacity)
+            added[:, column] = _ratio(np.full(len(capacity), float(request)), capacity)
         if self.use.io:
             present[:, -1] = nodes.use(self.use.io)
         return present, added
@@ -176,12 +176,12 @@ def entropy_weights(present: Floats) -> Floats:
     return differing / differing.sum() if differing.any() else differing
 
 
-def combined(mine: Floats, entropy: Floats) -> Floats:
+def combined(judged: Floats, entropy: Floats) -> Floats:
     """The product of both, so that they come to 1; mine alone where the other has nothing to say of what counts."""
-    product = mine * entropy
-    found = product if product.sum() > 0 else mine
-    total = found.sum()
-    return found / total if total > 0 else found
+    product = judged * entropy
+    weights = product if product.sum() > 0 else judged
+    total = weights.sum()
+    return weights / total if total > 0 else weights
 
 
 def closeness(table: Floats, weights: Floats) -> Floats:

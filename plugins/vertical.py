@@ -142,8 +142,10 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     def reads(self) -> tuple[str, ...]:
         """The statistics, and what is used now."""
         bounds = ("lower", "upper") if self.confident else ()
-        wanted = [(name, one) for name in self.resources for one in (self._rule(name).statistic, *bounds)]
-        return (*self.resources, *(f"{name}_{statistic}" for name, statistic in wanted))
+        statistics = [
+            (name, statistic) for name in self.resources for statistic in (self._rule(name).statistic, *bounds)
+        ]
+        return (*self.resources, *(f"{name}_{statistic}" for name, statistic in statistics))
 
     def _rule(self, resource: str) -> Rule:
         return self.cpu if resource == "cpu" else self.memory
@@ -154,7 +156,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         pods = [pod for pod in observation.pods if pod.phase == "Running" and not pod.deleted]
         if not pods:
             return None
-        kinds = {one.name: one for pod in pods for one in pod.containers}
+        kinds = {container.name: container for pod in pods for container in pod.containers}
         names = [name for name in sorted(kinds) if not self.containers or name in self.containers]
         aims: Aims = {name: {} for name in names}
         for resource in self.resources:
@@ -170,13 +172,13 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     def _aim(self, series: Mapping[str, Series], resource: str, container: str, containers: int) -> _Aim | None:
         """None where it is not known."""
         rule = self._rule(resource)
-        value = _of(series.get(f"{resource}_{rule.statistic}"), container)
+        value = _value_of(series.get(f"{resource}_{rule.statistic}"), container)
         if value is None:
             return None
-        aim = _rounded(resource, rule.bounded(value, containers))
+        aim = _round_up(resource, rule.bounded(value, containers))
         if not self.confident:
             return _Aim(aim)
-        lower, upper = (_of(series.get(f"{resource}_{side}"), container) for side in ("lower", "upper"))
+        lower, upper = (_value_of(series.get(f"{resource}_{side}"), container) for side in ("lower", "upper"))
         if lower is None or upper is None:
             return None
         return _Aim(aim, rule.bounded(lower, containers), rule.bounded(upper, containers))
@@ -185,54 +187,60 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         """What is shown: the recommendation, or why there is none."""
         present = {name: value for name, value in container.requests.items() if name in set[str](self.resources)}
         lacking = [name for name in self.resources if name not in aims]
-        told = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
-        told += [f"{name} is not known: {self._why(name, series)}" for name in lacking]
+        parts = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
+        parts += [f"{name} is not known: {self._why(name, series)}" for name in lacking]
         requests = {name: aim.value for name, aim in aims.items()}
         reason = "UsageHistogram" if requests else "NotKnown"
-        return Resources(container.name, requests, present, reason=reason, message="; ".join(told))
+        return Resources(container.name, requests, present, reason=reason, message="; ".join(parts))
 
     def _why(self, resource: str, series: Mapping[str, Series]) -> str:
-        found = series.get(f"{resource}_{self._rule(resource).statistic}")
-        return (found.message or found.quality.value) if found is not None and not found.trusted else "no sample"
+        statistics = series.get(f"{resource}_{self._rule(resource).statistic}")
+        return (
+            (statistics.message or statistics.quality.value)
+            if statistics is not None and not statistics.trusted
+            else "no sample"
+        )
 
     def _changes(self, pods: list[Pod], aims: Aims, observation: Observation, past: Past) -> list[Resources]:
         """The pods that are changed now: those that request too little first, then by name."""
         uses = {str(name): _by_pod(observation.series.get(name)) for name in self.resources}
         free = {room.node.name: room.free for room in observation.rooms or ()}
-        found: list[tuple[bool, str, Sizes]] = []
+        candidates: list[tuple[bool, str, Sizes]] = []
         for pod in pods:
             if observation.at - past.resizes.get(pod.uid, float("-inf")) < self.cooldown or pod.resize == "InProgress":
                 continue
-            place = _Place(_in(uses, pod), free.get(pod.node, {}))
-            sizes = {one.name: wanted for one in pod.containers if (wanted := self._sizes(one, aims, place))}
+            place = _Place(_use_of_pod(uses, pod), free.get(pod.node, {}))
+            sizes = {
+                container.name: size for container in pod.containers if (size := self._sizes(container, aims, place))
+            }
             if sizes and not unfit(pod, sizes):
-                found.append((not _rises(pod, sizes), pod.name, sizes))
-        chosen = sorted(found, key=lambda one: one[:2])[: self.at_once]
+                candidates.append((not _rises(pod, sizes), pod.name, sizes))
+        chosen = sorted(candidates, key=lambda candidate: candidate[:2])[: self.at_once]
         return [
-            Resources(name, dict(wanted), {}, pod, "TooLittle" if not falls else "TooMuch")
+            Resources(name, dict(requests), {}, pod, "TooLittle" if not falls else "TooMuch")
             for falls, pod, sizes in chosen
-            for name, wanted in sizes.items()
+            for name, requests in sizes.items()
         ]
 
     def _sizes(self, container: Container, aims: Aims, place: _Place) -> dict[str, float]:
         """What the container of a pod should request instead, of each resource that is worth it."""
-        found = {}
+        sizes = {}
         for resource, aim in aims.get(container.name, {}).items():
             present = container.requests.get(resource)
             if present is None or (aim.lower is not None and aim.lower <= present <= (aim.upper or aim.lower)):
                 continue
             used = _used(place.uses.get(resource, []), container.name)
-            value = max(aim.value, present if used is None else _rounded(resource, used))
+            value = max(aim.value, present if used is None else _round_up(resource, used))
             room = present + max(0.0, place.free.get(resource, float("inf")))
             value = min(value, room, self._rule(resource).highest(), container.limits.get(resource, float("inf")))
             if used is not None and value < used:
                 value = max(value, present)  # bounds keep it below what is used, but take nothing away from it
             if value != present and abs(value - present) >= self.smallest_change * present:
-                found[resource] = value
-        return found
+                sizes[resource] = value
+        return sizes
 
 
-def _of(series: Series | None, container: str) -> float | None:
+def _value_of(series: Series | None, container: str) -> float | None:
     """The sample of a container, if it can be trusted."""
     if series is None or not series.trusted:
         return None
@@ -241,10 +249,10 @@ def _of(series: Series | None, container: str) -> float | None:
 
 def _by_pod(series: Series | None) -> dict[str, list[Sample]]:
     """What pods use now, as far as it can be trusted."""
-    found: dict[str, list[Sample]] = {}
+    samples_by_pod: dict[str, list[Sample]] = {}
     for sample in _trusted(series):
-        found.setdefault(sample.pod, []).append(sample)
-    return found
+        samples_by_pod.setdefault(sample.pod, []).append(sample)
+    return samples_by_pod
 
 
 def _trusted(series: Series | None) -> Iterator[Sample]:
@@ -260,17 +268,21 @@ def _used(samples: list[Sample], container: str) -> float | None:
     return None
 
 
-def _in(uses: Mapping[str, Mapping[str, list[Sample]]], pod: Pod) -> dict[str, list[Sample]]:
+def _use_of_pod(uses: Mapping[str, Mapping[str, list[Sample]]], pod: Pod) -> dict[str, list[Sample]]:
     """What one pod uses, by resource."""
     return {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
 
 
 def _rises(pod: Pod, sizes: Sizes) -> bool:
     """Whether the pod requests too little of anything."""
-    return any(value > one.requests[name] for one in pod.containers for name, value in sizes.get(one.name, {}).items())
+    return any(
+        value > container.requests[name]
+        for container in pod.containers
+        for name, value in sizes.get(container.name, {}).items()
+    )
 
 
-def _rounded(resource: str, value: float) -> float:
+def _round_up(resource: str, value: float) -> float:
     """Up to whole thousandths of a core, or whole mebibytes: what Kubernetes and a reader are used to."""
     return milli(value) / 1000 if resource == "cpu" else float(ceil(value / MEBIBYTE) * MEBIBYTE)
 

@@ -74,15 +74,15 @@ class Victims(Strategy, tag="victims", frozen=True):
         pods = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
         weights = {"load": self.load, "node": self.node, "age": self.age, "pool": self.pool}
         terms = {
-            "load": self._idle(pods, observation.series.get(self.series)) if self.load else {},
-            "node": self._on_nodes(pods, observation) if self.node else {},
-            "age": self._aged(pods, observation.at) if self.age else {},
-            "pool": self._in_pool(pods, observation.rooms or ()) if self.pool else {},
+            "load": self._load_terms(pods, observation.series.get(self.series)) if self.load else {},
+            "node": self._node_terms(pods, observation) if self.node else {},
+            "age": self._age_terms(pods, observation.at) if self.age else {},
+            "pool": self._pool_terms(pods, observation.rooms or ()) if self.pool else {},
         }
         counted = {name: weight for name, weight in weights.items() if weight}
         return {pod.name: _rank({name: terms[name].get(pod.name) for name in counted}, counted) for pod in pods}
 
-    def _idle(self, pods: Sequence[Pod], series: Series | None) -> dict[str, float]:
+    def _load_terms(self, pods: Sequence[Pod], series: Series | None) -> dict[str, float]:
         """How little each pod that was heard uses."""
         if series is None or not series.trusted:
             return {}
@@ -98,36 +98,42 @@ class Victims(Strategy, tag="victims", frozen=True):
             if name in used
         }
 
-    def _on_nodes(self, pods: Sequence[Pod], seen: Observation) -> dict[str, float]:
+    def _node_terms(self, pods: Sequence[Pod], observation: Observation) -> dict[str, float]:
         """How full, or empty, the node of each pod is."""
-        known, found = _by_name("", seen.rooms or ()), dict[str, float]()
+        rooms, terms = _by_name("", observation.rooms or ()), dict[str, float]()
         for pod in pods:
-            part = self._fullness(known[pod.node], seen.nodes) if pod.node in known else None
+            part = self._fullness(rooms[pod.node], observation.nodes) if pod.node in rooms else None
             if part is not None:
-                found[pod.name] = part if self.nodes == "fullest" else 1 - part
-        return found
+                terms[pod.name] = part if self.nodes == "fullest" else 1 - part
+        return terms
 
-    def _fullness(self, room: Room, used: Mapping[str, Mapping[str, float]]) -> float | None:
+    def _fullness(self, room: Room, use: Mapping[str, Mapping[str, float]]) -> float | None:
         """From 0 to 1; None where it is not known of any resource what the node has, and what is used of it."""
-        whole, name = room.node.allocatable, room.node.name
+        allocatable, name = room.node.allocatable, room.node.name
         if self.node_series:
-            taken = {str(one): used[one][name] for one in self.node_series if name in used.get(one, {})}
+            used = {
+                str(resource): use[resource][name] for resource in self.node_series if name in use.get(resource, {})
+            }
         else:
-            taken = {one: whole[one] - room.free.get(one, 0.0) for one in _PACKED if one in whole}
-        parts = [amount / whole[one] for one, amount in taken.items() if whole.get(one)]
+            used = {
+                resource: allocatable[resource] - room.free.get(resource, 0.0)
+                for resource in _PACKED
+                if resource in allocatable
+            }
+        parts = [amount / allocatable[resource] for resource, amount in used.items() if allocatable.get(resource)]
         return min(1.0, max(0.0, *parts)) if parts else None
 
-    def _aged(self, pods: Sequence[Pod], at: float) -> dict[str, float]:
+    def _age_terms(self, pods: Sequence[Pod], at: float) -> dict[str, float]:
         """How young, or old, each is beside the oldest."""
         ages = {pod.name: max(0.0, at - pod.started) for pod in pods if pod.started is not None}
         oldest = max(ages.values(), default=0.0) or 1.0
         return {name: age / oldest if self.ages == "oldest" else 1 - age / oldest for name, age in ages.items()}
 
-    def _in_pool(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> dict[str, float]:
+    def _pool_terms(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> dict[str, float]:
         """1 for those on nodes with the labels."""
-        known, wanted = _by_name("", rooms), self.labels.items()
-        on = ((pod.name, known.get(pod.node)) for pod in pods)
-        return {name: float(wanted <= room.node.labels.items()) for name, room in on if room is not None}
+        rooms_by_name, labels = _by_name("", rooms), self.labels.items()
+        on = ((pod.name, rooms_by_name.get(pod.node)) for pod in pods)
+        return {name: float(labels <= room.node.labels.items()) for name, room in on if room is not None}
 
 
 def _rank(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> Rank:

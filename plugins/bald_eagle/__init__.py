@@ -61,8 +61,8 @@ class _Eagles(Strategy, frozen=True):
             incompressible=self.incompressible,
             balanced=self.balanced,
         )
-        for name, others in (("bandwidth", ("cpu", "memory")), ("disk", ("cpu", "memory", self.bandwidth))):
-            if getattr(self, name) in others:
+        for name, reserved in (("bandwidth", ("cpu", "memory")), ("disk", ("cpu", "memory", self.bandwidth))):
+            if getattr(self, name) in reserved:
                 raise ValueError(f"{name}: must be a resource of its own, is {getattr(self, name)!r}")
 
     def reads(self) -> tuple[str, ...]:

@@ -35,22 +35,25 @@ class Way(Struct, frozen=True, eq=False):
 
 def placements(candidates: Sequence[Candidate], nodes: Nodes, way: Way) -> Iterator[Placement]:
     """Where pods go, as far as they fit anywhere, in their order."""
-    counted = [needed(one.pod) for one in candidates]
-    asked = {resource for one in counted for resource in one}
-    resources = (*way.resources, *sorted(asked.difference(way.resources)))
+    requests = [needed(candidate.pod) for candidate in candidates]
+    requested = {resource for request in requests for resource in request}
+    resources = (*way.resources, *sorted(requested.difference(way.resources)))
     pods = Pods(
-        np.array([[one.get(resource, 0) for resource in resources] for one in counted], dtype=np.int64),
-        np.array([[weighed(one.pod, resource) for resource in way.resources] for one in candidates], dtype=np.float64),
+        np.array([[request.get(resource, 0) for resource in resources] for request in requests], dtype=np.int64),
+        np.array(
+            [[weighed(candidate.pod, resource) for resource in way.resources] for candidate in candidates],
+            dtype=np.float64,
+        ),
     )
     state = _state(nodes, resources, way.series)
     for first in range(0, len(candidates), way.size):
         batch = slice(first, first + way.size)
-        allowed = np.stack([one.nodes for one in candidates[batch]]) & state.fits(pods.only(batch))
-        open_ = np.flatnonzero(allowed.any(axis=1))
-        if len(open_):
-            chance = _chance(way.seed, [candidates[first + int(index)].pod.uid for index in open_])
-            for index, node, value in _place(pods.only(first + open_), allowed[open_], state, way, chance):
-                yield Placement(first + int(open_[index]), node, value)
+        allowed = np.stack([candidate.nodes for candidate in candidates[batch]]) & state.fits(pods.only(batch))
+        placeable = np.flatnonzero(allowed.any(axis=1))
+        if len(placeable):
+            chance = _chance(way.seed, [candidates[first + int(index)].pod.uid for index in placeable])
+            for index, node, value in _place(pods.only(first + placeable), allowed[placeable], state, way, chance):
+                yield Placement(first + int(placeable[index]), node, value)
 
 
 def _state(nodes: Nodes, resources: Sequence[str], series: Sequence[str]) -> State:
@@ -78,13 +81,13 @@ def _place(
     first = None
     if way.greedy:
         best = np.full(len(allowed), NOWHERE)
-        for index, node, _ in _settled(None, pods, allowed, state.copy(), way.scale):
+        for index, node, _ in _settle(None, pods, allowed, state.copy(), way.scale):
             best[index] = node
         first = batch.position(best)[None, :]
     low, high = np.zeros(len(allowed)), batch.counts.astype(np.float64)
     # While a pod finds no place the search goes on to its end: that is what it is better at than any pod for itself.
-    found = search(Quest(batch.fitness, low, high, first, batch.enough), way.habits, chance)
-    return _settled(batch.nodes(found.position[None, :])[0], pods, allowed, state, way.scale)
+    catch = search(Quest(batch.fitness, low, high, first, batch.enough), way.habits, chance)
+    return _settle(batch.nodes(catch.position[None, :])[0], pods, allowed, state, way.scale)
 
 
 def _numbering(state: State) -> NDArray[np.intp]:
@@ -93,21 +96,21 @@ def _numbering(state: State) -> NDArray[np.intp]:
     return np.argsort(-(state.left[:, :WEIGHED] / most).sum(axis=1), kind="stable")
 
 
-def _settled(
+def _settle(
     wished: NDArray[np.intp] | None, pods: Pods, allowed: Mask, state: State, scale: Scale
 ) -> list[tuple[int, int, float]]:
     """Each pod in turn on its node, or, where it does not fit there after all, or none is wished, on the one that fits
     and has the highest S_N. Those for which there is none are left out."""
-    found = []
-    for index, may in enumerate(allowed):
-        one = pods.only(slice(index, index + 1))
+    placed = []
+    for index, allowed_nodes in enumerate(allowed):
+        pod = pods.only(slice(index, index + 1))
         node = NOWHERE if wished is None else int(wished[index])
-        if node == NOWHERE or not (may[node] and state.only(node).fits(one).all()):
-            node = _best(one, may, state, scale)
+        if node == NOWHERE or not (allowed_nodes[node] and state.only(node).fits(pod).all()):
+            node = _best(pod, allowed_nodes, state, scale)
         if node != NOWHERE:
-            found.append((index, node, float(values(one, state.only(node), scale)[0, 0])))
-            state.take(node, one)
-    return found
+            placed.append((index, node, float(values(pod, state.only(node), scale)[0, 0])))
+            state.take(node, pod)
+    return placed
 
 
 def _best(pod: Pods, allowed: Mask, state: State, scale: Scale) -> int:

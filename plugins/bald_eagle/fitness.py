@@ -92,10 +92,10 @@ def values(pods: Pods, state: State, scale: Scale) -> Floats:
     """S_N of eq. (27), the higher the better, for each pod on each node, (pods, nodes); meaningless where it does not
     fit. A resource that a pod asks nothing of is not lacking, so that R_r is 1 also on a node that has none of it; and
     what is only assumed of a pod takes no more than is left."""
-    asked, capacity = pods.asked[:, None, :], state.capacity[:, :WEIGHED].astype(np.float64)
-    left = np.maximum(state.left[:, :WEIGHED], asked)
-    remaining = (scale.shares(pods.asked, capacity) * (1 - _ratio(asked, left))).sum(axis=2)
-    load = _ratio(asked + state.busy, capacity)
+    requested, capacity = pods.asked[:, None, :], state.capacity[:, :WEIGHED].astype(np.float64)
+    available = np.maximum(state.left[:, :WEIGHED], requested)
+    remaining = (scale.shares(pods.asked, capacity) * (1 - _ratio(requested, available))).sum(axis=2)
+    load = _ratio(requested + state.busy, capacity)
     return remaining + (scale.load * (scale.critical - load)).sum(axis=2)  # type: ignore[no-any-return]
 
 
@@ -150,14 +150,14 @@ class Batch:
         nodes = self.nodes(positions)
         short = nodes.astype(np.int32)
         before = (short[:, :, None] == short[:, None, :]) & self._earlier
-        taken = (self._takes @ before.reshape(-1, len(self._pods)).astype(np.float64).T).reshape(-1, *nodes.shape)
-        which, needed = nodes + self._starts, taken[: self._resources]
-        left = self._left.take(nodes, axis=1) - needed
-        lacking = (left < self._must).any(axis=0)
-        lost = self._costs.take(which, axis=1) / np.maximum(left[:WEIGHED], self._least)
-        lost += self._slopes.take(nodes, axis=1) * taken[self._resources :]
-        found = self._fixed.take(which) - lost.sum(axis=0)
-        return np.where(lacking, MISFIT, found).mean(axis=1)  # type: ignore[no-any-return]
+        demand = (self._takes @ before.reshape(-1, len(self._pods)).astype(np.float64).T).reshape(-1, *nodes.shape)
+        pairs, needs = nodes + self._starts, demand[: self._resources]
+        remaining = self._left.take(nodes, axis=1) - needs
+        lacking = (remaining < self._must).any(axis=0)
+        lost = self._costs.take(pairs, axis=1) / np.maximum(remaining[:WEIGHED], self._least)
+        lost += self._slopes.take(nodes, axis=1) * demand[self._resources :]
+        scores = self._fixed.take(pairs) - lost.sum(axis=0)
+        return np.where(lacking, MISFIT, scores).mean(axis=1)  # type: ignore[no-any-return]
 
 
 def _ratio(amount: Floats, whole: Floats) -> Floats:

@@ -41,7 +41,7 @@ class PeakSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
 def check_weights(**weights: Weights) -> None:
     """Refuse weights that do not come to 1."""
-    for name, one in weights.items():
-        total = sum(one.all)
+    for name, weight in weights.items():
+        total = sum(weight.all)
         if abs(total - 1) > 1e-6:
             raise ValueError(f"{name}: must come to 1, is {total:.6g}")

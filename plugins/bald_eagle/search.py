@@ -116,10 +116,10 @@ class _Flock:
         """Eq. (3), and for TBESK the t mutation of what came of it, eq. (15), with the iteration for its degrees of
         freedom: wild at first, normal later. The best of the three stays; the paper does not say which."""
         mean, rand = self._positions.mean(axis=0), self._chance.random(self._positions.shape)
-        found = self._within(self.best + self._habits.pull * rand * (mean - self._positions))
-        self._take(found)
+        selected = self._within(self.best + self._habits.pull * rand * (mean - self._positions))
+        self._take(selected)
         if self._habits.improved:
-            self._take(self._within(found * (1 + self._chance.standard_t(iteration, found.shape))))
+            self._take(self._within(selected * (1 + self._chance.standard_t(iteration, selected.shape))))
 
     def circle(self) -> None:
         """Search within the space that was selected, eqs (4)-(10). The next eagle is a random other one, as in BES."""
@@ -128,23 +128,23 @@ class _Flock:
         following[order] = np.roll(order, -1)
         theta = self._habits.turns * np.pi * self._chance.random((self._habits.eagles, 1))
         radius = theta + self._habits.reach * self._chance.random(theta.shape)
-        x, y = self._spiral = _scaled(radius * np.sin(theta)), _scaled(radius * np.cos(theta))
-        here = self._positions
-        self._take(self._within(here + x * (here - mean) + y * (here - here[following])))
+        x, y = self._spiral = _scale(radius * np.sin(theta)), _scale(radius * np.cos(theta))
+        positions = self._positions
+        self._take(self._within(positions + x * (positions - mean) + y * (positions - positions[following])))
 
     def swoop(self) -> None:
         """Onto the best, eqs (11)-(12). BES has hyperbolas there, and the best instead of the second mean; its
         programs part over theta, of which this is the form of eq. (4)."""
-        mean, inward, here = self._positions.mean(axis=0), self._habits.inward, self._positions
+        mean, inward, positions = self._positions.mean(axis=0), self._habits.inward, self._positions
         if self._habits.printed:
             x, y = self._spiral
             centre = mean
         else:
             theta = self._habits.turns * np.pi * self._chance.random((self._habits.eagles, 1))
-            x, y = _scaled(theta * np.sinh(theta)), _scaled(theta * np.cosh(theta))
+            x, y = _scale(theta * np.sinh(theta)), _scale(theta * np.cosh(theta))
             centre = self.best
-        rand = self._chance.random(here.shape)
-        self._take(self._within(rand * self.best + x * (here - inward * mean) + y * (here - inward * centre)))
+        rand = self._chance.random(positions.shape)
+        self._take(self._within(rand * self.best + x * (positions - inward * mean) + y * (positions - inward * centre)))
 
     def _within(self, positions: Floats) -> Floats:
         """Back between the bounds. TBESK reflects first, as t mutation would leave many eagles right on a bound."""
@@ -164,7 +164,7 @@ class _Flock:
             self.best, self.best_fitness = self._positions[best].copy(), float(self._fitness[best])
 
 
-def _scaled(values: Floats) -> Floats:
+def _scale(values: Floats) -> Floats:
     """So that the largest is 1 or -1."""
     most = np.abs(values).max()
     return values / most if most > 0 else values

@@ -91,8 +91,12 @@ class Event(Strategy, tag="event", frozen=True):
 
     def sleeps(self) -> str:
         """What pods use cannot be known where there are none, so such a trigger never wakes any."""
-        deciding = [one for one in self.triggers if one.decides]
-        return "" if any(one.series not in USED_BY_PODS for one in deciding) else "has only triggers of what pods use"
+        deciding = [trigger for trigger in self.triggers if trigger.decides]
+        return (
+            ""
+            if any(trigger.series not in USED_BY_PODS for trigger in deciding)
+            else "has only triggers of what pods use"
+        )
 
     @hookimpl
     def poll_interval(self, observation: Observation) -> float | None:
@@ -104,21 +108,21 @@ class Event(Strategy, tag="event", frozen=True):
         """Where triggers stay as active as they are, and ask for as many. A formula may heed anything."""
         if self.formula is not None:
             return dict.fromkeys(self.reads(), NEVER)
-        return {series: self._steady(series, observation) for series in self.reads()}
+        return {series: self._steady_band(series, observation) for series in self.reads()}
 
-    def _steady(self, name: str, observation: Observation) -> Band:
+    def _steady_band(self, name: str, observation: Observation) -> Band:
         series = observation.series.get(name)
         if series is None or series.quality is not Quality.FRESH:
             return NEVER if series is not None and series.usable else Band()
         triggers = [trigger for trigger in self.triggers if trigger.series == name]
         workload, pods = observation.workload, observation.pods
 
-        def asked(value: float) -> list[tuple[bool, int | None]]:
-            return [(value > one.activation, one.asks(value, workload, pods)) for one in triggers]
+        def outcomes(value: float) -> list[tuple[bool, int | None]]:
+            return [(value > trigger.activation, trigger.asks(value, workload, pods)) for trigger in triggers]
 
         total = sum(sample.value for sample in series.samples)
-        now = asked(total)
-        return band_around(lambda value: asked(value) == now, total)
+        now = outcomes(total)
+        return band_around(lambda value: outcomes(value) == now, total)
 
     @hookimpl
     def recommend_replicas(self, observation: Observation, past: Past) -> Recommendation:
@@ -128,7 +132,7 @@ class Event(Strategy, tag="event", frozen=True):
         measures = tuple(signal.measure for signal in signals)
         if self.formula is not None:
             measures = (*parts(self.triggers, readings), *measures)
-        return Recommendation(*self._judged(signals, observation, past), measures)
+        return Recommendation(*self._judge(signals, observation, past), measures)
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
@@ -138,11 +142,11 @@ class Event(Strategy, tag="event", frozen=True):
             return None
         return stabilize(wish, observation, past, up=0, down=self.downscale_stabilization)
 
-    def _judged(self, signals: Sequence[Signal], observation: Observation, past: Past) -> tuple[int | None, str, str]:
+    def _judge(self, signals: Sequence[Signal], observation: Observation, past: Past) -> tuple[int | None, str, str]:
         """The count, a reason and a sentence."""
         current, active = observation.workload.replicas, any_active(signal.active for signal in signals)
         if active is None:
-            return None, "TriggerUnknown", next(one.why for one in signals if one.active is None)
+            return None, "TriggerUnknown", next(signal.why for signal in signals if signal.active is None)
         if active:
             reason, why = "TriggersActive", told(signals)
         elif current <= self.idle or (quiet := self._quiet(observation, past)) >= self.cooldown:
@@ -160,21 +164,25 @@ class Event(Strategy, tag="event", frozen=True):
         """One for each trigger, or one of the formula."""
         if self.formula is not None:
             return [signal("formula", self.formula, combine(self.formula, readings), observation)]
-        return [signal(one.label, one, readings[one.label], observation) for one in self.triggers]
+        return [signal(trigger.label, trigger, readings[trigger.label], observation) for trigger in self.triggers]
 
     def _quiet(self, observation: Observation, past: Past) -> float:
         """Seconds for which no trigger has been active, as far as is known; only whether it is less than the cooldown
         is of use."""
         now, series = observation.at, observation.series
         span = Span(known=past.since + self.initial_cooldown, enough=now - self.cooldown)
-        read_at = {one.label: series[one.series].measured for one in self.triggers if one.series in series}
-        tracks = {one.label: past.points.get(one.series, ()) for one in self.triggers}
+        read_at = {
+            trigger.label: series[trigger.series].measured for trigger in self.triggers if trigger.series in series
+        }
+        tracks = {trigger.label: past.points.get(trigger.series, ()) for trigger in self.triggers}
         if self.formula is not None:
-            found = since_by(self.formula, tracks, max(read_at.values(), default=0.0), span)
+            inactive_since = since_by(self.formula, tracks, max(read_at.values(), default=0.0), span)
         else:
-            deciding = [one for one in self.triggers if one.decides]
-            found = max(since(one, tracks[one.label], read_at[one.label], span) for one in deciding)
-        return now - max(min(found, now), span.known)
+            deciding = [trigger for trigger in self.triggers if trigger.decides]
+            inactive_since = max(
+                since(trigger, tracks[trigger.label], read_at[trigger.label], span) for trigger in deciding
+            )
+        return now - max(min(inactive_since, now), span.known)
 
 
 @hookimpl

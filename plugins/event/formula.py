@@ -73,16 +73,16 @@ def read(text: str) -> Formula:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, at, end = [], 0, len(text.rstrip())
+    tokens, at, end = [], 0, len(text.rstrip())
     while at < end:
         match = _TOKEN.match(text, at, end)
         if match is None or match.lastgroup is None:
             start = at + len(text[at:end]) - len(text[at:end].lstrip())
             raise ValueError(f"must be made of numbers, names and operators, has {text[start]!r} at column {start + 1}")
         kind = match.lastgroup
-        found.append(_Token(kind, match[kind], match.start(kind) + 1))
+        tokens.append(_Token(kind, match[kind], match.start(kind) + 1))
         at = match.end()
-    return [*found, _Token("end", "", end + 1)]
+    return [*tokens, _Token("end", "", end + 1)]
 
 
 class _Reader:
@@ -100,7 +100,7 @@ class _Reader:
         self._at += 1
         return self._tokens[self._at - 1]
 
-    def _took(self, mark: str) -> bool:
+    def _accept(self, mark: str) -> bool:
         if self._next.kind != "mark" or self._next.text != mark:
             return False
         self._at += 1
@@ -113,8 +113,8 @@ class _Reader:
         self._at += 1
 
     def _fault(self, what: str) -> ValueError:
-        found = repr(self._next.text) if self._next.text else "the end"
-        return ValueError(f"must {what} at column {self._next.column}, is {found}")
+        actual = repr(self._next.text) if self._next.text else "the end"
+        return ValueError(f"must {what} at column {self._next.column}, is {actual}")
 
     def condition(self) -> Node:
         """`c ? a : b`, or what is tighter."""
@@ -122,7 +122,7 @@ class _Reader:
         if self._depth > DEEPEST:
             raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
         node = self._operation(1)
-        if self._took("?"):
+        if self._accept("?"):
             yes = self.condition()
             self.expect(":", 'have ":"')
             node = _choice(node, yes, self.condition())
@@ -131,22 +131,22 @@ class _Reader:
 
     def _operation(self, least: int) -> Node:
         """Operands and operators of at least this strength."""
-        left = self._operand()
+        node = self._operand()
         while (strength := _STRENGTHS.get(self._next.text, 0)) >= least:
             mark = self._take().text
             right = self._operation(strength + 1)
             if mark in _COMPARED and self._next.text in _COMPARED:
                 raise self._fault("have brackets around one of two comparisons")
-            left = _joined(mark, left, right)
-        return left
+            node = _join(mark, node, right)
+        return node
 
     def _operand(self) -> Node:
         token = self._next
         if token.kind == "number":
             return _number(self._take())
         if token.kind == "name":
-            return self._named(self._take())
-        if self._took("("):
+            return self._name(self._take())
+        if self._accept("("):
             node = self.condition()
             self.expect(")", 'have ")"')
             return node
@@ -160,22 +160,22 @@ class _Reader:
             raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
         node = self._operation(_MINUS if mark == "-" else _NOT)
         self._depth -= 1
-        return _applied(operator.neg if mark == "-" else operator.not_, (node,))
+        return _apply(operator.neg if mark == "-" else operator.not_, (node,))
 
-    def _named(self, token: _Token) -> Node:
+    def _name(self, token: _Token) -> Node:
         """A trigger, or a function of what stands in brackets behind it."""
         name = token.text
-        if not self._took("("):
+        if not self._accept("("):
             self.names.add(name)
             return lambda values: values.get(name)
         if name not in _FUNCTIONS:
             raise ValueError(f"must use {', '.join(_FUNCTIONS)} alone, has {name}( at column {token.column}")
         operands = [self.condition()]
-        while name not in _OF_ONE and self._took(","):
+        while name not in _OF_ONE and self._accept(","):
             operands.append(self.condition())
         self.expect(")", 'have ")"' if name in _OF_ONE else 'have "," or ")"')
         function = _FUNCTIONS[name]
-        return _applied(lambda *given: function(given) if name in ("min", "max") else function(*given), operands)
+        return _apply(lambda *values: function(values) if name in ("min", "max") else function(*values), operands)
 
 
 def _number(token: _Token) -> Node:
@@ -186,50 +186,50 @@ def _number(token: _Token) -> Node:
 
 
 def _choice(condition: Node, yes: Node, no: Node) -> Node:
-    def chosen(values: Values) -> float | None:
+    def evaluate(values: Values) -> float | None:
         holds = condition(values)
         if holds is None:
             return None
         return yes(values) if holds else no(values)
 
-    return chosen
+    return evaluate
 
 
-def _joined(mark: str, left: Node, right: Node) -> Node:
+def _join(mark: str, left: Node, right: Node) -> Node:
     if mark == "??":
         return lambda values: right(values) if (first := left(values)) is None else first
     if mark in ("&&", "||"):
         return _both(left, right, stops=mark == "||")
-    return _applied(_COUNTED.get(mark) or _COMPARED[mark], (left, right))
+    return _apply(_COUNTED.get(mark) or _COMPARED[mark], (left, right))
 
 
 def _both(left: Node, right: Node, *, stops: bool) -> Node:
     """`&&`, and `||` which stops at what holds. The second is looked at only where the first leaves it open."""
 
-    def found(values: Values) -> float | None:
+    def evaluate(values: Values) -> float | None:
         first = left(values)
         if first is None or bool(first) is stops:
             return None if first is None else float(stops)
         second = right(values)
         return None if second is None else float(bool(second))
 
-    return found
+    return evaluate
 
 
-def _applied(function: Callable[..., float], operands: tuple[Node, ...] | list[Node]) -> Node:
+def _apply(function: Callable[..., float], operands: tuple[Node, ...] | list[Node]) -> Node:
     """Unknown where an operand is, or where there is no finite result: 1 / 0 is not nothing."""
 
-    def found(values: Values) -> float | None:
-        given = []
+    def apply(values: Values) -> float | None:
+        arguments = []
         for operand in operands:
             value = operand(values)
             if value is None:
                 return None
-            given.append(value)
+            arguments.append(value)
         try:
-            result = float(function(*given))
+            result = float(function(*arguments))
         except ArithmeticError:
             return None
         return result if math.isfinite(result) else None
 
-    return found
+    return apply

@@ -22,25 +22,25 @@ class Span(Struct, frozen=True):
 
 def since(trigger: Trigger, track: Sequence[Point], newest: float, span: Span) -> float:
     """Since when a trigger that was last read at `newest`, and is not active, has not been."""
-    found = newest
+    earliest = newest
     for point in reversed(track):
-        if found <= span.enough or point.at < span.known or point.total > trigger.activation:
+        if earliest <= span.enough or point.at < span.known or point.total > trigger.activation:
             break
-        found = min(found, point.at)
-    return found
+        earliest = min(earliest, point.at)
+    return earliest
 
 
 def since_by(over: Formula, tracks: Tracks, newest: float, span: Span) -> float:
     """The same of a formula. What was read counts until it was read again; where nothing can be read now (`newest` is
     then long ago), the last that was counts."""
-    found = max([newest, *(track[-1].at for track in tracks.values() if track)])
+    earliest = max([newest, *(track[-1].at for track in tracks.values() if track)])
     ends = {label: len(track) for label, track in tracks.items()}
-    times = {point.at for track in tracks.values() for point in track if span.known <= point.at < found}
+    times = {point.at for track in tracks.values() for point in track if span.known <= point.at < earliest}
     for at in sorted(times, reverse=True):
-        if found <= span.enough or _active(over, tracks, ends, at) is not False:
+        if earliest <= span.enough or _active(over, tracks, ends, at) is not False:
             break
-        found = at
-    return found
+        earliest = at
+    return earliest
 
 
 def _active(over: Formula, tracks: Tracks, ends: dict[str, int], at: float) -> bool | None:

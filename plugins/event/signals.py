@@ -31,15 +31,15 @@ class Signal(Struct, frozen=True):
 
 def read(trigger: Trigger, observation: Observation) -> Reading:
     """What its series comes to now."""
-    found = observation.series.get(trigger.series)
-    if found is None:
+    series = observation.series.get(trigger.series)
+    if series is None:
         return Reading(None, whole=False, why=f"{trigger.label}: there is no series {trigger.series}")
-    value = sum(sample.value for sample in found.samples)
-    known = bool(found.samples) and isfinite(value)
-    if known and found.quality is Quality.FRESH:
+    value = sum(sample.value for sample in series.samples)
+    is_finite = bool(series.samples) and isfinite(value)
+    if is_finite and series.quality is Quality.FRESH:
         return Reading(value)
-    why = f"{trigger.label} is {found.quality.value}: {found.message or 'it has no sample'}"
-    return Reading(value if known and found.usable else None, whole=False, why=why)
+    why = f"{trigger.label} is {series.quality.value}: {series.message or 'it has no sample'}"
+    return Reading(value if is_finite and series.usable else None, whole=False, why=why)
 
 
 def combine(over: Formula, readings: dict[str, Reading]) -> Reading:
@@ -47,7 +47,7 @@ def combine(over: Formula, readings: dict[str, Reading]) -> Reading:
     value = over.of({label: reading.value if reading.whole else None for label, reading in readings.items()})
     if value is not None:
         return Reading(value)
-    lacking = next((one.why for one in readings.values() if not one.whole), "it has no finite value")
+    lacking = next((reading.why for reading in readings.values() if not reading.whole), "it has no finite value")
     return Reading(None, whole=False, why=f"formula: {lacking}")
 
 
@@ -61,35 +61,35 @@ def signal(label: str, goal: Goal, reading: Reading, observation: Observation) -
     count = goal.asks(value, observation.workload, observation.pods)
     if count is None:
         why = f"{label}: its value is for all ready pods, and none is ready"
-    told = {True: ("Active", ""), None: ("Unknown", why), False: ("NotActive", f"not above {goal.activation:g}")}[
+    verdict = {True: ("Active", ""), None: ("Unknown", why), False: ("NotActive", f"not above {goal.activation:g}")}[
         active
     ]
     if not goal.decides:
-        told = ("", why)
-    measure = Measure(label, f"{value:g}", goal.target, count, *told)
+        verdict = ("", why)
+    measure = Measure(label, f"{value:g}", goal.target, count, *verdict)
     return Signal(measure, active, reading.whole and count is not None, why)
 
 
 def parts(triggers: Iterable[Trigger], readings: dict[str, Reading]) -> list[Measure]:
     """The triggers of a formula, which ask for nothing by themselves."""
     return [
-        Measure(one.label, f"{value:g}", message=readings[one.label].why)
-        if (value := readings[one.label].value) is not None
-        else Measure(one.label, reason="Unknown", message=readings[one.label].why)
-        for one in triggers
+        Measure(trigger.label, f"{value:g}", message=readings[trigger.label].why)
+        if (value := readings[trigger.label].value) is not None
+        else Measure(trigger.label, reason="Unknown", message=readings[trigger.label].why)
+        for trigger in triggers
     ]
 
 
 def any_active(states: Iterable[bool | None]) -> bool | None:
     """Whether one is; None: none is known to be, and of one it is not known."""
-    known = list(states)
-    if True in known:
+    distinct = list(states)
+    if True in distinct:
         return True
-    return None if None in known else False
+    return None if None in distinct else False
 
 
 def told(signals: Iterable[Signal]) -> str:
     """The one that asks for the most, in words."""
-    asking = [one.measure for one in signals if one.measure.replicas is not None]
-    most = max(asking, key=lambda one: one.replicas or 0, default=None)
+    asking = [signal.measure for signal in signals if signal.measure.replicas is not None]
+    most = max(asking, key=lambda signal: signal.replicas or 0, default=None)
     return f"{most.metric} is {most.current}, target {most.target}" if most else "one is active"

@@ -47,8 +47,8 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def _count(reading: float, share: float) -> int:
-    wanted = max(0.0, reading) / share
-    return MOST if wanted >= MOST else ceil(wanted)
+    replicas = max(0.0, reading) / share
+    return MOST if replicas >= MOST else ceil(replicas)
 
 
 class Trigger(Goal, frozen=True):
@@ -128,8 +128,8 @@ def check_triggers(triggers: Sequence[Trigger], over: Formula | None) -> None:
 def _check_part(where: str, trigger: Trigger, over: Formula) -> None:
     """What a trigger is set to counts for nothing under a formula."""
     for key, idle in (("value", None), ("average_value", None), ("activation", 0.0), ("activates", True)):
-        if (found := getattr(trigger, key)) != idle:
-            told = str(found).lower() if isinstance(found, bool) else f"{found:g}"
-            raise ValueError(f"{where}{key}: must be left out, for the formula has its own, is {told}")
+        if (option := getattr(trigger, key)) != idle:
+            shown_option = str(option).lower() if isinstance(option, bool) else f"{option:g}"
+            raise ValueError(f"{where}{key}: must be left out, for the formula has its own, is {shown_option}")
     if trigger.label not in over.names:
         raise ValueError(f"{where}name: must be in the formula ({over.expression}), is {trigger.label!r}")

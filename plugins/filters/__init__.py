@@ -52,12 +52,12 @@ class Filters(Strategy, tag="filters", frozen=True):
         """Refuse what is no amount."""
         for resource, amount in self.keep_free.items():
             try:
-                kept = parse_quantity(amount)
+                quantity = parse_quantity(amount)
             except ValueError as error:
                 raise ValueError(f"keep_free.{resource}: {error}") from None
-            if kept < 0:
+            if quantity < 0:
                 raise ValueError(f"keep_free.{resource}: must be >= 0, is {amount!r}")
-            if whole(resource, kept) >= LARGEST:
+            if whole(resource, quantity) >= LARGEST:
                 most = "1T" if resource == "cpu" else "1P"
                 raise ValueError(f"keep_free.{resource}: must be < {most}, is {amount!r}")
 
@@ -68,23 +68,23 @@ class Filters(Strategy, tag="filters", frozen=True):
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
         """A refusal for each reason. Where no node is refused, none."""
-        unfit = [one for one in self._unfit(pod.needs, nodes) if one.nodes.any()]
+        unfit = [lack for lack in self._unfit(pod.needs, nodes) if lack.nodes.any()]
         stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
         return refusals_of(unfit, stages, nodes) if unfit or any(stages) else []
 
     def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[Lack]:
         """Nodes that no room would make fit, and what would."""
-        told = frozenset[str]()
+        explained = frozenset[str]()
         if "unschedulable" not in self.skip and needs.tolerates((CORDONED,)):
-            told |= {CORDONED.key}
+            explained |= {CORDONED.key}
             closed = nodes.matching("filters: cordoned", cordoned)
             yield Lack("node(s) were unschedulable", closed, mends=partial(_always, "nodes are uncordoned", nodes))
         if "not-ready" not in self.skip and needs.tolerates((FAILED,)):
-            told |= SIGNS
+            explained |= SIGNS
             down = nodes.matching("filters: failed", failed)
             yield Lack("node(s) were not ready", down, mends=partial(_always, READY, nodes))
         if "taints" not in self.skip:
-            for reason, mend, mask in tainted((needs.tolerations, told), nodes.nodes):
+            for reason, mend, mask in tainted((needs.tolerations, explained), nodes.nodes):
                 yield Lack(reason, mask, mends=partial(_always, mend, nodes) if mend else None)
         if "affinity" not in self.skip and (needs.selector or needs.affinity is not None):
             text = "node(s) didn't match Pod's node affinity/selector"
@@ -92,48 +92,54 @@ class Filters(Strategy, tag="filters", frozen=True):
 
     def _ports(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if pod.needs.ports and "ports" not in self.skip:
-            clash = any_of((port_taken(one, nodes) for one in pod.needs.ports), all_of(nodes))
+            clash = any_of((port_taken(port, nodes) for port in pod.needs.ports), all_of(nodes))
             yield Lack("node(s) didn't have free ports for the requested pod ports", clash, all_of(nodes))
 
     def _shortages(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         for resource, amount in needed(pod).items():
             if amount <= 0 or ("pods" if resource == "pods" else "resources") in self.skip:
                 continue
-            most, before = self._most(resource, nodes), nodes.requested(resource)
-            short = before > room_beside((resource, amount), most)
+            limit, requested = self._most(resource, nodes), nodes.requested(resource)
+            short = requested > room_beside((resource, amount), limit)
             if not short.any():
                 continue
             reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-            less = partial(_less, resource, most, before)
+            fixes = partial(_less, resource, limit, requested)
             if resource not in self.keep_free:
-                yield Lack(reason, short, most >= amount, less)
+                yield Lack(reason, short, limit >= amount, fixes)
                 continue
-            wanted, every = before + amount, nodes.allocatable(resource)
-            missing, kept = {resource: wanted - most}, short & (wanted <= every)
-            yield Lack(reason, short & ~kept, most >= amount, less, missing)
-            told = f"{reason} (keep_free keeps {self.keep_free[resource]})"
-            yield Lack(told, kept, most >= amount, partial(_less, resource, most, before, every - wanted), missing)
+            after, allocatable = requested + amount, nodes.allocatable(resource)
+            missing, reserved = {resource: after - limit}, short & (after <= allocatable)
+            yield Lack(reason, short & ~reserved, limit >= amount, fixes, missing)
+            reserve_reason = f"{reason} (keep_free keeps {self.keep_free[resource]})"
+            yield Lack(
+                reserve_reason,
+                reserved,
+                limit >= amount,
+                partial(_less, resource, limit, requested, allocatable - after),
+                missing,
+            )
 
     def _disks(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if pod.needs.disks and "disks" not in self.skip:
-            clash = any_of((disk_taken(one, nodes) for one in pod.needs.disks), all_of(nodes))
+            clash = any_of((disk_taken(disk, nodes) for disk in pod.needs.disks), all_of(nodes))
             yield Lack("node(s) had no available disk", clash, all_of(nodes))
 
     def _repelled(self, pod: Pod, nodes: Nodes) -> Iterator[Lack]:
         if "anti-affinity" in self.skip:
             return
-        rules = [one for one in nodes.repels() if one[1].keeps_off(one[0], pod.namespace, pod.labels)]
+        rules = [(home, rule) for home, rule in nodes.repels() if rule.keeps_off(home, pod.namespace, pod.labels)]
         if rules:
-            found = [nearby(home, rule, nodes) for home, rule in rules]
-            near = any_of((near for near, _ in found), all_of(nodes))
-            theirs = any_of((near & ~own for near, own in found), near)
+            masks = [nearby(home, rule, nodes) for home, rule in rules]
+            near = any_of((near for near, _ in masks), all_of(nodes))
+            theirs = any_of((near & ~own for near, own in masks), near)
             yield Lack("node(s) didn't satisfy existing pods anti-affinity rules", near, ~theirs)
 
     def _most(self, resource: str, nodes: Nodes) -> Whole:
         """What pods may request of it, of each node."""
-        kept = self.keep_free.get(resource)
-        found = nodes.allocatable(resource)
-        return found if kept is None else free_of((resource, amount_of(resource, kept)), found)
+        reserve = self.keep_free.get(resource)
+        allocatable = nodes.allocatable(resource)
+        return allocatable if reserve is None else free_of((resource, amount_of(resource, reserve)), allocatable)
 
 
 def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) -> Mended:

@@ -31,32 +31,32 @@ def refusals_of(unfit: Sequence[Lack], stages: Sequence[Sequence[Lack]], nodes: 
     """Each node by the first that it lacks, in this order; all of one stage count. `unfit` is what no room would
     mend. Of a node that lacks several things, one of which fewer pods would not mend, nothing is curable. `crowded` are
     nodes where one thing and pods are in the way."""
-    full = [one for stage in stages for one in stage]
-    alone = _once([one.nodes for one in chain(unfit, full)], nodes)
-    hopeless = any_of((one.nodes & ~one.curable for one in full if one.curable is not None), alone)
-    crowded = _once([one.nodes for one in unfit], nodes) & ~(alone | hopeless) if full else None
-    missing = {resource: lack for one in full for resource, lack in one.missing.items()}
-    found: list[Refusal] = []
-    left = all_of(nodes)
-    for one in unfit:
-        there = one.nodes & left
+    shortages = [lack for stage in stages for lack in stage]
+    alone = _exactly_one([lack.nodes for lack in chain(unfit, shortages)], nodes)
+    hopeless = any_of((lack.nodes & ~lack.curable for lack in shortages if lack.curable is not None), alone)
+    crowded = _exactly_one([lack.nodes for lack in unfit], nodes) & ~(alone | hopeless) if shortages else None
+    missing = {resource: amount for lack in shortages for resource, amount in lack.missing.items()}
+    refusals: list[Refusal] = []
+    undecided = all_of(nodes)
+    for lack in unfit:
+        lacking = lack.nodes & undecided
         if crowded is not None:
-            found += _told(one, there & crowded, crowded, " and pods there leave")
-            there = there & ~crowded
-        found += _told(one, there, alone)
-        left = left & ~one.nodes
+            refusals += _refuse(lack, lacking & crowded, crowded, " and pods there leave")
+            lacking = lacking & ~crowded
+        refusals += _refuse(lack, lacking, alone)
+        undecided = undecided & ~lack.nodes
     for stage in filter(None, stages):
-        for one in stage:
-            there = one.nodes & left
-            found += [
-                *_told(one, there & ~hopeless, alone, curable=True, missing=missing),
-                *_told(one, there & hopeless, alone),
+        for lack in stage:
+            lacking = lack.nodes & undecided
+            refusals += [
+                *_refuse(lack, lacking & ~hopeless, alone, curable=True, missing=missing),
+                *_refuse(lack, lacking & hopeless, alone),
             ]
-        left = left & ~any_of((one.nodes for one in stage), left)
-    return found
+        undecided = undecided & ~any_of((lack.nodes for lack in stage), undecided)
+    return refusals
 
 
-def _told(
+def _refuse(
     lack: Lack,
     nodes: Mask,
     alone: Mask,
@@ -70,24 +70,24 @@ def _told(
     if not nodes.any():
         return
     if lack.mends is not None and (helped := nodes & alone).any():
-        found, able = lack.mends()
+        mends, able = lack.mends()
         helped = helped & able
         if besides:
-            found = tuple([Mend(one.text + besides, one.resource, one.most, one.least) for one in found])
+            mends = tuple([Mend(mend.text + besides, mend.resource, mend.most, mend.least) for mend in mends])
         if helped.any():
-            yield Refusal(lack.reason, helped, curable=curable, mends=found, missing=missing)
+            yield Refusal(lack.reason, helped, curable=curable, mends=mends, missing=missing)
         nodes = nodes & ~helped
     if nodes.any():
         yield Refusal(lack.reason, nodes, curable=curable, missing=missing)
 
 
-def _once(masks: Sequence[Mask], nodes: Nodes) -> Mask:
+def _exactly_one(masks: Sequence[Mask], nodes: Nodes) -> Mask:
     """The nodes that one of these has, and no other."""
-    once, more = any_of(masks[:1], all_of(nodes)), ~all_of(nodes)
+    once, several = any_of(masks[:1], all_of(nodes)), ~all_of(nodes)
     for mask in masks[1:]:
-        more |= once & mask
+        several |= once & mask
         once |= mask
-    return once & ~more
+    return once & ~several
 
 
 def all_of(nodes: Nodes) -> Mask:

@@ -71,8 +71,8 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     def sleeps(self) -> str:
         """At 0 pods only metrics that are not of pods can be known, as the API server has it for HPAs."""
-        known = any(isinstance(one, Object | External) for one in self.metrics)
-        return "" if known else "has no Object or External metric"
+        can_wake = any(isinstance(metric, Object | External) for metric in self.metrics)
+        return "" if can_wake else "has no Object or External metric"
 
     def own_pace(self) -> bool:
         """In mode "paper"."""
@@ -81,11 +81,11 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
         """Where each metric goes on asking for the count that it asks for."""
-        found: dict[str, Band] = {}
+        bands: dict[str, Band] = {}
         for metric in self.metrics:
             band = steady_band(metric, observation, self._terms)
-            found[metric.source] = found.get(metric.source, Band()).within(band)
-        return found
+            bands[metric.source] = bands.get(metric.source, Band()).within(band)
+        return bands
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
@@ -99,19 +99,19 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         measures: list[Measure] = []
         failed: list[Measure] = []
         terms = self._terms
-        for metric, told in self._told:
+        for metric, description in self._descriptions:
             try:
                 proposal = propose(metric, observation, terms)
             except MetricError as error:
-                found = Measure(metric.label, reason=metric.failure, message=str(error), left_out=error.left_out)
-                measures.append(found)
+                measure = Measure(metric.label, reason=metric.failure, message=str(error), left_out=error.left_out)
+                measures.append(measure)
                 failed.append(measures[-1])
                 continue
             count = proposal.replicas
             told_of = proposal.left_out
             measures.append(Measure(metric.label, proposal.current, proposal.target, count, left_out=told_of))
             if count > best:
-                best, above = count, told
+                best, above = count, description
         return self._recommend(best, above, workload.replicas, measures, failed)
 
     def _recommend(
@@ -133,7 +133,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         return Recommendation(best, reason, message, tuple(measures))
 
     @cached_property
-    def _told(self) -> tuple[tuple[Metric, str], ...]:
+    def _descriptions(self) -> tuple[tuple[Metric, str], ...]:
         """The metrics, each with what is said where it asks for most, and for more."""
         return tuple((metric, f"{metric.description} above target") for metric in self.metrics)
 
@@ -175,8 +175,8 @@ class Hpa(Strategy, tag="hpa", frozen=True):
             wish = delay.clamp(wish)  # which may have turned round, and the rates explain what is left of it
         up, down = self._rates
         if past.changes:
-            kept = still_kept((observation.workload.ref, up, down), past.changes)
-            past = past if kept is past.changes else Past(past.since, changes=kept)
+            relevant = still_kept((observation.workload.ref, up, down), past.changes)
+            past = past if relevant is past.changes else Past(past.since, changes=relevant)
         return restrain(wish, observation, past, up, down)
 
     @cached_property

@@ -62,11 +62,11 @@ class Startup(Struct, frozen=True, gc=False):
 def thousandths(value: float) -> int:
     """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow."""
     product = value * 1000.0
-    rest = product % 1.0
+    fraction = product % 1.0
     if abs(product) < EXACT:
-        if rest > _NEAR:
-            return int(product - rest) + 1
-        if rest == 0.0:
+        if fraction > _NEAR:
+            return int(product - fraction) + 1
+        if fraction == 0.0:
             return int(product)
     return milli(value)
 
@@ -76,10 +76,10 @@ def total_thousandths(samples: Sequence[Sample]) -> int:
     total = 0.0
     for sample in samples:
         product = sample.value * 1000.0
-        rest = product % 1.0
-        if rest > _NEAR:
-            total += product - rest + 1.0
-        elif rest == 0.0:
+        fraction = product % 1.0
+        if fraction > _NEAR:
+            total += product - fraction + 1.0
+        elif fraction == 0.0:
             total += product
         elif abs(product) < EXACT:
             total += milli(sample.value)
@@ -135,11 +135,11 @@ def left_out(pods: Sequence[Pod], groups: Groups) -> tuple[LeftOut, ...]:
     if not (groups.unready or groups.missing or groups.ignored):
         return ()
     by_name = {pod.name: pod for pod in pods}
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for names, why in ((groups.ignored, _ignored), (groups.unready, _unready), (groups.missing, _missing)):
         for name in names:
-            found.setdefault(why(by_name[name]), []).append(name)
-    return told(found)
+            names_by_reason.setdefault(why(by_name[name]), []).append(name)
+    return told(names_by_reason)
 
 
 def told(found: dict[str, list[str]]) -> tuple[LeftOut, ...]:
@@ -215,13 +215,13 @@ def requests_by_pod(pods: Sequence[Pod], resource: str, container: str, *, old: 
 
     Raises MetricError when a pod, or any container that counts, has no request.
     """
-    found: dict[str, int] = {}
+    requests: dict[str, int] = {}
     for pod in pods:
         if pod.requests and not container and not old:
-            found[pod.name] = _overall_request(pod, resource)
+            requests[pod.name] = _overall_request(pod, resource)
         else:
-            found[pod.name] = _containers_request(pod, resource, container, old)
-    return found
+            requests[pod.name] = _containers_request(pod, resource, container, old)
+    return requests
 
 
 def _overall_request(pod: Pod, resource: str) -> int:

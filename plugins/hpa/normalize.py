@@ -80,26 +80,26 @@ def kept_of(changes: Sequence[Change], up: Rates, down: Rates) -> tuple[Change, 
     It keeps those of each direction apart, and each new one takes the place of the last that was older than the longest
     period of its own direction; so a rate with a longer period the other way no longer knows of that one.
     """
-    kept: dict[bool, list[Change]] = {True: [], False: []}
+    by_direction: dict[bool, list[Change]] = {True: [], False: []}
     for change in changes:
         grown = change.after > change.before
-        known, longest = kept[grown], max(rate.period for rate in (up if grown else down).rates)
-        old = [place for place, one in enumerate(known) if one.at < change.at - longest]
+        remembered, longest = by_direction[grown], max(rate.period for rate in (up if grown else down).rates)
+        old = [index for index, earlier in enumerate(remembered) if earlier.at < change.at - longest]
         if old:
-            known[old[-1]] = change
+            remembered[old[-1]] = change
         else:
-            known.append(change)
-    return tuple(sorted((*kept[True], *kept[False]), key=lambda change: change.at))
+            remembered.append(change)
+    return tuple(sorted((*by_direction[True], *by_direction[False]), key=lambda change: change.at))
 
 
-def _still_kept(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:
+def _remaining_changes(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """The same tuple where all of them are, as they mostly are."""
     _, up, down = key
-    found = kept_of(changes, up, down)
-    return changes if len(found) == len(changes) else found
+    remaining = kept_of(changes, up, down)
+    return changes if len(remaining) == len(changes) else remaining
 
 
-still_kept: Derived[tuple[Ref, Rates, Rates], tuple[Change, ...], tuple[Change, ...]] = Derived(_still_kept)
+still_kept: Derived[tuple[Ref, Rates, Rates], tuple[Change, ...], tuple[Change, ...]] = Derived(_remaining_changes)
 
 
 @lru_cache(maxsize=1024)

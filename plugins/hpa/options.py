@@ -42,7 +42,7 @@ class _OfResource(_Metric, frozen=True, kw_only=True):
         """The series that it reads."""
         return self.resource
 
-    def _described(self, what: str) -> str:
+    def _describe(self, what: str) -> str:
         percentage = "" if self.utilization is None else " utilization (percentage of request)"
         return f"{self.resource} {what}{percentage}"
 
@@ -60,7 +60,7 @@ class Resource(_OfResource, tag="Resource", frozen=True):
     @property
     def description(self) -> str:
         """The HPA's words for it, as in "... above target"."""
-        return self._described("resource")
+        return self._describe("resource")
 
 
 class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class ContainerResource(_OfResource, tag="ContainerResource", frozen=True, kw_on
     @property
     def description(self) -> str:
         """The HPA's words for it, as in "... above target"."""
-        return self._described("container resource")
+        return self._describe("container resource")
 
 
 class _OfSeries(_Metric, frozen=True, kw_only=True):
@@ -168,13 +168,13 @@ DOWN_POLICIES = (Rate("Percent", 100, 15),)
 Rules = Annotated[Literal["current", "1.20"], Meta(description="of which Kubernetes")]
 
 
-def _check_one(first: str, one: Quantity | None, second: str, other: Quantity | None) -> None:
+def _check_one(first: str, value: Quantity | None, second: str, alternative: Quantity | None) -> None:
     """Exactly one of two targets, and not of zero."""
-    if one is not None and other is not None:
-        raise ValueError(f"{first}: must be left out beside {second}, is {one!r}")
-    if one is None and other is None:
+    if value is not None and alternative is not None:
+        raise ValueError(f"{first}: must be left out beside {second}, is {value!r}")
+    if value is None and alternative is None:
         raise ValueError(f"{first}: must be given, or {second}, is missing")
-    _check_quantity(first if other is None else second, one if other is None else other)
+    _check_quantity(first if alternative is None else second, value if alternative is None else alternative)
 
 
 def _check_quantity(key: str, quantity: Quantity | None) -> None:

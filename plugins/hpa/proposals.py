@@ -72,11 +72,11 @@ class _Utilization(Struct, frozen=True, gc=False):
         """The ratio to the target, and the truncated percent that it comes from."""
         return self.part(*self._sums(values))
 
-    def part(self, used: int, asked: int) -> tuple[float, int]:
+    def part(self, used: int, requested: int) -> tuple[float, int]:
         """The same of what pods use together, and ask for."""
-        if asked == 0:
+        if requested == 0:
             raise MetricError("no metrics returned matched known pods")
-        percent = used * 100 // asked if 0 <= used <= MAX_INT64 else _divide(_capped(used) * 100, asked)
+        percent = used * 100 // requested if 0 <= used <= MAX_INT64 else _divide(_capped(used) * 100, requested)
         return percent / self.target, percent
 
     def _sums(self, values: dict[str, int]) -> tuple[int, int]:
@@ -84,8 +84,8 @@ class _Utilization(Struct, frozen=True, gc=False):
         requests = self.requests
         if values.keys() == requests.keys():
             return sum(values.values()), self.whole
-        both = [(value, requests[name]) for name, value in values.items() if name in requests]
-        return sum(value for value, _ in both), sum(request for _, request in both)
+        pairs = [(value, requests[name]) for name, value in values.items() if name in requests]
+        return sum(value for value, _ in pairs), sum(request for _, request in pairs)
 
     def missing(self, pod: str) -> int:
         """What a pod without a sample is taken to use when the others use too little."""
@@ -176,29 +176,29 @@ def _resource(metric: Resource | ContainerResource, series: Series, observation:
     startup = None
     if metric.resource == "cpu":
         startup = Startup(observation.at, terms.initialization, terms.readiness_delay)
-    found = _look(series, container, observation, startup, strict=terms.old)
+    usage = _measure_pods(series, container, observation, startup, strict=terms.old)
     if metric.utilization is not None:
         key = (observation.workload.ref, metric.resource, container, terms.old, metric.utilization)
         gauge = utilization(key, observation.pods)
-        replicas, percent = _settle(found, gauge, observation, terms)
-        return Proposal(replicas, f"{percent}%", gauge.shown, _left_out(found, observation))
-    return _average(metric.average_value, found, observation, terms)
+        replicas, percent = _propose_count(usage, gauge, observation, terms)
+        return Proposal(replicas, f"{percent}%", gauge.shown, _left_out(usage, observation))
+    return _average(metric.average_value, usage, observation, terms)
 
 
 def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) -> Proposal:
     """Pods: no start-up rules, for they are about CPU."""
-    found = _look(series, "", observation, None, strict=False)
-    return _average(metric.average_value, found, observation, terms)
+    usage = _measure_pods(series, "", observation, None, strict=False)
+    return _average(metric.average_value, usage, observation, terms)
 
 
-def _average(quantity: Any, found: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
+def _average(quantity: Any, usage: int | _Sorted, observation: Observation, terms: Terms) -> Proposal:
     gauge = average_gauge(quantity_milli(quantity), observation, terms)
-    replicas, average = _settle(found, gauge, observation, terms)
-    return Proposal(replicas, format_milli(average), format_milli(gauge.target), _left_out(found, observation))
+    replicas, average = _propose_count(usage, gauge, observation, terms)
+    return Proposal(replicas, format_milli(average), format_milli(gauge.target), _left_out(usage, observation))
 
 
-def _left_out(found: int | _Sorted, observation: Observation) -> tuple[LeftOut, ...]:
-    return () if isinstance(found, int) else left_out(observation.pods, found.groups)
+def _left_out(usage: int | _Sorted, observation: Observation) -> tuple[LeftOut, ...]:
+    return () if isinstance(usage, int) else left_out(observation.pods, usage.groups)
 
 
 def average_gauge(target: int, observation: Observation, terms: Terms) -> _Average:
@@ -206,7 +206,7 @@ def average_gauge(target: int, observation: Observation, terms: Terms) -> _Avera
     return _Average(len(observation.pods), target, at_one=terms.old, checks_count=not terms.old)
 
 
-def _look(
+def _measure_pods(
     series: Series, container: str, observation: Observation, startup: Startup | None, *, strict: bool
 ) -> int | _Sorted:
     """What the pods use: together where all of them count, else one by one."""
@@ -247,16 +247,16 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
     return groups
 
 
-def _settle(found: int | _Sorted, gauge: _Gauge, observation: Observation, terms: Terms) -> tuple[int, int]:
+def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation, terms: Terms) -> tuple[int, int]:
     """HPA: One metric, steps 5 to 9: the count, and what the first pass read."""
     current = observation.workload.replicas
-    if isinstance(found, int):
-        return count_at(found, gauge, observation, terms), gauge.part(found, gauge.whole)[1]
-    values, groups = found.values, found.groups
-    ratio, shown = gauge.measure(values)
+    if isinstance(usage, int):
+        return count_at(usage, gauge, observation, terms), gauge.part(usage, gauge.whole)[1]
+    values, groups = usage.values, usage.groups
+    ratio, measured = gauge.measure(values)
     up_unready = bool(groups.unready) and ratio > 1.0
     if not up_unready and not groups.missing:
-        return (current if terms.tolerate(ratio) else _count(ratio * groups.ready)), shown
+        return (current if terms.tolerate(ratio) else _count(ratio * groups.ready)), measured
     if ratio < 1.0:
         values.update((name, gauge.missing(name)) for name in groups.missing)
     elif ratio > 1.0 or gauge.at_one:
@@ -265,11 +265,11 @@ def _settle(found: int | _Sorted, gauge: _Gauge, observation: Observation, terms
         values.update(dict.fromkeys(groups.unready, 0))
     second, _ = gauge.measure(values)
     if terms.tolerate(second) or ratio < 1.0 < second or second < 1.0 < ratio:
-        return current, shown
-    wanted = _count(second * len(values))
-    if gauge.checks_count and (wanted > current if second < 1.0 else wanted < current):
-        return current, shown
-    return wanted, shown
+        return current, measured
+    replicas = _count(second * len(values))
+    if gauge.checks_count and (replicas > current if second < 1.0 else replicas < current):
+        return current, measured
+    return replicas, measured
 
 
 def count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -> int:
@@ -280,7 +280,7 @@ def count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -
 
 def count_of_whole(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> int:
     """The count that a metric of the workload as a whole asks for at this usage, in thousandths."""
-    return _whole(metric, _capped(usage), observation, terms).replicas
+    return _of_workload(metric, _capped(usage), observation, terms).replicas
 
 
 def _object(metric: Object, series: Series, observation: Observation, terms: Terms) -> Proposal:
@@ -289,7 +289,7 @@ def _object(metric: Object, series: Series, observation: Observation, terms: Ter
     if not alone:
         raise MetricError(f"unable to get metric {series.name}: no metrics returned")
     usage = thousandths(max(alone, key=lambda sample: sample.measured).value)
-    return _whole(metric, _capped(usage), observation, terms)
+    return _of_workload(metric, _capped(usage), observation, terms)
 
 
 def _external(metric: External, series: Series, observation: Observation, terms: Terms) -> Proposal:
@@ -297,10 +297,10 @@ def _external(metric: External, series: Series, observation: Observation, terms:
     if not series.samples:
         raise MetricError(f"unable to get external metric {series.name}: no metrics returned")
     usage = sum(thousandths(sample.value) for sample in series.samples)
-    return _whole(metric, _capped(usage), observation, terms)
+    return _of_workload(metric, _capped(usage), observation, terms)
 
 
-def _whole(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> Proposal:
+def _of_workload(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> Proposal:
     """Object and External, target AverageValue (by status.replicas) or Value (by ready pods)."""
     if metric.value is not None:
         target = quantity_milli(metric.value)

@@ -25,7 +25,7 @@ def steady_band(metric: Metric, observation: Observation, terms: Terms) -> Band:
         return NEVER if series is not None and series.usable else Band()  # of no use: its numbers change nothing
     try:
         counts = _counts(metric, series, observation, terms)
-        return NEVER if counts is None else _around(counts, series.samples)
+        return NEVER if counts is None else _band_of(counts, series.samples)
     except MetricError:
         return NEVER
 
@@ -51,17 +51,17 @@ def _counts(metric: Metric, series: Series, observation: Observation, terms: Ter
     return lambda used: count_at(used, average, observation, terms)
 
 
-def _around(counts: Counts, samples: Sequence[Sample]) -> Band:
+def _band_of(counts: Counts, samples: Sequence[Sample]) -> Band:
     """Samples are rounded up to thousandths one by one, so a sum stands for as many as there are samples."""
-    total, more = sum([sample.value for sample in samples]), len(samples) + 1
-    wanted = counts(_thousandths(total, more))
+    total, slack = sum([sample.value for sample in samples]), len(samples) + 1
+    replicas = counts(_thousandths(total, slack))
 
     def same(value: float) -> bool:
         least = max(0, floor(value * 1000.0 * (1 - 1e-12)) - 1)
-        return counts(least) == wanted == counts(_thousandths(value, more))
+        return counts(least) == replicas == counts(_thousandths(value, slack))
 
     return band_around(same, total)
 
 
-def _thousandths(value: float, more: int) -> int:
-    return ceil(value * 1000.0 * (1 + 1e-12)) + more
+def _thousandths(value: float, slack: int) -> int:
+    return ceil(value * 1000.0 * (1 + 1e-12)) + slack

@@ -115,12 +115,12 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         missing: Mapping[str, int],
     ) -> Victims | Spared | None:
         """The victims on this node, the least first."""
-        found = self._on(pod, node, nodes, observation, missing)
-        if not self.only_forced or forced or found is None:
-            return found
-        if isinstance(found, Spared):
+        answer = self._victims_on(pod, node, nodes, observation, missing)
+        if not self.only_forced or forced or answer is None:
+            return answer
+        if isinstance(answer, Spared):
             return _FORCED_ALONE
-        return _NOT_FORCED if found.pods else found
+        return _NOT_FORCED if answer.pods else answer
 
     @hookimpl
     def explain_victims(
@@ -128,16 +128,16 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     ) -> EvictionOrder:
         """All on this node but those that never give way, the least first, and which option keeps each."""
         order = self._order(observation.use.get("cpu", {}))
-        there = sorted(there_is(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
+        pods = sorted(there_is(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
         return EvictionOrder(
-            tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in there]), self._rule()
+            tuple([self._turn(pod, policy.pool.scheduler, observation.at) for pod in pods]), self._rule()
         )
 
     def _turn(self, pod: Pod, scheduler: str, at: float) -> Turn:
         if self.mode == "paper" and self._rank(pod)[1] == CLASSES["Always"]:
             return Turn(pod, "Highest", "no restartPolicy is above Always")
         option = next(self._options(pod, scheduler, at), "")
-        return Turn(pod, *self._of_one(option)) if option else Turn(pod)
+        return Turn(pod, *self._reason_of_option(option)) if option else Turn(pod)
 
     def _rule(self) -> str:
         """To whom pods give way, and how many."""
@@ -149,42 +149,46 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             rule = f"to those of higher priority{equal}; at most {self.most_victims} for one pod"
         return f"{rule}; only to those whose binding says resourceNotFit force" if self.only_forced else rule
 
-    def _on(
-        self, pod: Pod, node: int, nodes: Nodes, seen: PoolObservation, missing: Mapping[str, int]
+    def _victims_on(
+        self, pod: Pod, node: int, nodes: Nodes, observation: PoolObservation, missing: Mapping[str, int]
     ) -> Victims | Spared | None:
-        there, rank = there_is(nodes.names[node], nodes.pods(node)), self._rank(pod)
-        if not (self._has(there.movable, rank) or self._has(there.asking, rank) or there.leaving):
-            return self._nobody(there, rank)
-        short = short_of(pod, node, nodes, there, missing)
+        groups, rank = there_is(nodes.names[node], nodes.pods(node)), self._rank(pod)
+        if not (self._has_lesser(groups.movable, rank) or self._has_lesser(groups.asking, rank) or groups.leaving):
+            return self._nobody_lesser(groups, rank)
+        short = short_of(pod, node, nodes, groups, missing)
         if short is None:
             return None
         if not short.amounts and not short.clashing:
             return Victims((), why="others are leaving")
-        lesser = self._lesser(there, pod, short, seen)
-        free = [one for one, kept in lesser if not kept]
-        going = within((one, held(one, seen.budgets)) for one in free) if seen.budgets else free
-        chosen = self._enough(going, short)
+        lesser = self._lesser_pods(groups, pod, short, observation)
+        free = [victim for victim, options in lesser if not options]
+        evictable = (
+            within((victim, held(victim, observation.budgets)) for victim in free) if observation.budgets else free
+        )
+        chosen = self._choose(evictable, short)
         if not chosen:
-            return self._kept(pod, short, there, Lesser(self._said(lesser, seen.budgets)), seen)
-        if many := self._too_many(pod, len(chosen), seen):
-            return many
-        cost = () if self.mode == "paper" else self._cost(chosen, seen.at)
-        return Victims(tuple(chosen), cost, self._why(pod, chosen, seen))
+            return self._explain_spared(
+                pod, short, groups, Lesser(self._with_causes(lesser, observation.budgets)), observation
+            )
+        if refusal := self._too_many(pod, len(chosen), observation):
+            return refusal
+        cost = () if self.mode == "paper" else self._cost(chosen, observation.at)
+        return Victims(tuple(chosen), cost, self._explain(pod, chosen, observation))
 
-    def _enough(self, order: Sequence[Pod], short: Short) -> list[Pod]:
+    def _choose(self, order: Sequence[Pod], short: Short) -> list[Pod]:
         """Those of them who make room for what it is short of; nobody where all would not do."""
         return until_it_fits(order, short) if self.mode == "paper" else spared_from(order, short)
 
-    def _too_many(self, pod: Pod, now: int, seen: PoolObservation) -> Spared | None:
+    def _too_many(self, pod: Pod, victims: int, observation: PoolObservation) -> Spared | None:
         """More would not help by itself where those who would go now are few enough: then others gave way in vain."""
-        before = seen.gave_way.get(pod.uid, 0)
-        if self.mode == "paper" or before + now <= self.most_victims:
+        before = observation.gave_way.get(pod.uid, 0)
+        if self.mode == "paper" or before + victims <= self.most_victims:
             return None
         why = f"more would have to go than most_victims = {self.most_victims}"
         if before:
             why += f", as {_have(before)} given way for it already"
-        mend = f"most_victims {_OWN} is {before + now} or more"
-        return Spared(why, (mend,) if now > self.most_victims else ())
+        mend = f"most_victims {_OWN} is {before + victims} or more"
+        return Spared(why, (mend,) if victims > self.most_victims else ())
 
     def _rank(self, pod: Pod) -> Rank:
         """How much a pod matters; the lesser gives way."""
@@ -193,30 +197,32 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             return 0, kind
         return pod.needs.priority, kind if self.restart_classes else 0
 
-    def _has(self, group: Group, rank: Rank) -> bool:
+    def _has_lesser(self, group: Group, rank: Rank) -> bool:
         """Whether one of these matters less."""
         if self.mode == "paper":
             return (0, group.lowest_class) < rank
         return (group.lowest if self.restart_classes else (group.lowest[0], 0)) < rank
 
-    def _nobody(self, there: There, rank: Rank) -> Spared:
+    def _nobody_lesser(self, groups: There, rank: Rank) -> Spared:
         """Why there is nobody of whom to ask whether he may go."""
-        fixed = next((why for why, group in there.fixed if self._has(group, rank)), "")
+        fixed = next((why for why, group in groups.fixed if self._has_lesser(group, rank)), "")
         return Spared(f"lesser pods {fixed}") if fixed else _NOBODY_LESSER
 
-    def _lesser(self, there: There, waiting: Pod, short: Short, seen: PoolObservation) -> list[tuple[Pod, Options]]:
+    def _lesser_pods(
+        self, groups: There, waiting: Pod, short: Short, observation: PoolObservation
+    ) -> list[tuple[Pod, Options]]:
         """Those that matter less and do not belong to their node, the least first, with the options that keep each."""
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
-        order = self._order(seen.use.get("cpu", {}))
-        found = [
-            (order(pod), pod, (*self._options(pod, scheduler, seen.at), *asks))
-            for group, asks in ((there.movable, ()), (there.asking, (_ASKS,)))
+        order = self._order(observation.use.get("cpu", {}))
+        ranked = [
+            (order(pod), pod, (*self._options(pod, scheduler, observation.at), *asks))
+            for group, asks in ((groups.movable, ()), (groups.asking, (_ASKS,)))
             for pod in group.pods
             # The thesis goes by the order alone, also past those whose leaving brings nothing.
             if self._rank(pod) < rank and (paper or helps(pod, short))
         ]
-        found.sort(key=itemgetter(0))
-        return [(pod, kept) for _, pod, kept in found]
+        ranked.sort(key=itemgetter(0))
+        return [(pod, options) for _, pod, options in ranked]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
         """Who goes first."""
@@ -243,16 +249,26 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         if self.mode != "paper" and self.min_run and (pod.started is None or at - pod.started < self.min_run):
             yield "min_run"
 
-    def _said(
+    def _with_causes(
         self, lesser: Sequence[tuple[Pod, Options]], budgets: tuple[DisruptionBudget, ...]
     ) -> list[tuple[Pod, Causes, Held]]:
         """What those options say of each, and its budgets."""
-        highest = max((pod.needs.priority for pod, kept in lesser if "spare_priority" in kept), default=0)
-        namespaces, all_kept = {pod.namespace for pod, _ in lesser}, {one for _, kept in lesser for one in kept}
-        said = {(one, name): self._of_several(one, name, highest) for one in all_kept for name in namespaces}
-        return [(pod, tuple([said[one, pod.namespace] for one in kept]), held(pod, budgets)) for pod, kept in lesser]
+        highest = max((pod.needs.priority for pod, options in lesser if "spare_priority" in options), default=0)
+        namespaces, all_options = (
+            {pod.namespace for pod, _ in lesser},
+            {option for _, options in lesser for option in options},
+        )
+        causes = {
+            (option, name): self._cause_of_option(option, name, highest)
+            for option in all_options
+            for name in namespaces
+        }
+        return [
+            (pod, tuple([causes[option, pod.namespace] for option in options]), held(pod, budgets))
+            for pod, options in lesser
+        ]
 
-    def _of_several(self, option: str, namespace: str, highest: int) -> Cause:
+    def _cause_of_option(self, option: str, namespace: str, highest: int) -> Cause:
         """What an option says of several pods of a namespace, and what would have to be otherwise; `highest` is their
         highest priority."""
         run = f"{self.min_run:g} s"
@@ -267,7 +283,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             _ASKS: _ASKING,
         }[option]
 
-    def _of_one(self, option: str) -> tuple[str, str]:
+    def _reason_of_option(self, option: str) -> tuple[str, str]:
         """What it says of a pod, one word and a sentence."""
         return {
             "others": ("OtherScheduler", "another scheduler places it"),
@@ -278,33 +294,35 @@ class Preemption(Strategy, tag="preemption", frozen=True):
             "min_run": ("Young", f"it has run for less than min_run = {self.min_run:g} s"),
         }[option]
 
-    def _kept(self, waiting: Pod, short: Short, there: There, lesser: Lesser, seen: PoolObservation) -> Spared:
+    def _explain_spared(
+        self, waiting: Pod, short: Short, groups: There, lesser: Lesser, observation: PoolObservation
+    ) -> Spared:
         """Why those of them that may go do not suffice, by what keeps the others whose leaving would help."""
         rank = self._rank(waiting)
-        if not (self._has(there.movable, rank) or self._has(there.asking, rank)):
-            return self._nobody(there, rank)
+        if not (self._has_lesser(groups.movable, rank) or self._has_lesser(groups.asking, rank)):
+            return self._nobody_lesser(groups, rank)
         order = lesser.going()
-        who = "others" if order else "lesser pods"
-        if kept := lesser.kept(short, order):
-            told = " or ".join(sorted({first.why for first, *_ in kept}))
-            needed = partial(self._needed, waiting, short, lesser, seen)
-            return Spared(f"{who} {told}", mends_of(kept, lesser.lifts(short), needed))
-        fixed = {why: [one for one in group.pods if self._rank(one) < rank] for why, group in there.fixed}
+        subject = "others" if order else "lesser pods"
+        if causes := lesser.kept(short, order):
+            reasons = " or ".join(sorted({first.why for first, *_ in causes}))
+            needed = partial(self._needed, waiting, short, lesser, observation)
+            return Spared(f"{subject} {reasons}", mends_of(causes, lesser.lifts(short), needed))
+        fixed = {why: [pod for pod in group.pods if self._rank(pod) < rank] for why, group in groups.fixed}
         if until_it_fits([*order, *chain.from_iterable(fixed.values())], short):
-            return Spared(f"{who} {' or '.join(why for why, pods in fixed.items() if pods)}")
+            return Spared(f"{subject} {' or '.join(why for why, pods in fixed.items() if pods)}")
         return Spared("all lesser pods together would not do")
 
     def _needed(
-        self, waiting: Pod, short: Short, lesser: Lesser, seen: PoolObservation, lifted: Lifted
+        self, waiting: Pod, short: Short, lesser: Lesser, observation: PoolObservation, lifted: Lifted
     ) -> set[str] | None:
         """What would have to be otherwise for enough to go when this keeps nobody; None: they would not be enough."""
-        chosen = self._enough(lesser.going(lifted), short)
+        chosen = self._choose(lesser.going(lifted), short)
         if not chosen:
             return None
-        mends, many = {one.mend for one in lifted}, self._too_many(waiting, len(chosen), seen)
-        if many is None:
+        mends, refusal = {cause.mend for cause in lifted}, self._too_many(waiting, len(chosen), observation)
+        if refusal is None:
             return mends
-        return {*mends, *many.mends} if many.mends else None
+        return {*mends, *refusal.mends} if refusal.mends else None
 
     def _cost(self, victims: Sequence[Pod], at: float) -> tuple[float, ...]:
         """As kube-scheduler compares nodes, with the restart class behind the priority."""
@@ -314,20 +332,20 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         starts = [at if pod.started is None else pod.started for pod in victims if pod.needs.priority == highest]
         return highest, kind, total, len(victims), -min(starts)
 
-    def _why(self, pod: Pod, victims: Sequence[Pod], seen: PoolObservation) -> str:
+    def _explain(self, pod: Pod, victims: Sequence[Pod], observation: PoolObservation) -> str:
         """In a few words, and what was not known."""
-        below, priority = _of(victims), pod.needs.priority
+        below, priority = _restart_policies(victims), pod.needs.priority
         if self.mode == "product":
-            below = _of(one for one in victims if one.needs.priority >= priority)
-        lower = sum(one.needs.priority < priority for one in victims) if self.mode == "product" else 0
-        use = seen.use.get("cpu", {})
-        unknown = sum(isnan(use.get(_name(one), nan)) for one in victims)
-        said = [f"{lower} of lower priority"] if lower else []
-        said += [f"restartPolicy {pod.needs.restart} goes before {' and '.join(below)}"] if below else []
-        said += [f"of {unknown} the use of CPU is not known, so the request counts"] if unknown else []
-        before = seen.gave_way.get(pod.uid, 0)
-        said += [f"{_have(before)} given way for it already"] if before else []
-        return "; ".join(said)
+            below = _restart_policies(victim for victim in victims if victim.needs.priority >= priority)
+        lower = sum(victim.needs.priority < priority for victim in victims) if self.mode == "product" else 0
+        use = observation.use.get("cpu", {})
+        unknown = sum(isnan(use.get(_name(victim), nan)) for victim in victims)
+        clauses = [f"{lower} of lower priority"] if lower else []
+        clauses += [f"restartPolicy {pod.needs.restart} goes before {' and '.join(below)}"] if below else []
+        clauses += [f"of {unknown} the use of CPU is not known, so the request counts"] if unknown else []
+        before = observation.gave_way.get(pod.uid, 0)
+        clauses += [f"{_have(before)} given way for it already"] if before else []
+        return "; ".join(clauses)
 
 
 _ASKS = "do-not-disrupt"
@@ -340,8 +358,8 @@ _NOT_FORCED = Spared(_FORCED_ALONE.why, (f"only_forced {_OWN} is false",))
 
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:
     """What it uses, in cores; where that is not known, what it requests."""
-    found = use.get(_name(pod), nan) if use else nan
-    return pod.counted.get("cpu", 0.0) if isnan(found) else found
+    cores = use.get(_name(pod), nan) if use else nan
+    return pod.counted.get("cpu", 0.0) if isnan(cores) else cores
 
 
 def _have(count: int) -> str:
@@ -352,8 +370,8 @@ def _name(pod: Pod) -> str:
     return f"{pod.namespace}/{pod.name}"
 
 
-def _of(victims: Iterable[Pod]) -> list[str]:
-    return sorted({one.needs.restart for one in victims}, key=CLASSES.__getitem__)
+def _restart_policies(victims: Iterable[Pod]) -> list[str]:
+    return sorted({victim.needs.restart for victim in victims}, key=CLASSES.__getitem__)
 
 
 @hookimpl

@@ -34,19 +34,21 @@ class Lesser(Struct, frozen=True, gc=False):
 
     def going(self, lifted: Lifted = frozenset()) -> list[Pod]:
         """Who may go if this kept nobody."""
-        return within([(pod, held) for pod, causes, held in self.pods if lifted.issuperset(causes)], lifted)
+        return within([(pod, budgets) for pod, causes, budgets in self.pods if lifted.issuperset(causes)], lifted)
 
     def kept(self, short: Short, going: Sequence[Pod]) -> list[Causes]:
         """What keeps each that stays while these go, and has some of what is lacking."""
         uids = {pod.uid for pod in going}
-        staying = [one for one in self.pods if one[0].uid not in uids and helps(one[0], short)]
-        return [causes + budget_of(held, going, spent=bool(causes)) for _, causes, held in staying]
+        staying = [entry for entry in self.pods if entry[0].uid not in uids and helps(entry[0], short)]
+        return [causes + budget_of(budgets, going, spent=bool(causes)) for _, causes, budgets in staying]
 
     def lifts(self, short: Short) -> Lifted:
         """All that keeps any of them, or would keep it next, and can be otherwise."""
-        helping = [(causes, held) for pod, causes, held in self.pods if helps(pod, short)]
-        every = {one for causes, _ in helping for one in causes} | {one for _, held in helping for _, one in held}
-        return frozenset(one for one in every if one.mend)
+        helping = [(causes, budgets) for pod, causes, budgets in self.pods if helps(pod, short)]
+        every = {cause for causes, _ in helping for cause in causes} | {
+            cause for _, budgets in helping for _, cause in budgets
+        }
+        return frozenset(cause for cause in every if cause.mend)
 
 
 def mends_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], set[str] | None]) -> tuple[str, ...]:
@@ -55,17 +57,17 @@ def mends_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], s
 
     `needed`: what would have to be, for enough to go when this keeps nobody; None: they would not be enough.
     """
-    causes = Counter(frozenset(one) for one in kept if all(cause.mend for cause in one))
-    tried = [needed(one) for one, _ in causes.most_common(TRIED)]
-    if alone := {_both(mends) for mends in tried if mends is not None}:
+    causes = Counter(frozenset(group) for group in kept if all(cause.mend for cause in group))
+    tried = [needed(group) for group, _ in causes.most_common(TRIED)]
+    if alone := {_join(mends) for mends in tried if mends is not None}:
         return tuple(sorted(alone))
     if len(every) > TRIED or needed(every) is None:
         return ()
-    for one in sorted(every, key=lambda one: one.mend):
-        if needed(every - {one}) is not None:
-            every -= {one}
-    return (_both(needed(every) or ()),)
+    for cause in sorted(every, key=lambda cause: cause.mend):
+        if needed(every - {cause}) is not None:
+            every -= {cause}
+    return (_join(needed(every) or ()),)
 
 
-def _both(mends: Iterable[str]) -> str:
+def _join(mends: Iterable[str]) -> str:
     return " and ".join(sorted(mends))

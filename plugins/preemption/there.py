@@ -57,18 +57,18 @@ class There(Struct, frozen=True, gc=False):
     leaving: tuple[Pod, ...]
 
 
-def _look(name: str, pods: Sequence[Pod]) -> There:
-    found: dict[str, list[Pod]] = {}
+def _sort_pods(name: str, pods: Sequence[Pod]) -> There:
+    by_cause: dict[str, list[Pod]] = {}
     for pod in pods:
         if not pod.deleted and pod.node == name:
-            found.setdefault((rooted(pod) or ("",))[0], []).append(pod)
+            by_cause.setdefault((rooted(pod) or ("",))[0], []).append(pod)
     fixed = {
-        why: [pod for kind, there in found.items() if _FIXED.get(kind) == why for pod in there]
+        why: [pod for kind, group in by_cause.items() if _FIXED.get(kind) == why for pod in group]
         for why in _FIXED.values()
     }
     leaving = tuple(pod for pod in pods if pod.deleted)
-    never = tuple((why, _group(there)) for why, there in fixed.items() if there)
-    return There(_group(found.get("", ())), _group(found.get("DoNotDisrupt", ())), never, leaving)
+    never = tuple((why, _group(group)) for why, group in fixed.items() if group)
+    return There(_group(by_cause.get("", ())), _group(by_cause.get("DoNotDisrupt", ())), never, leaving)
 
 
-there_is: Derived[str, Sequence[Pod], There] = Derived(_look)
+there_is: Derived[str, Sequence[Pod], There] = Derived(_sort_pods)

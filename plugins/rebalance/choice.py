@@ -44,22 +44,22 @@ class Choice:
         """Of all nodes that must give up pods, the worst first; where two are equal, by name."""
         places = np.flatnonzero(hot)
         order = places[np.lexsort((places, -self._now.worst[places]))]
-        found: list[Move] = []
-        chosen = 0
+        moves: list[Move] = []
+        count = 0
         for place in order.tolist():
-            if chosen >= MOST:
+            if count >= MOST:
                 break
             due = {name: float(amount[place]) for name, amount in self._excess.items() if amount[place] > 0}
             if not due:
                 continue
             sizes = {name: float(self._now.sizes[name][place]) for name in due}
-            needed, spare = self._of(place, due, sizes)
-            chosen += len(needed)
+            needed, spare = self._choose(place, due, sizes)
+            count += len(needed)
             message = self._message(place)
-            found += [self._move(one, due, sizes, message) for one in (*needed, *spare)]
-        return found
+            moves += [self._move(chosen, due, sizes, message) for chosen in (*needed, *spare)]
+        return moves
 
-    def _of(
+    def _choose(
         self, place: int, due: Mapping[str, float], sizes: Mapping[str, float]
     ) -> tuple[list[Chosen], list[Chosen]]:
         """Who must leave a node, and who could instead."""
@@ -86,21 +86,21 @@ class Choice:
 
     def _message(self, place: int) -> str:
         now = self._now
-        shown = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
-        return f"{self._nodes.names[place]} uses {'; '.join(shown)}"
+        uses = [f"{name} {now.parts[name][place]:.0%}, the pool {mean:.0%}" for name, mean in now.means.items()]
+        return f"{self._nodes.names[place]} uses {'; '.join(uses)}"
 
-    def _move(self, one: Chosen, due: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
-        pod = one.victim.pod
+    def _move(self, chosen: Chosen, due: Mapping[str, float], sizes: Mapping[str, float], message: str) -> Move:
+        pod = chosen.victim.pod
         if self._paper:
-            return Move(pod, "Overloaded", message, "release", relief=tuple(relief(one, due, {})))
+            return Move(pod, "Overloaded", message, "release", relief=tuple(relief(chosen, due, {})))
         return Move(
             pod,
             "Overloaded",
             message,
-            benefit=one.benefit,
-            disruption=one.victim.cost,
+            benefit=chosen.benefit,
+            disruption=chosen.victim.cost,
             not_to=self._rests.left(pod, self._nodes),
-            use=one.victim.use,
+            use=chosen.victim.use,
             fits=self._fits(tuple(due)),
-            relief=tuple(relief(one, due, sizes)),
+            relief=tuple(relief(chosen, due, sizes)),
         )

@@ -94,12 +94,12 @@ def above(rule: Options, nodes: Nodes) -> Mask:
     """Which have too much for who comes: by score that is found sooner, for each pod that is to be placed."""
     if rule.by != "score":
         return taking(rule, nodes).above
-    seen = rule.seen(nodes)
-    found = rule.load(nodes, mean_of=nodes.measured) <= rule.lower
-    places = np.flatnonzero(found)
-    parts = [seen(name)[places] / capacity(nodes, name)[places] for name in rule.resources()]
-    found[places] = np.fmax.reduce(parts) >= rule.least
-    return found
+    use = rule.seen(nodes)
+    overloaded = rule.load(nodes, mean_of=nodes.measured) <= rule.lower
+    places = np.flatnonzero(overloaded)
+    parts = [use(name)[places] / capacity(nodes, name)[places] for name in rule.resources()]
+    overloaded[places] = np.fmax.reduce(parts) >= rule.least
+    return overloaded
 
 
 def excess(rule: Options, now: Levels) -> Parts:
@@ -109,7 +109,7 @@ def excess(rule: Options, now: Levels) -> Parts:
     elif rule.by == "score":
         parts = _released(rule, -now.worst, now.parts, now.means)
     else:
-        parts = _over(now.parts, _most(rule, now.means))
+        parts = _over(now.parts, _calm_limits(rule, now.means))
     return {name: part * now.sizes[name] for name, part in parts.items()}
 
 
@@ -120,7 +120,7 @@ def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
         return FitsScore(now.low, now.sizes, -now.worst, before, rule.loads(), rule.calm, rule.balance)
     by_name = lows(rule, now.parts, now.means)
     low = np.logical_and.reduce([by_name[name] for name in due])
-    return FitsMarks(np.asarray(low), now.sizes, _most(rule, now.means))
+    return FitsMarks(np.asarray(low), now.sizes, _calm_limits(rule, now.means))
 
 
 Four = tuple[Mask, Mask, Mask, Column]
@@ -152,17 +152,17 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
     over = _over(parts, means)
     weights, paper = rule.loads(), rule.mode == "paper"
     counted = {name: np.ones_like(score) if paper else (over[name] > 0).astype(np.float64) for name in parts}
-    weight = sum((weights[name] * one for name, one in counted.items()), np.zeros_like(score))
+    weight = sum((weights[name] * mask for name, mask in counted.items()), np.zeros_like(score))
     rise = np.minimum(score - (rule.lower if paper else rule.calm), 0.0)
-    left = np.exp(np.divide(rise, 10 * weight, out=np.zeros_like(score), where=weight > 0))
-    released = {name: (1 - left) * part * counted[name] for name, part in parts.items()}
+    remaining = np.exp(np.divide(rise, 10 * weight, out=np.zeros_like(score), where=weight > 0))
+    released = {name: (1 - remaining) * part * counted[name] for name, part in parts.items()}
     return released if paper else {name: np.minimum(part, over[name]) for name, part in released.items()}
 
 
 def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
     """Koordinator's LowNodeLoad, with a mark between for what is calm."""
-    most = _most(rule, means)
-    high = {name: one.high for name, one in ceilings(rule, means).items()}
+    most = _calm_limits(rule, means)
+    high = {name: ceiling.high for name, ceiling in ceilings(rule, means).items()}
     worst = np.maximum.reduce([part - high[name] for name, part in parts.items()])
     calm = np.logical_and.reduce([part <= most[name] for name, part in parts.items()])
     low = np.logical_or.reduce(list(lows(rule, parts, means).values()))
@@ -179,13 +179,16 @@ class Ceiling(Struct, frozen=True):
 def ceilings(rule: Options, means: dict[str, float]) -> dict[str, Ceiling]:
     """By resource, as its marks have it for a pool with these means."""
     level = _level(rule, means)
-    return {one.resource: Ceiling(one.high + level[one.resource], one.calm + level[one.resource]) for one in rule.marks}
+    return {
+        mark.resource: Ceiling(mark.high + level[mark.resource], mark.calm + level[mark.resource])
+        for mark in rule.marks
+    }
 
 
 def lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
     """By resource, who can take more of it."""
     level = _level(rule, means)
-    return {one.resource: parts[one.resource] < one.low + level[one.resource] for one in rule.marks}
+    return {mark.resource: parts[mark.resource] < mark.low + level[mark.resource] for mark in rule.marks}
 
 
 def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
@@ -193,6 +196,6 @@ def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
     return means if rule.by == "deviation" else dict.fromkeys(means, 0.0)
 
 
-def _most(rule: Options, means: dict[str, float]) -> dict[str, float]:
+def _calm_limits(rule: Options, means: dict[str, float]) -> dict[str, float]:
     """What a calm node uses at most."""
-    return {name: one.calm for name, one in ceilings(rule, means).items()}
+    return {name: ceiling.calm for name, ceiling in ceilings(rule, means).items()}

@@ -39,21 +39,21 @@ def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) ->
     rests = np.zeros(len(nodes.names), dtype=np.bool_)
     if rule.mode == "paper":
         return Heat(now.above, now.above.astype(np.int64), rests, rests)
-    looks = [_then(rule, nodes, look) for look in past.looks if look.at < at] + [now]
+    looks = [_levels_at(rule, nodes, look) for look in past.looks if look.at < at] + [now]
     if past.looks and past.looks[-1].at < at:
         looks.pop()  # it comes between two looks, and does not count as one
-    times, found = np.zeros(len(nodes.names), dtype=np.int64), np.zeros(len(nodes.names), dtype=np.bool_)
-    for one in looks:
-        times = np.where(one.above, times + 1, 0)
-        found = (found | (times >= rule.observations)) & ~one.calm & np.isfinite(one.worst)
-    found &= ~now.calm & np.isfinite(now.worst)
+    times, hot = np.zeros(len(nodes.names), dtype=np.int64), np.zeros(len(nodes.names), dtype=np.bool_)
+    for look_levels in looks:
+        times = np.where(look_levels.above, times + 1, 0)
+        hot = (hot | (times >= rule.observations)) & ~look_levels.calm & np.isfinite(look_levels.worst)
+    hot &= ~now.calm & np.isfinite(now.worst)
     for moved in past.moved:
         if moved.at > at - rule.settle and (place := _place(nodes, moved.node)) is not None:
             rests[place] = True
-    return Heat(found & ~rests, times, rests, found & rests)
+    return Heat(hot & ~rests, times, rests, hot & rests)
 
 
-def _then(rule: Options, nodes: Nodes, look: Look) -> Levels:
+def _levels_at(rule: Options, nodes: Nodes, look: Look) -> Levels:
     """How loaded today's nodes were. One that was not there has NaN."""
     unknown = np.full(len(look.names), np.nan)
     if look.names is nodes.names or look.names == nodes.names:
@@ -87,34 +87,34 @@ class Rests:
 
     def __init__(self, cooldown: float, at: float, moved: Iterable[Moved]) -> None:
         self._cooldown, self._at = cooldown, at
-        self._known: dict[str, _Moves] = {}
-        for one in sorted(moved, key=lambda one: one.at):
-            found = self._known.setdefault(one.whose, _Moves([], []))
-            found.times.append(one.at)
-            found.nodes.append(one.node)
+        self._moves: dict[str, _Moves] = {}
+        for move in sorted(moved, key=lambda move: move.at):
+            moves = self._moves.setdefault(move.whose, _Moves([], []))
+            moves.times.append(move.at)
+            moves.nodes.append(move.node)
 
     def free(self, pod: Pod, nodes: Nodes) -> bool:
         """Whether another pod of its controller may go."""
-        found = self._known.get(whose(pod))
-        if found is None:
+        moves = self._moves.get(whose(pod))
+        if moves is None:
             return True
-        share, done = _share(pod, nodes), len(found.times)
-        rounds = done // share
-        if found.chosen and (done + found.chosen) // share > rounds:
+        share, moved = _share(pod, nodes), len(moves.times)
+        rounds = moved // share
+        if moves.chosen and (moved + moves.chosen) // share > rounds:
             return False
-        return not rounds or self._at - found.times[rounds * share - 1] >= self._rest(rounds)
+        return not rounds or self._at - moves.times[rounds * share - 1] >= self._rest(rounds)
 
     def choose(self, pod: Pod) -> None:
         """It is to go."""
-        self._known.setdefault(whose(pod), _Moves([], [])).chosen += 1
+        self._moves.setdefault(whose(pod), _Moves([], [])).chosen += 1
 
     def left(self, pod: Pod, nodes: Nodes) -> frozenset[str]:
         """The nodes that pods of its controller have left too short a time ago to come back."""
-        found = self._known.get(whose(pod))
-        if found is None or not found.times:
+        moves = self._moves.get(whose(pod))
+        if moves is None or not moves.times:
             return frozenset()
-        rest = self._rest(len(found.times) // _share(pod, nodes) + 1)
-        return frozenset(node for at, node in zip(found.times, found.nodes, strict=True) if self._at - at < rest)
+        rest_time = self._rest(len(moves.times) // _share(pod, nodes) + 1)
+        return frozenset(node for at, node in zip(moves.times, moves.nodes, strict=True) if self._at - at < rest_time)
 
     def _rest(self, rounds: int) -> float:
         return float(self._cooldown * 2.0 ** min(rounds - 1, DOUBLINGS))

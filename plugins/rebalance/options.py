@@ -77,14 +77,14 @@ class Options(Loaded, frozen=True, kw_only=True):
             raise ValueError(f'marks: must be given for by = "{self.by}", is missing')
         if self.by != "score" and self.mode == "paper":
             raise ValueError(f'by: must be "score" for mode = "paper", is "{self.by}"')
-        if len({one.resource for one in self.marks}) < len(self.marks):
+        if len({mark.resource for mark in self.marks}) < len(self.marks):
             raise ValueError(f"marks: must name each resource once, is {', '.join(self.resources())}")
-        for index, one in enumerate(self.marks):
-            if not one.low <= one.calm <= one.high:
-                said = f"{one.low:g}, {one.calm:g}, {one.high:g}"
-                raise ValueError(f"marks[{index}]: must be low <= calm <= high, is {said}")
-            if self.by == "use" and one.low <= 0:
-                raise ValueError(f'marks[{index}].low: must be > 0 for by = "use", is {one.low:g}')
+        for index, mark in enumerate(self.marks):
+            if not mark.low <= mark.calm <= mark.high:
+                order = f"{mark.low:g}, {mark.calm:g}, {mark.high:g}"
+                raise ValueError(f"marks[{index}]: must be low <= calm <= high, is {order}")
+            if self.by == "use" and mark.low <= 0:
+                raise ValueError(f'marks[{index}].low: must be > 0 for by = "use", is {mark.low:g}')
 
     def reads(self) -> tuple[str, ...]:
         """What pods use of the resources that count."""
@@ -96,7 +96,7 @@ class Options(Loaded, frozen=True, kw_only=True):
 
     def resources(self) -> tuple[str, ...]:
         """Those of which a node may have too much."""
-        return tuple(self.loads()) if self.by == "score" else tuple([one.resource for one in self.marks])
+        return tuple(self.loads()) if self.by == "score" else tuple([mark.resource for mark in self.marks])
 
     def looks_back(self) -> int:
         """Enough to know that a node is not calm yet."""

@@ -49,21 +49,21 @@ def by_queues(victims: Iterable[Victim], excess: Mapping[str, float]) -> list[Ch
     """Of restartPolicy Never first, then OnFailure, each by memory request and cpu use, the largest first, until what
     they release covers the excess: 4.3 and 5.5.4 of the thesis. A pod releases the cpu that it uses and the memory that
     it requests."""
-    queues = sorted((one for one in victims if one.pod.needs.restart != "Always"), key=_in_queue)
-    found, left = list[Chosen](), dict(excess)
-    for one in queues:
-        if max(left.values()) <= 0:
+    queues = sorted((victim for victim in victims if victim.pod.needs.restart != "Always"), key=_in_queue)
+    chosen, excess_left = list[Chosen](), dict(excess)
+    for victim in queues:
+        if max(excess_left.values()) <= 0:
             break
-        released = {**one.use, "memory": one.pod.counted.get("memory", 0.0)}
-        left = {name: amount - released.get(name, 0.0) for name, amount in left.items()}
-        found.append(Chosen(one, released))
-    return found
+        released = {**victim.use, "memory": victim.pod.counted.get("memory", 0.0)}
+        excess_left = {name: amount - released.get(name, 0.0) for name, amount in excess_left.items()}
+        chosen.append(Chosen(victim, released))
+    return chosen
 
 
-def _in_queue(one: Victim) -> tuple[int, float, float, str, str]:
-    pod = one.pod
+def _in_queue(victim: Victim) -> tuple[int, float, float, str, str]:
+    pod = victim.pod
     memory = pod.counted.get("memory", 0.0)
-    return ORDER[pod.needs.restart], -memory, -one.use.get("cpu", 0.0), pod.namespace, pod.name
+    return ORDER[pod.needs.restart], -memory, -victim.use.get("cpu", 0.0), pod.namespace, pod.name
 
 
 def by_match(
@@ -71,23 +71,23 @@ def by_match(
 ) -> list[Chosen]:
     """One after the other, each by what is left to release of what the node then has most too much of, until nothing is
     that is worth it. `take`: whether a pod may go, asked once it is its turn."""
-    found, left, remaining = list[Chosen](), sorted(victims, key=_among_equals), dict(excess)
-    while left:
+    chosen, candidates, remaining = list[Chosen](), sorted(victims, key=_among_equals), dict(excess)
+    while candidates:
         name = max(remaining, key=lambda name: remaining[name] / sizes[name])
         if remaining[name] < GRAIN * sizes[name]:
             break
-        one = _chosen(left.pop(_first(left, name, remaining[name])), remaining, sizes)
-        if one.benefit > 0 and take(one.victim.pod):
-            found.append(one)
-            remaining = {name: amount - one.released[name] for name, amount in remaining.items()}
-    return found
+        choice = _choose(candidates.pop(_first(candidates, name, remaining[name])), remaining, sizes)
+        if choice.benefit > 0 and take(choice.victim.pod):
+            chosen.append(choice)
+            remaining = {name: amount - choice.released[name] for name, amount in remaining.items()}
+    return chosen
 
 
-def relief(one: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Iterator[float]:
+def relief(chosen: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Iterator[float]:
     """Which part of what must go it takes, by resource. The last grain need not; without sizes, all must."""
     for name, amount in excess.items():
         due = amount - GRAIN * sizes.get(name, 0.0)
-        yield one.released.get(name, 0.0) / due if due > 0 else 1.0
+        yield chosen.released.get(name, 0.0) / due if due > 0 else 1.0
 
 
 def others(
@@ -98,11 +98,13 @@ def others(
     free: Callable[[Pod], bool],
 ) -> list[Chosen]:
     """A few that could go instead."""
-    gone = {one.victim.pod.uid for one in needed}
+    needed_uids = {choice.victim.pod.uid for choice in needed}
     name = max(excess, key=lambda name: excess[name] / sizes[name])
-    left = [one for one in victims if one.pod.uid not in gone and one.use[name] > 0 and free(one.pod)]
-    left.sort(key=lambda one: (*_order(one, name, excess[name]), *_among_equals(one)))
-    return [_chosen(one, excess, sizes) for one in left[:SPARE]]
+    candidates = [
+        victim for victim in victims if victim.pod.uid not in needed_uids and victim.use[name] > 0 and free(victim.pod)
+    ]
+    candidates.sort(key=lambda victim: (*_order(victim, name, excess[name]), *_among_equals(victim)))
+    return [_choose(victim, excess, sizes) for victim in candidates[:SPARE]]
 
 
 def _first(victims: Sequence[Victim], name: str, amount: float) -> int:
@@ -110,18 +112,18 @@ def _first(victims: Sequence[Victim], name: str, amount: float) -> int:
     return min(range(len(victims)), key=lambda index: _order(victims[index], name, amount))
 
 
-def _order(one: Victim, name: str, amount: float) -> tuple[bool, float]:
+def _order(victim: Victim, name: str, amount: float) -> tuple[bool, float]:
     """Those first that release no more than is to be, by what it brings for what it costs; then the smallest."""
-    use = one.use[name]
+    use = victim.use[name]
     over = use > amount * (1 + 1e-9)
-    return over, use * one.cost if over else -use / max(one.cost, 0.01)
+    return over, use * victim.cost if over else -use / max(victim.cost, 0.01)
 
 
-def _among_equals(one: Victim) -> tuple[int, float, str, str]:
-    pod = one.pod
+def _among_equals(victim: Victim) -> tuple[int, float, str, str]:
+    pod = victim.pod
     return ORDER[pod.needs.restart], -pod.counted.get("memory", 0.0), pod.namespace, pod.name
 
 
-def _chosen(one: Victim, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Chosen:
-    benefit = max(min(one.use[name], max(amount, 0.0)) / sizes[name] for name, amount in excess.items())
-    return Chosen(one, one.use, 100 * benefit)
+def _choose(victim: Victim, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Chosen:
+    benefit = max(min(victim.use[name], max(amount, 0.0)) / sizes[name] for name, amount in excess.items())
+    return Chosen(victim, victim.use, 100 * benefit)

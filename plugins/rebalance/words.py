@@ -37,19 +37,21 @@ def _open(node: Node) -> bool:
 
 def _states(now: Levels, then: Heat, free: Mask) -> list[Stand]:
     """Where each node stands, the first of these that holds; `free` are those that can take pods."""
-    known: list[tuple[Mask, Stand]] = [
+    conditions: list[tuple[Mask, Stand]] = [
         (~np.isfinite(now.worst), "unknown"),
         (then.hot, "gives"),
         (now.above | then.lasts, "high"),
         (free, "takes"),
     ]
-    found: list[Stand] = np.select([mask for mask, _ in known], [state for _, state in known], "level").tolist()
-    return found
+    states: list[Stand] = np.select(
+        [mask for mask, _ in conditions], [state for _, state in conditions], "level"
+    ).tolist()
+    return states
 
 
-def _lists(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     """As Python has it, which is quicker looked at one by one."""
-    return {name: values.tolist() for name, values in found.items()}
+    return {name: values.tolist() for name, values in columns.items()}
 
 
 class _Words(Struct, frozen=True, eq=False):
@@ -72,8 +74,8 @@ class _Words(Struct, frozen=True, eq=False):
     def of(self, place: int) -> NodeLevel:
         """One node."""
         state = self.state[place]
-        said = self._unknown(place) if state == "unknown" else self._use(place) + self._because(place, state)
-        return NodeLevel(self.nodes.names[place], state, tuple(self._resources(place, state)), said)
+        message = self._unknown(place) if state == "unknown" else self._use(place) + self._because(place, state)
+        return NodeLevel(self.nodes.names[place], state, tuple(self._resources(place, state)), message)
 
     def _resources(self, place: int, state: Stand) -> Iterator[str]:
         if state in ("gives", "high"):
@@ -87,8 +89,8 @@ class _Words(Struct, frozen=True, eq=False):
             parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in self.parts.items())
             return f"score {-self.worst[place]:+.2f} ({parts})"
         name = max(self.marks, key=lambda name: self.parts[name][place] - self.marks[name].high)
-        said = f"{name} {self.parts[name][place]:.0%}, the pool {self.now.means[name]:.0%}"
-        return said if self.hot[place] else f"{said}, too loaded above {self.marks[name].high:.0%}"
+        text = f"{name} {self.parts[name][place]:.0%}, the pool {self.now.means[name]:.0%}"
+        return text if self.hot[place] else f"{text}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
         """Why it gives, or does not."""
