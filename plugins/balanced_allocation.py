@@ -1,6 +1,6 @@
-"""Balanced allocation: the node whose resources are taken to the same part.
+"""Balanced allocation: prefers the node whose resources are allocated in equal proportion.
 
-Knows how parts become a score; knows nothing of how much is left.
+Knows how allocated fractions become a score; knows nothing of how much of a node is left.
 """
 
 from functools import reduce
@@ -13,12 +13,14 @@ from elasticd.kit import PartScored, balance_score
 
 
 class BalancedAllocation(PartScored, tag="balanced-allocation", frozen=True):
-    """Scores nodes from 0 to 10: 10 less 10 times how far apart the parts of `resources` are that are taken, with the
-    pod there; of more than two, the two farthest apart. 0 where one would be used up.
+    """Scores nodes from 0 to 10 by how evenly their resources are allocated, with the pod there: 10 x (1 - d), where d
+    is the difference between the largest and the smallest allocated fraction of `resources`. 0 where a resource would
+    be used up.
 
-    It says nothing of how full a node is: use it beside least-requested, as kube-scheduler does. With `of` "use" it
-    goes by what nodes really use, with what was bound and is not measured yet by estimate; a node of which that is not
-    known is the last choice.
+    The score does not say how full a node is: use it beside least-requested, as kube-scheduler does. With `of` "use" it
+    takes measured use instead of requests, and adds an estimate for pods that were bound after the last measurement; a
+    node whose use is not known is the last choice.
+
     Source: kube-scheduler's BalancedResourceAllocation; BRA, equation (2) of TBESK (Geng, Wang 2023); equations (3-5)
     to (3-8) of Tang Rui, master thesis, UESTC 2017.
     """
@@ -30,7 +32,7 @@ class BalancedAllocation(PartScored, tag="balanced-allocation", frozen=True):
 
     @hookimpl
     def score_nodes(self, pod: Pod, nodes: Nodes) -> Scores:
-        """From 0 to 10; NaN where it is not known."""
+        """A score from 0 to 10 for each node; NaN where an allocated fraction is not known."""
         parts = self.parts(nodes, pod)
         score = balance_score(*parts)
         score[reduce(np.maximum, parts) >= 1] = 0.0

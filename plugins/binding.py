@@ -1,6 +1,6 @@
-"""Binding: pods go to nodes with certain labels, weakly or strongly, by their own annotation or by an operator's rules.
+"""Binding: restricts pods to nodes with certain labels, by an annotation of the pod or by an operator's rules.
 
-Knows labels of nodes and pods; knows nothing of room, nor of who gives way.
+Knows labels of nodes and pods; knows nothing of free resources, nor of which pods are evicted.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,19 @@ Full = Literal["any", "wait", "preempt", "preempt_or_any"]
 
 class BindingRules(Strategy, tag="binding", frozen=True):
     """Binds a pod to the nodes that match all expressions of its annotation elasticd.io/binding and of every rule that
-    selects it. An annotation never loosens a rule that is as strong.
+    selects it. An annotation never loosens a rule of the same strength.
 
-    All that are strong (collectionIsEmpty reschedule) count; where no node matches them together, the pod waits. Those
-    that are weak (default) count one after the other, the rules in their order and then the annotation, each if a node
-    matches it together with those that count already: so one that no node matches leaves the others as they are, and of
-    two that no node matches together the earlier counts. Where none counts, the pod is placed as if it were bound to
-    none. Where nodes match and none has room, the strictest of those that count says what is done: reschedule (it
-    waits) before force (others give way) before default (any node). In mode "paper" a pod for which nobody gives way
-    goes on by other means, to any node, as the thesis has it (4.3.3). An annotation that cannot be read keeps its pod
-    pending. Without a label `notIn` and `doesNotExist` hold, as in Kubernetes. `nodeLabelChange` says
-    nothing here: it is about pods that run.
+    Strong bindings (collectionIsEmpty reschedule) all apply; where no node matches all of them, the pod waits. Weak
+    bindings (default) are tried in order, the rules first and then the annotation: each applies if some node matches it
+    together with those that apply already. So a weak binding that no node matches is ignored, and of two that no node
+    matches together the earlier applies. Where none applies, the pod is placed as if it had no binding.
+
+    Where nodes match and none has room, the strictest resourceNotFit of the applying bindings decides: reschedule (the
+    pod waits) before force (other pods are evicted) before default (any node). In mode "paper" a pod for which no pods
+    can be evicted goes to any node, as in the thesis (4.3.3). A pod whose annotation cannot be read stays pending.
+    `notIn` and `doesNotExist` match a node without the label, as in Kubernetes. `nodeLabelChange` has no effect here:
+    it is about running pods (strategy rebind).
+
     Source: thesis, 4.2 (multiNodeSelectors) and 4.3.4, whose step 2 must read "is empty".
     """
 
@@ -41,7 +43,7 @@ class BindingRules(Strategy, tag="binding", frozen=True):
     ] = True
 
     def __post_init__(self) -> None:
-        """Refuse what binds nobody."""
+        """Refuse options that bind no pod."""
         if not self.rules and not self.annotations:
             raise ValueError("rules: must be given where annotations is false, is empty")
 
@@ -51,7 +53,7 @@ class BindingRules(Strategy, tag="binding", frozen=True):
 
     @hookimpl
     def select_nodes(self, pod: Pod, nodes: Nodes) -> Selection | None:
-        """The nodes, and in which way the pod is bound to them; None: to none."""
+        """The nodes that the pod is bound to, and how strictly; None: it has no binding."""
         try:
             bound = bindings_of(pod, self.rules, annotations=self.annotations)
         except ValueError as error:
@@ -74,11 +76,12 @@ class BindingRules(Strategy, tag="binding", frozen=True):
         return force if "force" in answers else "any"
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """Those of its rules."""
+        """The label keys of its rules."""
         return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
-        """What of the rules no node or pod obeys, and what no strategy does."""
+        """Warnings: parts of the rules that match no node or pod of the pool, or that need a strategy which the policy
+        lacks."""
         lines: list[str] = []
         for index, rule in enumerate(self.rules):
             warnings = [*rule.brings_nothing(policy.pool.namespaces)]
@@ -94,7 +97,7 @@ class BindingRules(Strategy, tag="binding", frozen=True):
 
 
 Bound = tuple[str, Binding]
-"""Whence a pod has a binding, and the binding."""
+"""Where a binding comes from (a rule or the annotation), and the binding."""
 
 
 def _is_strong(bound: Bound) -> bool:
@@ -102,8 +105,8 @@ def _is_strong(bound: Bound) -> bool:
 
 
 def _matching(bound: Sequence[Bound], nodes: Nodes) -> tuple[Mask, list[Bound]]:
-    """The nodes that match all that count, and which these are: the strong ones, and of the weak ones, an annotation
-    last, each that some node matches together with those before it."""
+    """The mask of nodes that match all applying bindings, and these: all strong ones, and each weak one, annotations
+    last, that some node matches together with those before it."""
     order = sorted(bound, key=lambda binding: (not _is_strong(binding), binding[0] == OWN_BINDING))
     mask, counting = np.ones(len(nodes.names), dtype=np.bool_), list[Bound]()
     for binding in order:
@@ -115,7 +118,7 @@ def _matching(bound: Sequence[Bound], nodes: Nodes) -> tuple[Mask, list[Bound]]:
 
 
 def _describe(bound: Bound, counting: Sequence[Bound]) -> str:
-    """A binding, and that it is left out where others count."""
+    """Text for a binding, with a note where it does not apply although others do."""
     whence, binding = bound
     return f"{binding} ({whence}{', left out as no node matches' if counting and bound not in counting else ''})"
 

@@ -1,6 +1,6 @@
-"""Static scheduling: pods go to nodes that are less loaded than the pool, never to those that are more.
+"""Static scheduling: places pods on nodes that are less loaded than the pool's mean, never on more loaded ones.
 
-Knows the two queues of nodes by load; knows nothing of what moves pods away from a node.
+Knows the two queues of nodes by load; knows nothing of what moves pods off a node.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,17 @@ HIGH = "node(s) had a load above the pool's"
 
 
 class Static(LoadScored, tag="static", frozen=True):
-    """Takes the best of the low-load queue (nodes that score above 0) that fits, then the best of those in neither
-    queue; nodes of the high-load queue (below 0) are refused, so that a pod may wait though there is room.
+    """Places a pod on the best node that fits of the low-load queue (score above 0), else on the best of those in
+    neither queue. Nodes of the high-load queue (score below 0) are refused, so a pod may wait although there is room.
 
-    The score is that of load-balance, and does not look at the pod. A node of which it is not known is in neither
-    queue, and the last choice. Pods that are bound to nodes are not kept off these. The thesis places in order "fifo".
+    The score is that of load-balance, without the pod itself. A node whose score is not known is in neither queue and
+    is the last choice. A pod that is bound to nodes by labels is not kept off these. The thesis places pods in order
+    "fifo".
 
-    In mode "product" the score counts what was bound and is not measured yet by estimate, and is new for each pod: a
-    burst spreads, where by the thesis it all goes to the head of the queue until the next measurement (mode "paper").
-    And there `band` keeps nodes in neither queue that are as good as level; by the thesis it is 0.
+    In mode "product" the score adds an estimate for pods that were bound after the last measurement, and is computed
+    anew for each pod, so a burst spreads; in the thesis (mode "paper") all of a burst goes to the head of the queue
+    until the next measurement. `band` is the part around 0 that belongs to neither queue; in the thesis it is 0.
+
     Source: Tang Rui, master thesis, UESTC 2017, 5.3 (load queues) and 5.5.3 (static scheduling).
     """
 
@@ -31,13 +33,13 @@ class Static(LoadScored, tag="static", frozen=True):
 
     @hookimpl
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
-        """Those of the high-load queue."""
+        """Refuse the nodes of the high-load queue."""
         band = 0.0 if self.mode == "paper" else self.band
         return [Refusal(HIGH, self.load(nodes) < -band, yields=True, mends=(Mend("their load falls to the pool's"),))]
 
     @hookimpl
     def score_nodes(self, nodes: Nodes) -> Scores:
-        """As load-balance, without the pod: so the low-load queue goes first, best first."""
+        """The score of load-balance without the pod: the low-load queue comes first, its best node first."""
         return Scores(self.load(nodes), self.weight)
 
 

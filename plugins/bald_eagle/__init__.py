@@ -1,7 +1,7 @@
-"""Bald eagle search: pending pods are placed together, so that four resources are used evenly.
+"""Bald eagle search: places pending pods in batches, so that cpu, memory, bandwidth and disk are used evenly.
 
-Knows the options; the search is in search.py, its first positions in maps.py, what makes a plan good in fitness.py, and
-what a plan may be in batches.py.
+Knows the options. The search is in search.py, its first positions in maps.py, the score of a plan in fitness.py, and
+the constraints on a plan in batches.py.
 
 Source: Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application", Computer
 Systems & Applications 32(4), 2023 (TBESK).
@@ -23,7 +23,7 @@ _FAVOURED, _OTHER = 0.3, 0.2
 
 
 class _Eagles(Strategy, frozen=True):
-    """What both searches have."""
+    """The options of both searches."""
 
     batch: Annotated[int, Meta(ge=1, le=200, description="pods that are placed together")] = 25
     eagles: Annotated[int, Meta(ge=2, le=1000, description="plans that are followed at a time")] = 30
@@ -54,7 +54,7 @@ class _Eagles(Strategy, frozen=True):
     balanced: Annotated[Weights, Meta(description="for all other pods")] = Weights(0.25, 0.25, 0.25, 0.25)
 
     def __post_init__(self) -> None:
-        """Refuse weights that do not come to 1, and a resource that is given twice."""
+        """Refuse weights that do not sum to 1, and a resource that is named twice."""
         check_weights(
             load=self.load,
             compressible=self.compressible,
@@ -66,21 +66,21 @@ class _Eagles(Strategy, frozen=True):
                 raise ValueError(f"{name}: must be a resource of its own, is {getattr(self, name)!r}")
 
     def reads(self) -> tuple[str, ...]:
-        """None: of pods it knows requests alone."""
+        """No series of pods: it uses their requests alone."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """What nodes really use, as far as it is named."""
+        """The series of peak use that are named."""
         return tuple(name for name in self.peak.all if name)
 
     def scale(self) -> Scale:
-        """The weights as numbers."""
+        """The weights as arrays."""
         kinds = np.array([self.compressible.all, self.balanced.all, self.incompressible.all])
         mu = kinds if self.share == "type" else None
         return Scale(mu, np.array(self.load.all), np.full(WEIGHED, self.critical))
 
     def way(self, *, improved: bool, printed: bool = False, greedy: bool = False) -> Way:
-        """How it plans."""
+        """The settings of a plan, from the options."""
         resources = ("cpu", "memory", self.bandwidth, self.disk)
         habits = Habits(
             eagles=self.eagles,
@@ -93,19 +93,21 @@ class _Eagles(Strategy, frozen=True):
 
 
 class BaldEagle(_Eagles, tag="bald-eagle", frozen=True):
-    """Pending pods in batches, each by an improved bald eagle search (TBESK) for the plan with the highest mean S_N.
+    """Places pending pods in batches, each by an improved bald eagle search (TBESK) for the plan with the highest mean
+    S_N.
 
-    S_N (eq. 27) is what a node has left beside what the pod asks for, R_N, and how far its load stays below the
-    critical one, L_N, over cpu, memory, bandwidth and disk. Capacity is what is allocatable, in use is what is
-    requested; in L_N it is the peak of what was used, where that is known. A pod that fits nowhere is left out, and no
-    plan goes beyond what a node has of any resource that a pod asks for, weighed or not. Pods of a batch have their
-    order. The same pods, nodes and options give the same plan: chance comes from `seed` and the pods' UIDs.
+    S_N (eq. 27) is R_N + L_N, over cpu, memory, bandwidth and disk: R_N is what a node has left relative to what the
+    pod requests, L_N how far the node's load stays below the critical load. Capacity is what is allocatable. Load is
+    what is requested; in L_N it is the peak of measured use where that is known. A pod that fits nowhere is left out,
+    and no plan exceeds what a node has of any resource that a pod requests, weighed or not. The pods of a batch keep
+    their order. The same pods, nodes and options give the same plan: the random numbers follow from `seed` and the
+    pods' UIDs.
 
-    Where the paper leaves it open: weights and sizes are ours; a place in a plan is one of the nodes that the pod may
-    go to, most room first; positions are reflected at the bounds. `printed` swoops as the paper prints it; BES's own
-    swoop, which is meant, is the default. `greedy` is not in the paper: one of the first plans puts each pod in turn on
-    the node with the highest S_N, so that the search begins where one without a search ends; docs/bald-eagle.md has
-    what both come to. Source: TBESK, sections 3.1 to 3.3, eqs (3)-(31).
+    What the paper leaves open: weights and sizes are ours; a coordinate of a plan picks one of the nodes that the pod
+    may go to, the one with the most room first; positions are reflected at the bounds. `printed` swoops by the
+    equations as the paper prints them; the default is BES's own swoop, which the paper means. `greedy` is not in the
+    paper: one of the first plans puts each pod in turn on the node with the highest S_N, so the search starts from what
+    placing without a search gives; docs/bald-eagle.md compares both. Source: TBESK, sections 3.1 to 3.3, eqs (3)-(31).
     """
 
     greedy: Annotated[bool, Meta(description="begin with each pod on its best node; false: as the paper does")] = True
@@ -113,20 +115,20 @@ class BaldEagle(_Eagles, tag="bald-eagle", frozen=True):
 
     @hookimpl
     def place_pods(self, pods: Sequence[Candidate], nodes: Nodes) -> list[Placement]:
-        """A place for each pod that fits anywhere, with its S_N there."""
+        """A placement, with its S_N, for each pod that fits on some node."""
         return _places(pods, nodes, self.way(improved=True, printed=self.printed, greedy=self.greedy))
 
 
 class BaldEaglePlain(_Eagles, tag="bald-eagle-plain", frozen=True):
-    """Pending pods in batches, each by bald eagle search as it was: random first plans, and no mutation.
+    """Places pending pods in batches, each by the original bald eagle search: random first plans and no mutation.
 
-    What TBESK is compared with; all else is as in `bald-eagle`. Source: Alsattar, Zaidan, Zaidan, "Novel meta-heuristic
-    bald eagle search optimisation algorithm", Artificial Intelligence Review 53(3), 2020.
+    This is what TBESK is compared with; all else is as in `bald-eagle`. Source: Alsattar, Zaidan, Zaidan, "Novel
+    meta-heuristic bald eagle search optimisation algorithm", Artificial Intelligence Review 53(3), 2020.
     """
 
     @hookimpl
     def place_pods(self, pods: Sequence[Candidate], nodes: Nodes) -> list[Placement]:
-        """A place for each pod that fits anywhere, with its S_N there."""
+        """A placement, with its S_N, for each pod that fits on some node."""
         return _places(pods, nodes, self.way(improved=False))
 
 

@@ -1,7 +1,8 @@
-"""A plan for many pods: batch by batch, each by a search of its own, and each with those before it in place.
+"""Plans many pods batch by batch: each batch has its own search and starts from the nodes as the batches before left
+them.
 
-Knows what a plan may be: within what every node has left of every resource, on nodes that the pod may go to. Knows how
-pods are counted; knows no options in TOML.
+Knows the constraints on a plan: the capacity of each node for every resource, and the nodes that each pod may go to.
+Knows how pods are counted; knows no options in TOML.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ NOWHERE = -1
 class Way(Struct, frozen=True, eq=False):
     """How a plan is made. `resources` are the weighed ones, in their order, and `series` those of their peak use, empty
     where requests count. `greedy`: the first eagle of each search is the plan that puts each pod in turn on the node
-    that is best for it."""
+    with the highest S_N."""
 
     resources: tuple[str, ...]
     series: tuple[str, ...]
@@ -34,7 +35,7 @@ class Way(Struct, frozen=True, eq=False):
 
 
 def placements(candidates: Sequence[Candidate], nodes: Nodes, way: Way) -> Iterator[Placement]:
-    """Where pods go, as far as they fit anywhere, in their order."""
+    """Placements in the order of the candidates, for each that fits on some node."""
     requests = [needed(candidate.pod) for candidate in candidates]
     requested = {resource for request in requests for resource in request}
     resources = (*way.resources, *sorted(requested.difference(way.resources)))
@@ -68,7 +69,7 @@ def _state(nodes: Nodes, resources: Sequence[str], series: Sequence[str]) -> Sta
 
 
 def _chance(seed: int, uids: Sequence[str]) -> np.random.Generator:
-    """The same for the same pods, in this process and in any other."""
+    """A random generator seeded by `seed` and the UIDs: the same in every process."""
     digest = blake2b("\n".join(uids).encode(), digest_size=8).digest()
     return np.random.Generator(np.random.PCG64([seed, int.from_bytes(digest, "big")]))
 
@@ -76,7 +77,7 @@ def _chance(seed: int, uids: Sequence[str]) -> np.random.Generator:
 def _place(
     pods: Pods, allowed: Mask, state: State, way: Way, chance: np.random.Generator
 ) -> list[tuple[int, int, float]]:
-    """The pods of one batch that find a place: each with its node and its S_N there. The state has them then."""
+    """Search a plan for one batch: (index of the pod, node, S_N) for each pod that fits. Updates `state`."""
     batch = Batch(pods, allowed, _numbering(state), state, way.scale)
     first = None
     if way.greedy:
@@ -91,7 +92,7 @@ def _place(
 
 
 def _numbering(state: State) -> NDArray[np.intp]:
-    """Nodes by what is left of them, most first, so that numbers beside each other mean nodes that are alike."""
+    """Indices of nodes, those with the most room first, so that neighbouring numbers mean similar nodes."""
     most = np.maximum(state.capacity[:, :WEIGHED].max(axis=0), 1)
     return np.argsort(-(state.left[:, :WEIGHED] / most).sum(axis=1), kind="stable")
 
@@ -99,8 +100,8 @@ def _numbering(state: State) -> NDArray[np.intp]:
 def _settle(
     wished: NDArray[np.intp] | None, pods: Pods, allowed: Mask, state: State, scale: Scale
 ) -> list[tuple[int, int, float]]:
-    """Each pod in turn on its node, or, where it does not fit there after all, or none is wished, on the one that fits
-    and has the highest S_N. Those for which there is none are left out."""
+    """Put each pod in turn on its wished node, or on the fitting node with the highest S_N where it has no wish or does
+    not fit there. Leaves out pods that fit nowhere; updates `state`."""
     placed = []
     for index, allowed_nodes in enumerate(allowed):
         pod = pods.only(slice(index, index + 1))
@@ -114,6 +115,7 @@ def _settle(
 
 
 def _best(pod: Pods, allowed: Mask, state: State, scale: Scale) -> int:
-    """The node with the highest S_N of those that a pod may go to and fits on; of equal ones the first."""
+    """The node with the highest S_N among the allowed nodes where the pod fits; the first of equal ones; NOWHERE if
+    none."""
     fits = allowed & state.fits(pod)[0]
     return int(np.argmax(np.where(fits, values(pod, state, scale)[0], -np.inf))) if fits.any() else NOWHERE

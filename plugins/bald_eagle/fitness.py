@@ -1,7 +1,7 @@
-"""How good a node is for a pod, and how good a whole plan is: TBESK's fitness, eqs (16)-(27).
+"""Computes how good a node is for a pod, and how good a whole plan is: TBESK's fitness, eqs (16)-(27).
 
 Knows requests, capacity and use of four resources, and of all others only whether they suffice. Amounts are whole
-numbers as elasticd counts them, arrays are (pods, nodes, resources) or less; knows no eagles.
+numbers as elasticd counts them; arrays have the axes (pods, nodes, resources) or the first of these. Knows no search.
 
 Source: Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application", Computer
 Systems & Applications 32(4), 2023 (TBESK), sections 3.2 and 3.3.
@@ -20,12 +20,12 @@ WEIGHED = 4
 COMPRESSIBLE, BALANCED, INCOMPRESSIBLE = 0, 1, 2
 
 MISFIT = -1000.0
-"""What a pod counts for that does not fit, instead of its S_N; the paper only says that it must not be placed."""
+"""What a pod that does not fit counts for, instead of its S_N; the paper only says that it must not be placed."""
 
 
 class Scale(Struct, frozen=True, eq=False):
-    """What is weighed how. `mu` has a row for each type of pod, in the order above, or is None where each resource
-    counts by the part of the node that the pod asks for. `load` is v, `critical` T of eq. (26)."""
+    """The weights of resources. `mu` has a row for each type of pod, in the order above; None: each resource counts by
+    the fraction of the node that the pod requests. `load` is v and `critical` is T of eq. (26)."""
 
     mu: Floats | None
     load: Floats
@@ -41,35 +41,35 @@ class Scale(Struct, frozen=True, eq=False):
 
 
 def types(parts: Floats) -> NDArray[np.intp]:
-    """Eq. (16): what kind of pod it is on a node, by C_r, the part of the node's capacity that it asks for of each
-    resource. It is the node that makes it so. Where two are equal, which the paper leaves open, it is balanced."""
+    """Eq. (16): the type of a pod on a node, from the fractions C_r of the node's capacity that it requests. The same
+    pod may have another type on another node. Equal fractions, which the paper leaves open, make it balanced."""
     first, second = np.sign(parts[..., 0] - parts[..., 1]), np.sign(parts[..., 2] - parts[..., 3])
     return np.where(first == second, 1 - first, BALANCED).astype(np.intp)
 
 
 class Pods(Struct, frozen=True, eq=False):
-    """What pods take. `needs` has a column for each resource, the weighed ones first. `asked` has only those, P of eqs
-    (17)-(25), where a pod that requests nothing counts for what elasticd assumes of it; else any number of such pods
-    would go to one node."""
+    """What pods request. `needs` has a column for each resource, the weighed ones first. `asked` has only these, P of
+    eqs (17)-(25): a pod without a request counts by elasticd's default for it, or any number of such pods would go to
+    one node."""
 
     needs: Whole
     asked: Floats
 
     def only(self, rows: "slice | NDArray[np.intp]") -> "Pods":
-        """Some of them."""
+        """The pods of these rows."""
         return Pods(self.needs[rows], self.asked[rows])
 
 
 class State(Struct, eq=False):
-    """Nodes while pods are put on them. `capacity` and `left` have a column for each resource, the weighed ones first;
-    `busy` only those: what is in use at the peak period, S' of eqs (22)-(25)."""
+    """The nodes while pods are placed. `capacity` and `left` have a column for each resource, the weighed ones first;
+    `busy` has only these: use in the peak period, S' of eqs (22)-(25)."""
 
     capacity: Whole
     left: Whole
     busy: Floats
 
     def copy(self) -> "State":
-        """Another one, which does not change with this one."""
+        """An independent copy."""
         return State(self.capacity, self.left.copy(), self.busy.copy())
 
     def only(self, node: int) -> "State":
@@ -78,20 +78,21 @@ class State(Struct, eq=False):
         return State(self.capacity[row], self.left[row], self.busy[row])
 
     def take(self, node: int, pods: Pods) -> None:
-        """Pods are put on a node."""
+        """Put these pods on a node."""
         self.left[node] -= pods.needs.sum(axis=0)
         self.busy[node] += pods.asked.sum(axis=0)
 
     def fits(self, pods: Pods) -> Mask:
-        """Which nodes have room for each pod alone, (pods, nodes). What a pod does not ask for cannot lack."""
+        """Which nodes have room for each pod alone, (pods, nodes). A resource that a pod does not request cannot be
+        short."""
         needs = pods.needs[:, None, :]
         return ((needs <= self.left) | (needs == 0)).all(axis=2)  # type: ignore[no-any-return]
 
 
 def values(pods: Pods, state: State, scale: Scale) -> Floats:
-    """S_N of eq. (27), the higher the better, for each pod on each node, (pods, nodes); meaningless where it does not
-    fit. A resource that a pod asks nothing of is not lacking, so that R_r is 1 also on a node that has none of it; and
-    what is only assumed of a pod takes no more than is left."""
+    """S_N of eq. (27) for each pod on each node, (pods, nodes), the higher the better; meaningless where the pod does
+    not fit. A resource that a pod does not request counts R_r = 1, also on a node that has none of it; a default
+    request takes no more than what is left."""
     requested, capacity = pods.asked[:, None, :], state.capacity[:, :WEIGHED].astype(np.float64)
     available = np.maximum(state.left[:, :WEIGHED], requested)
     remaining = (scale.shares(pods.asked, capacity) * (1 - _ratio(requested, available))).sum(axis=2)
@@ -100,10 +101,10 @@ def values(pods: Pods, state: State, scale: Scale) -> Floats:
 
 
 class Batch:
-    """Pods that are put on nodes together: the fitness of many plans at once.
+    """Computes the fitness of many plans for one batch of pods at once.
 
-    Of a plan each pod has a coordinate, from 0 to the count of nodes that may take it, and the whole part says which of
-    those, in the given order. `allowed` is (pods, nodes), with at least one node for each pod.
+    A plan has a coordinate for each pod, from 0 to the number of nodes that may take it; its whole part picks one of
+    these, in the given order. `allowed` is (pods, nodes), with at least one node for each pod.
     """
 
     def __init__(self, pods: Pods, allowed: Mask, order: NDArray[np.intp], state: State, scale: Scale) -> None:
@@ -129,23 +130,23 @@ class Batch:
 
     @property
     def enough(self) -> float:
-        """The fitness of a plan in which all pods fit is above this, and that of any other below."""
+        """A threshold: the fitness of a plan in which all pods fit is above it, that of any other below."""
         return MISFIT / 2 / len(self._pods)
 
     def nodes(self, positions: Floats) -> NDArray[np.intp]:
-        """The node of each pod, for plans in rows."""
+        """The node of each pod, (plans, pods)."""
         return self._nodes[self._pods, np.minimum(positions.astype(np.intp), self.counts - 1)]  # type: ignore[no-any-return]
 
     def position(self, nodes: NDArray[np.intp]) -> Floats:
-        """The coordinates that mean these nodes; of one that the pod may not go to, those of its first."""
+        """Coordinates that mean these nodes; for a node that the pod may not go to, those of its first allowed node."""
         return (self._nodes == nodes[:, None]).argmax(axis=1) + 0.5  # type: ignore[no-any-return]
 
     def fitness(self, positions: Floats) -> Floats:
-        """The mean over the pods of S_N, each with those before it in place, for plans in rows. One that does not fit
-        counts for MISFIT, and still weighs on those after it.
+        """The mean of S_N over the pods for each plan; `positions` is (plans, pods). Pods are placed in order: each
+        sees those before it in place. A pod that does not fit counts MISFIT, and still takes room from those after it.
 
-        Those before a pod on the same node are found by comparing all with all, so that no pod of a plan waits for
-        another, and it costs the same however many nodes there are.
+        Earlier pods on the same node are found by comparing all pods with all, so that pods need no loop and the cost
+        does not depend on the number of nodes.
         """
         nodes = self.nodes(positions)
         short = nodes.astype(np.int32)
@@ -161,5 +162,5 @@ class Batch:
 
 
 def _ratio(amount: Floats, whole: Floats) -> Floats:
-    """How much of a whole an amount is; 0 of nothing."""
+    """amount / whole; 0 where `whole` is 0."""
     return np.where(whole > 0, amount / np.where(whole > 0, whole, 1), 0.0)

@@ -1,6 +1,6 @@
-"""What can be set in a bald eagle strategy beside the search itself: resources, their weights, and series of use.
+"""The options of bald eagle strategies beside the search: the weights of resources, and the series of their use.
 
-Knows what belongs together and what contradicts itself; knows no arithmetic.
+Knows which options contradict each other; knows no arithmetic.
 """
 
 from typing import Annotated
@@ -40,7 +40,7 @@ class PeakSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_weights(**weights: Weights) -> None:
-    """Refuse weights that do not come to 1."""
+    """Refuse weights that do not sum to 1."""
     for name, weight in weights.items():
         total = sum(weight.all)
         if abs(total - 1) > 1e-6:

@@ -1,8 +1,8 @@
-"""Bald eagle search (BES) and what TBESK adds to it, for any fitness of positions.
+"""Bald eagle search (BES) and TBESK's additions, for any fitness function of positions.
 
-Own code, because mealpy (3.0.3) needs numpy <= 1.26 and brings pandas, scipy and matplotlib (102 MB of wheels), and has
-no place for the mutation. Here all eagles move at once, as columns of numpy; a library that asks for the fitness of one
-after the other could not be as fast. Chance comes in as a seeded generator; knows no pods.
+Own code, because mealpy (3.0.3) needs numpy <= 1.26, brings pandas, scipy and matplotlib (102 MB of wheels), and has no
+hook for the mutation. Here all eagles move at once, as rows of numpy arrays; a library that computes the fitness of one
+eagle after another cannot be as fast. Random numbers come from a seeded generator; knows no pods.
 
 Sources: Alsattar, Zaidan, Zaidan, "Novel meta-heuristic bald eagle search optimisation algorithm", Artif. Intell. Rev.
 53(3), 2020 (BES); Geng, Wang, "Improved Bald Eagle Search Algorithm for Kubernetes Resource Scheduling Application",
@@ -20,16 +20,17 @@ from .maps import repaired, tent
 
 Floats = NDArray[np.float64]
 Fitness = Callable[[Floats], Floats]
-"""Of positions, one row for each eagle, how good each is; the highest is the best."""
+"""Maps positions, one row for each eagle, to their fitness; the highest is the best."""
 
 
 class Habits(Struct, frozen=True):
-    """How eagles move. `improved`: TBESK, with the Tent map first, t mutation and reflection; else BES as it was.
+    """The parameters of the search. `improved`: TBESK, with the Tent map, t mutation and reflection; else the original
+    BES.
 
-    `printed`: the swoop as TBESK prints it in eqs (11)-(12), with the mean for the best and circles for hyperbolas. Of
-    the other numbers, `pull` is alpha of eq. (3) in [1.5, 2], `turns` a of eq. (6) in [5, 10], `reach` R of eq. (7) in
-    [0.5, 2], `inward` C1 and C2 of eq. (12) in [1, 2]. It stops after `iterations`, or after `patience` of them in
-    which the best, if it is good enough, became no better.
+    `printed`: the swoop as TBESK prints it in eqs (11)-(12), with the mean instead of the best and circles instead of
+    hyperbolas. `pull` is alpha of eq. (3) in [1.5, 2], `turns` is a of eq. (6) in [5, 10], `reach` is R of eq. (7) in
+    [0.5, 2], `inward` is C1 and C2 of eq. (12) in [1, 2]. The search stops after `iterations`, or after `patience`
+    iterations without an improvement if the best is good enough.
     """
 
     eagles: int = 30
@@ -44,10 +45,10 @@ class Habits(Struct, frozen=True):
 
 
 class Quest(Struct, frozen=True, eq=False):
-    """What is looked for: the highest fitness of positions between two bounds, a number each for every coordinate.
+    """A problem to search: the fitness function, and the lower and upper bound of each coordinate.
 
-    `first` are rows that take the places of the first eagles. Below `enough` there is no end to patience, and at `goal`
-    the search is over.
+    `first` are rows that replace the positions of the first eagles. While the best is below `enough`, the search does
+    not stop for lack of improvement; at `goal` it stops.
     """
 
     fitness: Fitness
@@ -59,7 +60,7 @@ class Quest(Struct, frozen=True, eq=False):
 
 
 class Catch(Struct, frozen=True, eq=False):
-    """The best position, how good it is, and how good the best was at first and after each iteration."""
+    """The best position, its fitness, and the best fitness at first and after each iteration."""
 
     position: Floats
     fitness: float
@@ -67,8 +68,8 @@ class Catch(Struct, frozen=True, eq=False):
 
 
 def search(quest: Quest, habits: Habits, chance: np.random.Generator) -> Catch:
-    """The best position that was seen. Its fitness never falls from one iteration to the next, and equal generators
-    give equal catches."""
+    """Return the best position found. Its fitness never falls from one iteration to the next, and equal generators give
+    equal results."""
     flock = _Flock(quest, habits, chance)
     trail, better = [flock.best_fitness], 0
     for iteration in range(1, habits.iterations + 1):
@@ -85,7 +86,7 @@ def search(quest: Quest, habits: Habits, chance: np.random.Generator) -> Catch:
 
 
 def start(low: Floats, high: Floats, habits: Habits, chance: np.random.Generator) -> Floats:
-    """The first positions: by one Tent sequence through all coordinates of all eagles, or, for BES, by chance."""
+    """The first positions: one Tent sequence through all coordinates of all eagles; for BES random ones."""
     shape = (habits.eagles, len(low))
     if not habits.improved:
         return low + (high - low) * chance.random(shape)
@@ -100,7 +101,7 @@ def _draws(chance: np.random.Generator, count: int) -> Iterator[float]:
 
 
 class _Flock:
-    """All eagles: their positions and how good those are. A step is taken only where it is better."""
+    """The positions of all eagles and their fitness. An eagle moves only where its fitness improves."""
 
     def __init__(self, quest: Quest, habits: Habits, chance: np.random.Generator) -> None:
         self._quest, self._habits, self._chance = quest, habits, chance
@@ -113,8 +114,9 @@ class _Flock:
         self._spiral = (np.zeros((habits.eagles, 1)), np.zeros((habits.eagles, 1)))
 
     def select(self, iteration: int) -> None:
-        """Eq. (3), and for TBESK the t mutation of what came of it, eq. (15), with the iteration for its degrees of
-        freedom: wild at first, normal later. The best of the three stays; the paper does not say which."""
+        """Eq. (3); for TBESK then the t mutation of the result, eq. (15), with the iteration as degrees of freedom:
+        heavy tails at first, nearly normal later. The best of the three positions stays; the paper does not say
+        which."""
         mean, rand = self._positions.mean(axis=0), self._chance.random(self._positions.shape)
         selected = self._within(self.best + self._habits.pull * rand * (mean - self._positions))
         self._take(selected)
@@ -122,7 +124,7 @@ class _Flock:
             self._take(self._within(selected * (1 + self._chance.standard_t(iteration, selected.shape))))
 
     def circle(self) -> None:
-        """Search within the space that was selected, eqs (4)-(10). The next eagle is a random other one, as in BES."""
+        """Search within the selected space, eqs (4)-(10). The next eagle is a random other one, as in BES."""
         mean, order = self._positions.mean(axis=0), self._chance.permutation(self._habits.eagles)
         following = np.empty_like(order)
         following[order] = np.roll(order, -1)
@@ -133,8 +135,8 @@ class _Flock:
         self._take(self._within(positions + x * (positions - mean) + y * (positions - positions[following])))
 
     def swoop(self) -> None:
-        """Onto the best, eqs (11)-(12). BES has hyperbolas there, and the best instead of the second mean; its
-        programs part over theta, of which this is the form of eq. (4)."""
+        """Move towards the best, eqs (11)-(12). BES has hyperbolas there, and the best instead of the second mean;
+        BES's programs differ in theta, which here has the form of eq. (4)."""
         mean, inward, positions = self._positions.mean(axis=0), self._habits.inward, self._positions
         if self._habits.printed:
             x, y = self._spiral
@@ -147,7 +149,8 @@ class _Flock:
         self._take(self._within(rand * self.best + x * (positions - inward * mean) + y * (positions - inward * centre)))
 
     def _within(self, positions: Floats) -> Floats:
-        """Back between the bounds. TBESK reflects first, as t mutation would leave many eagles right on a bound."""
+        """Positions brought back between the bounds. TBESK reflects first, as t mutation would leave many eagles right
+        on a bound."""
         low, high = self._quest.low, self._quest.high
         if self._habits.improved:
             positions = np.where(positions < low, 2 * low - positions, positions)
@@ -165,6 +168,6 @@ class _Flock:
 
 
 def _scale(values: Floats) -> Floats:
-    """So that the largest is 1 or -1."""
+    """The values divided so that the largest absolute value is 1."""
     most = np.abs(values).max()
     return values / most if most > 0 else values
