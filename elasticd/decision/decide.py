@@ -47,29 +47,29 @@ def decide(case: Case) -> Decision:
     """The decision about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
-    job, name = policy.job, _named(policy, workload.ref, observation.at)
+    job, name = policy.job, _decision_id(policy, workload.ref, observation.at)
     age = observation.at - observation.confirmed  # seconds since the cluster last proved what is shown of it
-    found = _vetoed(case, _bounds_first(case, age) or _by_strategies(case))
+    judgement = _apply_vetoes(case, _judge_bounds(case, age) or _judge_by_strategies(case))
     if job is not None:
-        found = _run_on(found, workload.replicas)
-    found, marks = _with_victims(case, found)
+        judgement = _keep_jobs_running(judgement, workload.replicas)
+    judgement, marks = _choose_victims(case, judgement)
     old = age > VIEW_AGE
     blurred = old or bool(observation.fault[0])
     if blurred:  # what it shows may be gone, or somebody else's
         marks = ()
     if job is None and not old:
-        marks = markings(policy.name, workload, found.replicas) + marks
-    interval, by, failures = _interval(case)
+        marks = markings(policy.name, workload, judgement.replicas) + marks
+    interval, by, failures = _ask_interval(case)
     sizing, unsized = NO_SIZING
     if job is None and not blurred:  # nothing is changed while the count is
-        sizing, unsized = size(case, busy=found.verdict == "scale" or bool(marks))
+        sizing, unsized = size(case, busy=judgement.verdict == "scale" or bool(marks))
     action: Scale | Create | None = None
-    if found.verdict == "scale":
-        why = f"{found.reason}: {found.message}" if found.message else found.reason
+    if judgement.verdict == "scale":
+        reason = f"{judgement.reason}: {judgement.message}" if judgement.message else judgement.reason
         if job is not None:
-            action = grow(job, workload, found.replicas, why, name)
+            action = grow(job, workload, judgement.replicas, reason, name)
         else:
-            action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, found.replicas, why)
+            action = Scale(workload.ref, workload.uid, workload.version, workload.replicas, judgement.replicas, reason)
     # In the order of its fields: by name, a record of so many takes a microsecond.
     return Decision(
         name,
@@ -78,53 +78,55 @@ def decide(case: Case) -> Decision:
         workload.ref,
         policy.mode,
         workload.replicas,
-        found.replicas,
-        found.verdict,
-        found.reason,
-        found.message,
+        judgement.replicas,
+        judgement.verdict,
+        judgement.reason,
+        judgement.message,
         workload.uid,
-        found.wish,
-        found.recommendations,
-        found.limits,
-        found.conditions,
-        found.failures + failures + unsized,
-        _recorded(observation.series.values()),
+        judgement.wish,
+        judgement.recommendations,
+        judgement.limits,
+        judgement.conditions,
+        judgement.failures + failures + unsized,
+        _without_forecast_values(observation.series.values()),
         len(observation.pods),
         interval,
         by,
         action,
-        found.blind,
+        judgement.blind,
         marks,
         case.hooks.recalls,
-        removals=() if job is None or old else tidy(job, workload, still=_stands_still(case, found)),
+        removals=() if job is None or old else tidy(job, workload, still=_must_stand_still(case, judgement)),
         sizing=sizing,
     )
 
 
-def _stands_still(case: Case, found: _Judgement) -> bool:
+def _must_stand_still(case: Case, judgement: _Judgement) -> bool:
     """Whether a person, or the calendar, lets nothing be ended now."""
-    held = [veto.limit for veto in vetoes(case.policy, case.observation, case.past)]
-    held += [one for one in found.limits if one.name.partition("#")[0] == "blackout"]
-    return any(one.lowest is not None for one in held)
+    limits = [veto.limit for veto in vetoes(case.policy, case.observation, case.past)]
+    limits += [limit for limit in judgement.limits if limit.name.partition("#")[0] == "blackout"]
+    return any(limit.lowest is not None for limit in limits)
 
 
-def _named(policy: Policy, ref: Ref, at: float) -> str:
+def _decision_id(policy: Policy, ref: Ref, at: float) -> str:
     return f"{policy.name}:{ref!s}@{at:.3f}"
 
 
-def _recorded(series: Collection[Series]) -> tuple[Series, ...]:
+def _without_forecast_values(observed: Collection[Series]) -> tuple[Series, ...]:
     """As they are kept: one that is forecast without its values, which would fill the journal. What was made of them
     stands in the recommendation."""
-    for one in series:
-        if one.forecast is not None:
-            return tuple([replace(one, forecast=one.forecast and one.forecast.summary()) for one in series])
-    return tuple(series)
+    for series in observed:
+        if series.forecast is not None:
+            return tuple(
+                [replace(series, forecast=series.forecast and series.forecast.summary()) for series in observed]
+            )
+    return tuple(observed)
 
 
 def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current: int = 0) -> Decision:
     """A decision to do nothing about a workload that cannot be judged at all."""
     return Decision(
-        id=_named(policy, ref, at),
+        id=_decision_id(policy, ref, at),
         at=at,
         policy=policy.name,
         workload=ref,
@@ -139,7 +141,7 @@ def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current
     )
 
 
-def _bounds_first(case: Case, age: float) -> _Judgement | None:
+def _judge_bounds(case: Case, age: float) -> _Judgement | None:
     """What needs no metrics: a view too old to act on, a person's pause, a count outside the policy's bounds.
 
     HPA: one pass, step 3, branches a to c.
@@ -164,96 +166,100 @@ def _bounds_first(case: Case, age: float) -> _Judgement | None:
     return _Judgement("scale", final, limit.reason, message, limits=(limit,))
 
 
-def _run_on(found: _Judgement, current: int) -> _Judgement:
+def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:
     """What is left of an answer about a job set: Jobs are created, and never ended to become fewer."""
-    floor = keep_running(found.replicas, current)
+    floor = keep_running(judgement.replicas, current)
     if floor is None:
-        return found
+        return judgement
     return replace(
-        found,
+        judgement,
         verdict="hold",
         replicas=current,
         reason=floor.reason,
         message=floor.message,
-        limits=(*found.limits, floor),
+        limits=(*judgement.limits, floor),
     )
 
 
-def _by_strategies(case: Case) -> _Judgement:
+def _judge_by_strategies(case: Case) -> _Judgement:
     """HPA: one pass, steps 4 to 6: the highest proposal, then everything that restrains it."""
     current = case.observation.workload.replicas
     reason, message = case.observation.fault
     if reason:
         return _hold(current, "ScalingActive", reason, message)
-    said = case.ask("recommend_replicas")
+    answers = case.ask("recommend_replicas")
     how, at, priorities = case.policy.combine, case.observation.at, case.hooks.priorities
-    opinions = said.given
+    opinions = answers.given
     if priorities:
-        opinions = tuple([replace(one, priority=priorities.get(one.strategy, 0)) for one in opinions])
-    if said.failures and any(failure.plugin not in case.off for failure in said.failures):
-        found = _failed(case, "ScalingActive", said.failures)
-        return replace(found, recommendations=opinions)
+        opinions = tuple([replace(opinion, priority=priorities.get(opinion.strategy, 0)) for opinion in opinions])
+    if answers.failures and any(failure.plugin not in case.off for failure in answers.failures):
+        judgement = _hold_for_failures(case, "ScalingActive", answers.failures)
+        return replace(judgement, recommendations=opinions)
     best = choose(how, opinions, at)
-    doubt = _doubt(case, unknown(how, opinions, best, at), said.failures)
+    doubt = _find_doubt(case, unknown(how, opinions, best, at), answers.failures)
     if best is None or best.replicas is None or (doubt and best.replicas < current):
-        found = _without_knowledge(case, doubt)
+        judgement = _judge_without_knowledge(case, doubt)
     else:
-        found = _limited(case, best, best.replicas, doubt)
-    return replace(found, recommendations=opinions, failures=said.failures + found.failures)
+        judgement = _apply_limits(case, best, best.replicas, doubt)
+    return replace(judgement, recommendations=opinions, failures=answers.failures + judgement.failures)
 
 
-def _vetoed(case: Case, found: _Judgement) -> _Judgement:
+def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
     """The same, held where somebody has frozen the workload or scales it too. What the strategies wished for stays, so
     that it is seen and their windows know it."""
     standing = vetoes(case.policy, case.observation, case.past)
-    if not standing or found.reason == "StaleCluster":
-        return found
+    if not standing or judgement.reason == "StaleCluster":
+        return judgement
     current = case.observation.workload.replicas
-    told = [replace(one.limit, bound=one.limit.clamp(found.replicas) != found.replicas) for one in standing]
-    trouble = next((one.limit for one in standing if one.trouble), None)
-    why = trouble or next((one for one in told if one.bound), None)
-    if why is None:
-        return replace(found, limits=(*found.limits, *told))
-    able = Condition("AbleToScale", trouble is None, why.reason, why.message)
+    limits = [
+        replace(veto.limit, bound=veto.limit.clamp(judgement.replicas) != judgement.replicas) for veto in standing
+    ]
+    trouble = next((veto.limit for veto in standing if veto.trouble), None)
+    cause = trouble or next((limit for limit in limits if limit.bound), None)
+    if cause is None:
+        return replace(judgement, limits=(*judgement.limits, *limits))
+    able = Condition("AbleToScale", trouble is None, cause.reason, cause.message)
     return replace(
-        found,
+        judgement,
         verdict="hold",
         replicas=current,
-        reason=why.reason,
-        message=why.message,
-        limits=(*(replace(one, bound=False) for one in found.limits), *told),
-        conditions=(able, *(one for one in found.conditions if one.type != "AbleToScale")),
+        reason=cause.reason,
+        message=cause.message,
+        limits=(*(replace(limit, bound=False) for limit in judgement.limits), *limits),
+        conditions=(able, *(condition for condition in judgement.conditions if condition.type != "AbleToScale")),
     )
 
 
-def _doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
+def _find_doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
     """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
-    found = [] if silent is None else [silent]
-    for one in case.observation.series.values():
-        if not one.may_raise or one.trusted:
+    doubts = [] if silent is None else [silent]
+    for series in case.observation.series.values():
+        if not series.may_raise or series.trusted:
             continue
-        found.append(Recommendation(None, "NotTrusted", f"{one.name} is {one.quality.value}: {one.message}"))
-    if failures and not found:
-        found = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
-    return min(found, key=preference) if found else None
+        doubts.append(Recommendation(None, "NotTrusted", f"{series.name} is {series.quality.value}: {series.message}"))
+    if failures and not doubts:
+        doubts = [Recommendation(None, "SwitchedOff", f"{failure.plugin} {failure.message}") for failure in failures]
+    return min(doubts, key=preference) if doubts else None
 
 
-def _with_victims(case: Case, found: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
+def _choose_victims(case: Case, judgement: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
     """Which pods go first where the count falls; where it does not, and none is to spare, none need."""
-    seen = case.observation
-    spare = seen.workload.replicas - found.replicas
-    if found.verdict != "scale" or spare <= 0:
-        return found, leftover(seen.workload, seen.pods)
-    said = case.ask("rank_pods", replicas=found.replicas)
-    if said.failures:  # the count would fall by the wrong pods
-        return replace(_failed(case, "AbleToScale", said.failures), wish=found.wish), ()
+    observation = case.observation
+    spare = observation.workload.replicas - judgement.replicas
+    if judgement.verdict != "scale" or spare <= 0:
+        return judgement, leftover(observation.workload, observation.pods)
+    answers = case.ask("rank_pods", replicas=judgement.replicas)
+    if answers.failures:  # the count would fall by the wrong pods
+        return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=judgement.wish), ()
     priorities = case.hooks.priorities
-    ranks = dict(sorted(said.values, key=lambda one: (-priorities.get(one[0], 0), one[0])))
-    first = chosen(seen.workload, seen.pods, ranks, spare + going(seen.workload, seen.pods))
-    return found, choice(seen.workload.ref, case.policy.name, first, seen.pods, ranks)
+    ranks = dict(sorted(answers.values, key=lambda pair: (-priorities.get(pair[0], 0), pair[0])))
+    victims = chosen(
+        observation.workload, observation.pods, ranks, spare + going(observation.workload, observation.pods)
+    )
+    return judgement, choice(observation.workload.ref, case.policy.name, victims, observation.pods, ranks)
 
 
-def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
+def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
     """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
     limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
@@ -265,44 +271,52 @@ def _without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
         return _Judgement("keep", current, "CountLeftAlone", "no strategy of the policy is about the count")
     if doubt is None:
         return _hold(current, "ScalingActive", "NoRecommendation", "no strategy has an opinion")
-    held = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)
+    holding = replace(_hold(current, "ScalingActive", doubt.reason, doubt.message), blind=True)
     since = case.past.blind_since
     blind = 0.0 if since is None else case.observation.at - since
     if trust.replicas is None or blind < trust.after:
-        return held
+        return holding
     wish = trust.instead(current)
     if wish == current:
-        return held
+        return holding
     why = Recommendation(wish, trust.unknown.capitalize(), f"{doubt.reason}: {doubt.message}")
-    found = _limited(case, why, wish, None)
-    if found.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below what is there
-        return held
+    judgement = _apply_limits(case, why, wish, None)
+    if judgement.replicas < current and not trust.lowers:  # the HPA's windows of 1.20 can go below what is there
+        return holding
     # It is still not known, and whoever reads the conditions must see it.
-    told = tuple(held.conditions[0] if one.type == "ScalingActive" else one for one in found.conditions)
-    return replace(found, conditions=told, blind=True)
+    conditions = tuple(
+        holding.conditions[0] if condition.type == "ScalingActive" else condition for condition in judgement.conditions
+    )
+    return replace(judgement, conditions=conditions, blind=True)
 
 
-def _limited(case: Case, best: Recommendation, wish: int, doubt: Recommendation | None) -> _Judgement:
+def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommendation | None) -> _Judgement:
     """The wish after everything that restrains it. A limit that fails, even one switched off, might have forbidden
     any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
     current = case.observation.workload.replicas
-    said = case.ask("limit", wish=wish)
-    limits = said.given
-    if said.failures:
-        return replace(_failed(case, "AbleToScale", said.failures), wish=wish)
-    found = restrained(wish, limits, case.policy.replicas, current)
-    if isinstance(found, str):
-        return replace(_hold(current, "AbleToScale", "LimitsContradict", found), wish=wish, limits=limits)
-    if doubt and found.replicas < current:
-        held = _hold(current, "ScalingActive", doubt.reason, doubt.message)
-        return replace(held, wish=wish, limits=found.limits)
+    answers = case.ask("limit", wish=wish)
+    limits = answers.given
+    if answers.failures:
+        return replace(_hold_for_failures(case, "AbleToScale", answers.failures), wish=wish)
+    combined = restrained(wish, limits, case.policy.replicas, current)
+    if isinstance(combined, str):
+        return replace(_hold(current, "AbleToScale", "LimitsContradict", combined), wish=wish, limits=limits)
+    if doubt and combined.replicas < current:
+        holding = _hold(current, "ScalingActive", doubt.reason, doubt.message)
+        return replace(holding, wish=wish, limits=combined.limits)
     why: Recommendation | Limit = best
-    binding, way = found.binding, (found.replicas - current) * (wish - current)
+    binding, way = combined.binding, (combined.replicas - current) * (wish - current)
     if binding and (binding.takes_back or way <= 0):  # not because of the wish, or not the way it goes
         why = binding
-    verdict: Verdict = "scale" if found.replicas != current else "keep" if wish == current else "hold"
+    verdict: Verdict = "scale" if combined.replicas != current else "keep" if wish == current else "hold"
     return _Judgement(
-        verdict, found.replicas, why.reason, why.message, wish, limits=found.limits, conditions=found.conditions
+        verdict,
+        combined.replicas,
+        why.reason,
+        why.message,
+        wish,
+        limits=combined.limits,
+        conditions=combined.conditions,
     )
 
 
@@ -311,37 +325,37 @@ def _hold(current: int, condition: ConditionType, reason: str, message: str) -> 
     return _Judgement("hold", current, reason, message, conditions=(Condition(condition, False, reason, message),))
 
 
-def _failed(case: Case, condition: ConditionType, failures: tuple[Failure, ...]) -> _Judgement:
+def _hold_for_failures(case: Case, condition: ConditionType, failures: tuple[Failure, ...]) -> _Judgement:
     """A plugin that failed holds its policy for this tick."""
-    first = min(failures, key=lambda one: (one.plugin in case.off, one.plugin, one.message))
+    first = min(failures, key=lambda failure: (failure.plugin in case.off, failure.plugin, failure.message))
     message = f"{first.plugin}: {first.hook} {first.message}"
-    held = _hold(case.observation.workload.replicas, condition, "PluginFailed", message)
-    return replace(held, failures=failures)
+    holding = _hold(case.observation.workload.replicas, condition, "PluginFailed", message)
+    return replace(holding, failures=failures)
 
 
-def _interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
+def _ask_interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
     """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
-    said = case.ask("poll_interval")
-    if not said.given:
-        return case.policy.interval, "policy", said.failures
-    if len(said.given) == 1:
-        return said.given[0], said.names[0], said.failures
-    return (*min(zip(said.given, said.names, strict=True)), said.failures)
+    answers = case.ask("poll_interval")
+    if not answers.given:
+        return case.policy.interval, "policy", answers.failures
+    if len(answers.given) == 1:
+        return answers.given[0], answers.names[0], answers.failures
+    return (*min(zip(answers.given, answers.names, strict=True)), answers.failures)
 
 
 def condition_after(answer: Answer) -> Condition | None:
     """What the HPA would report of this answer to a scale; None where nothing was tried. HPA: one pass, step 7."""
     if answer.result == "observed":
         return None
-    done = answer.result == "done"
-    return Condition("AbleToScale", done, "SucceededRescale" if done else "FailedUpdateScale", answer.message)
+    succeeded = answer.result == "done"
+    return Condition("AbleToScale", succeeded, "SucceededRescale" if succeeded else "FailedUpdateScale", answer.message)
 
 
 def announcements(decision: Decision, previous: Decision | None) -> tuple[Announce, ...]:
     """What to tell at the workload: that it began to be held for lack of knowledge, once for each reason."""
     if decision.verdict != "hold" or not decision.uid:
         return ()
-    trouble = any(not one.status for one in decision.conditions if one.type != "ScalingLimited")
+    trouble = any(not condition.status for condition in decision.conditions if condition.type != "ScalingLimited")
     same = previous is not None and (previous.verdict, previous.reason) == (decision.verdict, decision.reason)
     if not trouble or same:
         return ()

@@ -51,7 +51,9 @@ def series_of(
 ) -> dict[str, Series]:
     """The series of a workload with these pods, by name; `names` None: all there are."""
     if names is None:
-        names = frozenset(name for said in readings for name in (*said.pods, *said.workloads, *said.forecasts))
+        names = frozenset(
+            name for reading in readings for name in (*reading.pods, *reading.workloads, *reading.forecasts)
+        )
     cut = _Cut(policy, ref, pods, at)
     return {name: cut.series(name, readings) for name in sorted(names)}
 
@@ -62,29 +64,29 @@ def on_nodes(
     """What each node that a pod is on comes to, by series and then by node: as the first source says of which it can be
     trusted. What nobody knows is left out."""
     nodes = {pod.node for pod in pods if pod.node}
-    found: dict[str, dict[str, float]] = {}
+    by_series: dict[str, dict[str, float]] = {}
     for name in names:
-        known = {node: _of_node(name, node, readings, at, max_age) for node in nodes}
-        found[name] = {node: value for node, value in known.items() if value is not None}
-    return found
+        values = {node: _node_value(name, node, readings, at, max_age) for node in nodes}
+        by_series[name] = {node: value for node, value in values.items() if value is not None}
+    return by_series
 
 
-def _of_node(name: str, node: str, readings: Sequence[Readings], at: float, max_age: float) -> float | None:
-    for said in readings:
-        found = grade(name, said.source, said.nodes.get(name, {}).get(node, ()), at, max_age)
-        if found.trusted:
-            return sum(sample.value for sample in found.samples)
+def _node_value(name: str, node: str, readings: Sequence[Readings], at: float, max_age: float) -> float | None:
+    for reading in readings:
+        series = grade(name, reading.source, reading.nodes.get(name, {}).get(node, ()), at, max_age)
+        if series.trusted:
+            return sum(sample.value for sample in series.samples)
     return None
 
 
-def _heard_of(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
+def _sample_keys(_: Ref, pods: tuple[Pod, ...]) -> tuple[tuple[str, ...], int]:
     """The keys of the pods' samples, and how many pods should have some."""
     expected = sum(1 for pod in pods if pod.phase == "Running" and not pod.deleted)
     # What a pod that is being deleted uses stands for nobody. HPA: Groups, ignored pods.
     return tuple(f"{pod.namespace}/{pod.name}" for pod in pods if not pod.deleted), expected
 
 
-_expected = Derived(_heard_of)
+_expected = Derived(_sample_keys)
 
 
 class _Cut:
@@ -98,54 +100,54 @@ class _Cut:
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
         """The first that is trusted; else the most that is left of it; else why there is none."""
         passed: list[Series] = []
-        for said in readings:
-            if name in said.forecasts:
-                return expected(name, said, str(self._ref), self._at)
-            found = self._graded(name, said)
-            if found is None:
+        for reading in readings:
+            if name in reading.forecasts:
+                return expected(name, reading, str(self._ref), self._at)
+            series = self._grade_reading(name, reading)
+            if series is None:
                 continue
-            if found.trusted:
-                return _instead(found, passed) if passed else found
-            passed.append(found)
+            if series.trusted:
+                return _explain_choice(series, passed) if passed else series
+            passed.append(series)
         if not passed:
             return failed(name, "", f'no source has a series "{name}"')
-        if name in self._trust.zero_when_empty and (zero := self._zero(name, readings, passed)) is not None:
+        if name in self._trust.zero_when_empty and (zero := self._zero_of_empty(name, readings, passed)) is not None:
             return zero
         best = min(passed, key=_lack)
-        others = [one for one in passed if one is not best]
-        best = _instead(best, others) if others else best
+        passed_over = [series for series in passed if series is not best]
+        best = _explain_choice(best, passed_over) if passed_over else best
         return replace(best, may_raise=True) if self._trust.unknown == "up-only" else best
 
-    def _graded(self, name: str, said: Readings) -> Series | None:
+    def _grade_reading(self, name: str, reading: Readings) -> Series | None:
         """What one source says of a series; None when it has no such series."""
         policy, trust = self._policy, self._trust
-        fault = said.faults.get(name, "")
-        samples = self._samples(name, said)
+        fault = reading.faults.get(name, "")
+        samples = self._samples(name, reading)
         if samples is None:
-            offered = said.offers is None or name in said.offers
-            fault = fault or (said.error if offered else "")
-            return failed(name, said.source, fault) if fault else None
+            offered = reading.offers is None or name in reading.offers
+            fault = fault or (reading.error if offered else "")
+            return failed(name, reading.source, fault) if fault else None
         about = self._expected if samples and samples[0].pod else 0
-        found = grade(name, said.source, samples, self._at, policy.max_age, about)
-        if found.quality is Quality.PARTIAL:
-            found = cover(found, self._settled() | {sample.pod for sample in samples}, trust.coverage)
-        if (parts := said.parts.get(name)) and (halves := samples_of(parts, self._keys)):
-            found = apart(found, halves, self._settled(), self._at, policy.max_age, trust.coverage)
-        if fault and not found.trusted:
-            return replace(found, message=f"{found.message}; {fault}")
-        return found
+        series = grade(name, reading.source, samples, self._at, policy.max_age, about)
+        if series.quality is Quality.PARTIAL:
+            series = cover(series, self._settled() | {sample.pod for sample in samples}, trust.coverage)
+        if (parts := reading.parts.get(name)) and (halves := samples_of(parts, self._keys)):
+            series = apart(series, halves, self._settled(), self._at, policy.max_age, trust.coverage)
+        if fault and not series.trusted:
+            return replace(series, message=f"{series.message}; {fault}")
+        return series
 
-    def _zero(self, name: str, readings: Sequence[Readings], passed: Sequence[Series]) -> Series | None:
+    def _zero_of_empty(self, name: str, readings: Sequence[Readings], passed: Sequence[Series]) -> Series | None:
         """Zero, as old as the answer, where all sources of the series have answered and none has a sample of this
         workload, of which one knows all there is."""
-        if any(one.quality is not Quality.EMPTY or one.message != NO_SAMPLE for one in passed):
+        if any(series.quality is not Quality.EMPTY or series.message != NO_SAMPLE for series in passed):
             return None
-        sources = {one.source for one in passed}
-        for said in readings:
-            if said.complete and said.source in sources:
-                zero = [Sample(0.0, said.received, said.received)]
-                found = grade(name, said.source, zero, self._at, self._policy.max_age)
-                return replace(found, message=f"{NO_SAMPLE}, which the policy takes for 0") if found.trusted else None
+        sources = {series.source for series in passed}
+        for reading in readings:
+            if reading.complete and reading.source in sources:
+                zero = [Sample(0.0, reading.received, reading.received)]
+                graded = grade(name, reading.source, zero, self._at, self._policy.max_age)
+                return replace(graded, message=f"{NO_SAMPLE}, which the policy takes for 0") if graded.trusted else None
         return None
 
     def _settled(self) -> set[str]:
@@ -157,8 +159,8 @@ class _Cut:
             if pod.phase == "Running" and not pod.deleted and pod.started is not None and pod.started <= since
         }
 
-    def _samples(self, name: str, said: Readings) -> Sequence[Sample] | None:
-        by_pod, by_workload = said.pods.get(name), said.workloads.get(name)
+    def _samples(self, name: str, reading: Readings) -> Sequence[Sample] | None:
+        by_pod, by_workload = reading.pods.get(name), reading.workloads.get(name)
         if by_pod is None and by_workload is None:
             return None
         # Not by their truth: a source may compute its samples when they are looked up, and counting is looking at all.
@@ -178,21 +180,22 @@ def _lack(series: Series) -> tuple[bool, int]:
     return (not series.samples, _LACKS.index(series.quality))
 
 
-def _instead(series: Series, others: Sequence[Series]) -> Series:
+def _explain_choice(chosen: Series, passed_over: Sequence[Series]) -> Series:
     """The same, with what the others lack."""
-    told = "; ".join(f"{one.source} {one.quality.value}: {one.message}" for one in others)
-    return replace(series, message=f"{series.message}; not {told}" if series.message else f"not {told}")
+    reasons = "; ".join(f"{series.source} {series.quality.value}: {series.message}" for series in passed_over)
+    return replace(chosen, message=f"{chosen.message}; not {reasons}" if chosen.message else f"not {reasons}")
 
 
 def fingerprint(observation: Observation) -> tuple[object, ...]:
     """Equal for two observations between which nothing moved but the clock, or what nodes are used: that says which
     pods go, and not whether. Snapshots share the pods that did not
     change, so comparing them costs a look at their identities."""
-    moved = [
-        (one.quality, [sample.measured for sample in one.samples], one.apart) for one in observation.series.values()
+    measurements = [
+        (series.quality, [sample.measured for sample in series.samples], series.apart)
+        for series in observation.series.values()
     ]
     return (
-        moved,
+        measurements,
         observation.workload,
         observation.pods,
         observation.fault,

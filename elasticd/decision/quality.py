@@ -40,25 +40,27 @@ def grade(
     worth no more than that. One of pods is PARTIAL when fewer than the `pods` expected are left: pods whose samples are
     of no use are like pods without one.
     """
-    given = tuple(samples)
-    if not given:
+    received = tuple(samples)
+    if not received:
         return Series(name, source, Quality.EMPTY, (), NO_SAMPLE)
     latest, oldest = at + FUTURE, at - max_age
-    times = {s.measured for s in given}  # those of one reading are mostly of one time
-    fresh = given
-    if not _all_good([s.value for s in given], times, oldest, latest):
-        fresh = tuple([s for s in given if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
-    if len(fresh) == len(given) and (pods <= 1 or len({s.pod for s in fresh}) >= pods):
+    times = {s.measured for s in received}  # those of one reading are mostly of one time
+    fresh = received
+    if not _all_good([s.value for s in received], times, oldest, latest):
+        fresh = tuple([s for s in received if 0.0 <= s.value < inf and oldest <= s.measured <= latest])
+    if len(fresh) == len(received) and (pods <= 1 or len({s.pod for s in fresh}) >= pods):
         return Series(name, source, Quality.FRESH, fresh, "", max(times))
-    valid = tuple([s for s in given if 0.0 <= s.value < inf and s.measured <= latest])
-    worst = _blemish(given, valid, fresh, at, max_age) if len(fresh) < len(given) else (Quality.PARTIAL, "")
+    valid = tuple([s for s in received if 0.0 <= s.value < inf and s.measured <= latest])
+    worst = (
+        _explain_dropped(received, valid, fresh, at, max_age) if len(fresh) < len(received) else (Quality.PARTIAL, "")
+    )
     if not pods:
-        return Series(name, source, worst[0], fresh, worst[1], _newest(fresh))
-    spoilt = _spoilt(given, fresh)
-    kept = tuple([s for s in fresh if s.pod not in spoilt])
-    told = f"{len({s.pod for s in kept})} of {pods} pods have a sample"
-    quality = Quality.PARTIAL if kept else worst[0]
-    return Series(name, source, quality, kept, "; ".join(filter(None, (told, worst[1]))), _newest(kept))
+        return Series(name, source, worst[0], fresh, worst[1], _newest_time(fresh))
+    spoilt = _spoilt_pods(received, fresh)
+    usable = tuple([s for s in fresh if s.pod not in spoilt])
+    coverage = f"{len({s.pod for s in usable})} of {pods} pods have a sample"
+    quality = Quality.PARTIAL if usable else worst[0]
+    return Series(name, source, quality, usable, "; ".join(filter(None, (coverage, worst[1]))), _newest_time(usable))
 
 
 def _all_good(values: Sequence[float], times: AbstractSet[float], oldest: float, latest: float) -> bool:
@@ -68,40 +70,42 @@ def _all_good(values: Sequence[float], times: AbstractSet[float], oldest: float,
     return good and sum(times) < inf and oldest <= min(times) and max(times) <= latest
 
 
-def expected(name: str, said: Readings, workload: str, at: float) -> Series:
+def expected(name: str, reading: Readings, workload: str, at: float) -> Series:
     """A series that is forecast: FRESH while the forecast may be believed, STALE once it has expired, INVALID where
     there is a doubt, EMPTY before there is one. Its sample is what is expected now, measured when it was fitted.
 
     Whatever it is worth, it is never a reason to hold what others know.
     """
-    found = said.forecasts[name].get(workload)
-    if found is None:
-        return Series(name, said.source, Quality.EMPTY, (), said.faults.get(name) or "there is no forecast of it yet")
-    places = found.window(at, at)
-    samples = () if places is None else (Sample(found.values[places[0]], found.fitted, said.received),)
-    quality, message = _worth(found, at)
-    return Series(name, said.source, quality, samples, message, found.fitted, forecast=found)
+    forecast = reading.forecasts[name].get(workload)
+    if forecast is None:
+        return Series(
+            name, reading.source, Quality.EMPTY, (), reading.faults.get(name) or "there is no forecast of it yet"
+        )
+    places = forecast.window(at, at)
+    samples = () if places is None else (Sample(forecast.values[places[0]], forecast.fitted, reading.received),)
+    quality, message = _grade_forecast(forecast, at)
+    return Series(name, reading.source, quality, samples, message, forecast.fitted, forecast=forecast)
 
 
-def _worth(found: Forecast, at: float) -> tuple[Quality, str]:
-    if found.doubt:
-        return Quality.INVALID, found.doubt
-    if at >= found.expires:
-        return Quality.STALE, f"the forecast expired {at - found.expires:.0f} s ago"
-    skill = "" if found.skill is None else f", skill {found.skill:.2f}"
-    period = f", period {found.period:g} s" if found.period else ""
-    return Quality.FRESH, f"{found.method}{period}{skill}"
+def _grade_forecast(forecast: Forecast, at: float) -> tuple[Quality, str]:
+    if forecast.doubt:
+        return Quality.INVALID, forecast.doubt
+    if at >= forecast.expires:
+        return Quality.STALE, f"the forecast expired {at - forecast.expires:.0f} s ago"
+    skill = "" if forecast.skill is None else f", skill {forecast.skill:.2f}"
+    period = f", period {forecast.period:g} s" if forecast.period else ""
+    return Quality.FRESH, f"{forecast.method}{period}{skill}"
 
 
 def cover(series: Series, expected: AbstractSet[str], coverage: float) -> Series:
     """A partial series, marked as not covering when less than `coverage` (0 to 1) of the expected pods have a sample.
     Expected are those that have settled, and those of which there was a sample, be it garbage; of others that have
     just started, nobody can have measured anything yet."""
-    heard = len(expected & {s.pod for s in series.samples})
-    if heard >= coverage * len(expected):
+    sampled = len(expected & {s.pod for s in series.samples})
+    if sampled >= coverage * len(expected):
         return series
-    told = f"{series.message}; of {len(expected)} that should, at least {coverage:.0%} must"
-    return replace(series, message=told, covered=False)
+    message = f"{series.message}; of {len(expected)} that should, at least {coverage:.0%} must"
+    return replace(series, message=message, covered=False)
 
 
 def apart(
@@ -115,35 +119,35 @@ def apart(
     """The series with the samples of pods of which a container has none: those that can be used, if with them enough
     of the pods that have settled are heard of, so that who looks at one container alone may trust it."""
     good = tuple([s for s in halves if 0.0 <= s.value < inf and at - max_age <= s.measured <= at + FUTURE])
-    heard = {s.pod for s in (*series.samples, *good)}
-    if not good or len(heard) < coverage * len(settled | heard):
+    sampled = {s.pod for s in (*series.samples, *good)}
+    if not good or len(sampled) < coverage * len(settled | sampled):
         return series
     return replace(series, apart=good)
 
 
-def _newest(samples: tuple[Sample, ...]) -> float:
+def _newest_time(samples: tuple[Sample, ...]) -> float:
     return max([s.measured for s in samples]) if samples else 0.0
 
 
-def _spoilt(given: tuple[Sample, ...], kept: tuple[Sample, ...]) -> set[str]:
+def _spoilt_pods(received: tuple[Sample, ...], usable: tuple[Sample, ...]) -> set[str]:
     """The pods of which a sample was dropped. By identity: a NaN equals nothing."""
-    good = {id(s) for s in kept}
-    return {s.pod for s in given if id(s) not in good}
+    good = {id(s) for s in usable}
+    return {s.pod for s in received if id(s) not in good}
 
 
-def _blemish(
-    given: tuple[Sample, ...], valid: tuple[Sample, ...], fresh: tuple[Sample, ...], at: float, max_age: float
+def _explain_dropped(
+    received: tuple[Sample, ...], valid: tuple[Sample, ...], fresh: tuple[Sample, ...], at: float, max_age: float
 ) -> tuple[Quality, str]:
     """Why some samples were dropped."""
-    if len(valid) < len(given):
-        dropped = len(given) - len(valid)
+    if len(valid) < len(received):
+        dropped = len(received) - len(valid)
         return (
             Quality.INVALID,
-            f"{dropped} of {len(given)} samples are NaN, infinite, negative or of the future",
+            f"{dropped} of {len(received)} samples are NaN, infinite, negative or of the future",
         )
-    age, dropped = at - min(s.measured for s in given), len(given) - len(fresh)
-    told = f"up to {age:.0f} s old" if age < _AGES else "of unknown age"
-    return Quality.STALE, f"{dropped} of {len(given)} samples are {told}, at most {max_age:g} s"
+    age, dropped = at - min(s.measured for s in received), len(received) - len(fresh)
+    ages = f"up to {age:.0f} s old" if age < _AGES else "of unknown age"
+    return Quality.STALE, f"{dropped} of {len(received)} samples are {ages}, at most {max_age:g} s"
 
 
 def failed(name: str, source: str, message: str) -> Series:

@@ -35,13 +35,15 @@ class Watched(Struct, frozen=True, gc=False):
 def stirred(watched: Iterable[Watched], at: float) -> Iterator[Key]:
     """The keys of those that are worth a look: new samples of theirs leave a band, or are of other pods than before, or
     what there is of a series is worth more or less than it was."""
-    return (one.key for one in watched if _stirs(one, at))
+    return (entry.key for entry in watched if _has_stirred(entry, at))
 
 
-def _stirs(one: Watched, at: float) -> bool:
-    last = one.last.series
-    series = series_of(one.policy, one.last.workload.ref, one.pods, one.readings, one.reads, at)
-    return any(name not in last or _leaves(last[name], now, one.bands.get(name, _ANY)) for name, now in series.items())
+def _has_stirred(entry: Watched, at: float) -> bool:
+    last = entry.last.series
+    series = series_of(entry.policy, entry.last.workload.ref, entry.pods, entry.readings, entry.reads, at)
+    return any(
+        name not in last or _leaves_band(last[name], now, entry.bands.get(name, _ANY)) for name, now in series.items()
+    )
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:
@@ -49,18 +51,18 @@ def stand(bands: Bands, before: Observation, last: Observation) -> bool:
     nothing else has changed."""
     same = last.pods is before.pods and last.workload == before.workload and last.series.keys() == before.series.keys()
     return same and not any(
-        _leaves(before.series[name], now, bands.get(name, _ANY)) for name, now in last.series.items()
+        _leaves_band(before.series[name], now, bands.get(name, _ANY)) for name, now in last.series.items()
     )
 
 
-def _leaves(last: Series, now: Series, band: Band) -> bool:
+def _leaves_band(last: Series, now: Series, band: Band) -> bool:
     """Whether what there is of a series now may change what was said. What is not a number is in no band."""
     if now.quality is not last.quality or now.source != last.source or now.trusted != last.trusted:
         return True
     if now.forecast is not last.forecast:
         return True
     new, old = now.samples, last.samples
-    if [one.measured for one in new] == [one.measured for one in old]:  # nothing was measured since
+    if [sample.measured for sample in new] == [sample.measured for sample in old]:  # nothing was measured since
         return False
-    same = [one.pod for one in new] == [one.pod for one in old]
-    return not (same and band.lowest <= sum([one.value for one in new]) <= band.highest)
+    same = [sample.pod for sample in new] == [sample.pod for sample in old]
+    return not (same and band.lowest <= sum([sample.value for sample in new]) <= band.highest)

@@ -43,94 +43,94 @@ class PoolCase(Struct, frozen=True, eq=False):
     off: frozenset[str] = frozenset()
     past: PoolPast = PoolPast()
 
-    def ask(self, hook: str, **more: Any) -> Answers:
+    def ask(self, hook: str, **arguments: Any) -> Answers:
         """The answers of one hook that make sense; nonsense is a failure."""
-        seen = {"nodes": self.columns, "observation": self.observation, "past": self.past}
-        check, size = _READ[hook], len(self.columns.names)
+        shared = {"nodes": self.columns, "observation": self.observation, "past": self.past}
+        check, size = _CHECKS[hook], len(self.columns.names)
 
         def read(value: Any, _: str) -> Any:
             check(value, size)
-            return _brief(value)
+            return _cut_texts(value)
 
-        return self.hooks.ask(hook, {"policy": self.policy, **seen, **more}, self.off, read)
+        return self.hooks.ask(hook, {"policy": self.policy, **shared, **arguments}, self.off, read)
 
 
-def _mask(value: Any, size: int) -> None:
+def _check_mask(value: Any, size: int) -> None:
     if not isinstance(value, np.ndarray) or (value.dtype, value.shape) != (np.bool_, (size,)):
         raise TypeError(f"must be an array of {size} booleans, one for each node")
 
 
-def _refusals(value: Any, size: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(one, Refusal) for one in value):
+def _check_refusals(value: Any, size: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(refusal, Refusal) for refusal in value):
         raise TypeError("must be a sequence of Refusals")
-    for one in value:
-        _mask(one.nodes, size)
-        if any(found.dtype != np.int64 or found.shape != (size,) for found in one.missing.values()):
+    for refusal in value:
+        _check_mask(refusal.nodes, size)
+        if any(lack.dtype != np.int64 or lack.shape != (size,) for lack in refusal.missing.values()):
             raise TypeError(f"missing must have arrays of {size} whole numbers, one for each node")
 
 
-def _selection(value: Any, size: int) -> None:
+def _check_selection(value: Any, size: int) -> None:
     if not isinstance(value, Selection):
         raise TypeError("must be a Selection")
-    _mask(value.nodes, size)
+    _check_mask(value.nodes, size)
 
 
-def _scores(value: Any, size: int) -> None:
+def _check_scores(value: Any, size: int) -> None:
     if not isinstance(value, Scores):
         raise TypeError("must be Scores")
-    found: Any = value.values
-    if not isinstance(found, np.ndarray) or (found.dtype, found.shape) != (np.float64, (size,)):
+    values: Any = value.values
+    if not isinstance(values, np.ndarray) or (values.dtype, values.shape) != (np.float64, (size,)):
         raise TypeError(f"values must be an array of {size} doubles, one for each node")
-    if not np.isfinite(value.weight) or np.isinf(found).any():
+    if not np.isfinite(value.weight) or np.isinf(values).any():
         raise ValueError("weight and values must not be infinite")
 
 
-def _placements(value: Any, size: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(one, Placement) for one in value):
+def _check_placements(value: Any, size: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(placement, Placement) for placement in value):
         raise TypeError("must be a sequence of Placements")
-    if any(not 0 <= one.node < size or one.pod < 0 for one in value):
+    if any(not 0 <= placement.node < size or placement.pod < 0 for placement in value):
         raise ValueError(f"must name nodes from 0 to {size - 1}, and pods from 0")
-    if len({one.pod for one in value}) < len(value):
+    if len({placement.pod for placement in value}) < len(value):
         raise ValueError("must place each pod once")
 
 
-def _victims(value: Any, _: int) -> None:
+def _check_victims(value: Any, _: int) -> None:
     if not isinstance(value, Victims | Spared):
         raise TypeError("must be Victims or Spared")
 
 
-def _line(value: Any, _: int) -> None:
+def _check_order(value: Any, _: int) -> None:
     turns: Any = value.turns if isinstance(value, EvictionOrder) else [None]
-    if not all(isinstance(one, Turn) and isinstance(one.pod, Pod) for one in turns):
+    if not all(isinstance(turn, Turn) and isinstance(turn.pod, Pod) for turn in turns):
         raise TypeError("must be a Line of Turns of pods")
     if not all(
-        isinstance(text, str) for text in (value.rule, *(text for one in turns for text in (one.stays, one.why)))
+        isinstance(text, str) for text in (value.rule, *(text for turn in turns for text in (turn.stays, turn.why)))
     ):
         raise TypeError("must be told in words")
-    if len({one.pod.uid for one in turns}) < len(turns):
+    if len({turn.pod.uid for turn in turns}) < len(turns):
         raise ValueError("must name each pod once")
 
 
-def _moves(value: Any, _: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(one, Move) for one in value):
+def _check_moves(value: Any, _: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(move, Move) for move in value):
         raise TypeError("must be a sequence of Moves")
-    if not all(isfinite(number) for one in value for number in _numbers(one)):
+    if not all(isfinite(number) for move in value for number in _numbers(move)):
         raise ValueError("benefit, disruption, use and relief must be finite")
-    if not all(one.fits is None or callable(one.fits) for one in value):
+    if not all(move.fits is None or callable(move.fits) for move in value):
         raise TypeError("fits must be a function of what nodes use")
-    if not all(isinstance(one.waits, str) for one in value):
+    if not all(isinstance(move.waits, str) for move in value):
         raise TypeError("waits must be a sentence")
 
 
-def _levels(value: Any, _: int) -> None:
-    if not isinstance(value, Sequence) or not all(isinstance(one, NodeLevel) for one in value):
+def _check_levels(value: Any, _: int) -> None:
+    if not isinstance(value, Sequence) or not all(isinstance(level, NodeLevel) for level in value):
         raise TypeError("must be a sequence of NodeLevels")
-    _as_read(msgspec.json.encode(value))
-    if len({one.node for one in value}) < len(value):
+    _decode_levels(msgspec.json.encode(value))
+    if len({level.node for level in value}) < len(value):
         raise ValueError("must name each node once")
 
 
-_as_read = msgspec.json.Decoder(list[NodeLevel]).decode
+_decode_levels = msgspec.json.Decoder(list[NodeLevel]).decode
 
 
 def _numbers(move: Move) -> tuple[float, ...]:
@@ -151,30 +151,30 @@ _TEXTS: Mapping[type, tuple[str, ...]] = {
 """The fields of an answer that are read by people, or that hold such."""
 
 
-def _brief(value: Any) -> Any:
+def _cut_texts(value: Any) -> Any:
     """The same, where its texts are no longer than a line; else with those cut, for the log, the pages and the journal
     keep them all."""
     if isinstance(value, str):
         return one_line(value) if len(value) > LONGEST else value
     if isinstance(value, Sequence):
-        parts = [_brief(one) for one in value]
+        parts = [_cut_texts(part) for part in value]
         return value if all(map(operator.is_, parts, value)) else tuple(parts)
     cut = {}
     for name in _TEXTS.get(type(value), ()):
         field = getattr(value, name)
-        if field and (brief := _brief(field)) is not field:
+        if field and (brief := _cut_texts(field)) is not field:
             cut[name] = brief
     return replace(value, **cut) if cut else value
 
 
-_READ: Mapping[str, Callable[[Any, int], None]] = {
-    "filter_nodes": _refusals,
-    "select_nodes": _selection,
-    "score_nodes": _scores,
-    "place_pods": _placements,
-    "select_victims": _victims,
-    "explain_victims": _line,
-    "rebind_pods": _moves,
-    "rebalance_nodes": _moves,
-    "explain_nodes": _levels,
+_CHECKS: Mapping[str, Callable[[Any, int], None]] = {
+    "filter_nodes": _check_refusals,
+    "select_nodes": _check_selection,
+    "score_nodes": _check_scores,
+    "place_pods": _check_placements,
+    "select_victims": _check_victims,
+    "explain_victims": _check_order,
+    "rebind_pods": _check_moves,
+    "rebalance_nodes": _check_moves,
+    "explain_nodes": _check_levels,
 }

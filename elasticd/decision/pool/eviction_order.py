@@ -35,45 +35,45 @@ class Queue(Struct, frozen=True, eq=False):
     failures: tuple[Failure, ...] = ()
 
 
-def gives_way(asked: LineCase) -> Queue:
+def gives_way(node_case: LineCase) -> Queue:
     """Those who would have to give way, as things stand: with what keeps them, by the strategies that let pods give way
     and by budgets, where those before them in the line have gone. Of several strategies one that keeps a pod does not
     count beside one that does not."""
-    case = asked.case
+    case = node_case.case
     if not case.hooks.implements("select_victims"):
         return Queue()
-    heard = case.ask("explain_victims", node=asked.node)
-    there = {pod.uid for pod in case.columns.pods(asked.node)}
-    said: dict[str, Turn] = {}
-    for _, line in heard.values:
-        for turn in line.turns:
-            before = said.get(turn.pod.uid)
-            if turn.pod.uid in there and (before is None or (before.stays and not turn.stays)):
-                said[turn.pod.uid] = turn
-    rule = "; ".join(filter(None, (line.rule for _, line in heard.values)))
-    return Queue(EvictionOrder(tuple(_within(said.values(), case)), rule), heard.failures)
+    answers = case.ask("explain_victims", node=node_case.node)
+    present = {pod.uid for pod in case.columns.pods(node_case.node)}
+    turns: dict[str, Turn] = {}
+    for _, order in answers.values:
+        for turn in order.turns:
+            before = turns.get(turn.pod.uid)
+            if turn.pod.uid in present and (before is None or (before.stays and not turn.stays)):
+                turns[turn.pod.uid] = turn
+    rule = "; ".join(filter(None, (order.rule for _, order in answers.values)))
+    return Queue(EvictionOrder(tuple(_apply_budgets(turns.values(), case)), rule), answers.failures)
 
 
-def _within(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
+def _apply_budgets(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
     """The same, with those whom budgets keep."""
-    seen = case.observation
-    whole, left = (Budgets(seen.budgets, known=seen.budgets_known) for _ in range(2))
-    refused = frozenset[str]().union(*(one.pods for one in seen.budgets if one.why))
+    observation = case.observation
+    initial, remaining = (Budgets(observation.budgets, known=observation.budgets_known) for _ in range(2))
+    refused = frozenset[str]().union(*(budget.pods for budget in observation.budgets if budget.why))
     for turn in turns:
         if turn.stays:
             yield turn
-        elif why := _kept(turn.pod, whole, left, refused):
+        elif why := _kept_by_budget(turn.pod, initial, remaining, refused):
             yield replace(turn, stays=why[0], why=why[1])
         else:
-            left.spend(turn.pod)
+            remaining.spend(turn.pod)
             yield turn
 
 
-def _kept(pod: Pod, whole: Budgets, left: Budgets, refused: frozenset[str]) -> tuple[str, str] | None:
-    if not whole.known:
+def _kept_by_budget(pod: Pod, initial: Budgets, remaining: Budgets, refused: frozenset[str]) -> tuple[str, str] | None:
+    if not initial.known:
         return "BudgetsUnknown", "PodDisruptionBudgets are not known"
     if pod.uid in refused:
         return "Refused", "its eviction was refused less than a minute ago"
-    if not whole.bear([pod]):
+    if not initial.bear([pod]):
         return "Budget", forbidden(pod)
-    return None if left.bear([pod]) else ("Budget", "its PodDisruptionBudget lets no more go than those before it")
+    return None if remaining.bear([pod]) else ("Budget", "its PodDisruptionBudget lets no more go than those before it")

@@ -52,19 +52,19 @@ class Filtered(Struct, frozen=True, eq=False):
     def missing(self, node: int) -> dict[str, int]:
         """What filters say that this node lacks for it, where it is not just what the pods there request; of several
         the most."""
-        found: dict[str, int] = {}
-        for one in self.said:
-            for name, lack in one.missing.items() if one.nodes[node] else ():
-                if lack[node] > found.get(name, 0):
-                    found[name] = int(lack[node])
-        return found
+        lacks: dict[str, int] = {}
+        for refusal in self.said:
+            for name, lack in refusal.missing.items() if refusal.nodes[node] else ():
+                if lack[node] > lacks.get(name, 0):
+                    lacks[name] = int(lack[node])
+        return lacks
 
     def unavailable(self) -> str:
         """Why it may go nowhere, in one line: the reasons in the order of their texts."""
         reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.refusals.items()))
-        told = f"0/{len(self.fits)} nodes are available"
-        told = f"{told}: {reasons}" if reasons else told
-        return told if self.bound is None else f"{told}; it is bound to {self.bound.why}"
+        text = f"0/{len(self.fits)} nodes are available"
+        text = f"{text}: {reasons}" if reasons else text
+        return text if self.bound is None else f"{text}; it is bound to {self.bound.why}"
 
 
 class Scored(Struct, frozen=True, eq=False):
@@ -81,8 +81,8 @@ class Scored(Struct, frozen=True, eq=False):
         scores = np.nan_to_num(self.total[places], nan=-np.inf)
         if len(places) > 2 * SHOWN:
             least = np.partition(scores, -SHOWN)[-SHOWN]
-            kept = scores >= least
-            places, scores = places[kept], scores[kept]
+            top = scores >= least
+            places, scores = places[top], scores[top]
         order = np.lexsort((places, -_room_left(places, columns), -scores))
         return [int(places[index]) for index in order[:SHOWN]]
 
@@ -110,71 +110,74 @@ UNRANKED = Scored(np.zeros(0, dtype=np.float64), {})
 def look(case: PoolCase, pod: Pod) -> Filtered:
     """What stands against each node, and what the pod is bound to."""
     selections = case.ask("select_nodes", pod=pod)
-    bound = _narrowed([selection for _, selection in selections.values])
+    bound = _intersect([selection for _, selection in selections.values])
     refusals, failures = refusals_for(case, pod, bound)
     size = len(case.columns.names)
     cured, refused = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
-    for one in refusals:
-        (cured if one.curable else refused).__ior__(one.nodes)
+    for refusal in refusals:
+        (cured if refusal.curable else refused).__ior__(refusal.nodes)
     fits = ~(cured | refused)
     if bound is not None and (bound.nodes.any() or bound.unmatched == "wait"):
         refusals.append(Refusal(UNBOUND, fits & ~bound.nodes, mends=(Mend(f"nodes match {bound.match or bound.why}"),)))
     failures += selections.failures
-    counts = _counts((one.reason, one.nodes) for one in refusals)
+    counts = _count_by_reason((refusal.reason, refusal.nodes) for refusal in refusals)
     return Filtered(fits, cured & ~refused, counts, bound, failures, tuple(refusals))
 
 
 def refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
     """What filters say against the nodes, as it counts for a pod that is bound like this; and who failed."""
     answers = case.ask("filter_nodes", pod=pod)
-    return [_yielding(refusal, bound) for _, said in answers.values for refusal in said], answers.failures
+    return [_apply_binding(refusal, bound) for _, refusals in answers.values for refusal in refusals], answers.failures
 
 
 def rank(case: PoolCase, pod: Pod) -> Scored:
     """How good each node is."""
-    heard = case.ask("score_nodes", pod=pod)
-    parts = {name: _weighed(scores) for name, scores in heard.values}
-    nothing = np.zeros(len(case.columns.names), dtype=np.float64)
-    return Scored(reduce(np.add, parts.values()) if parts else nothing, parts, heard.failures)
+    answers = case.ask("score_nodes", pod=pod)
+    parts = {name: _weigh(scores) for name, scores in answers.values}
+    zeros = np.zeros(len(case.columns.names), dtype=np.float64)
+    return Scored(reduce(np.add, parts.values()) if parts else zeros, parts, answers.failures)
 
 
-def _weighed(scores: Scores) -> Column:
+def _weigh(scores: Scores) -> Column:
     return scores.values if scores.weight == 1 else scores.weight * scores.values
 
 
 def _room_left(places: NDArray[np.intp], columns: NodeTable) -> Column:
     """How much of cpu and memory nodes have left, in cores and in GiB, so that the larger of two empty ones counts for
     more."""
-    left = np.zeros(len(places), dtype=np.float64)
+    room = np.zeros(len(places), dtype=np.float64)
     for resource, unit in (("cpu", 1000.0), ("memory", 2.0**30)):
-        left += (columns.allocatable(resource)[places] - columns.requested(resource)[places]) / unit
-    return left
+        room += (columns.allocatable(resource)[places] - columns.requested(resource)[places]) / unit
+    return room
 
 
-def _narrowed(selections: Sequence[Selection]) -> Selection | None:
+def _intersect(selections: Sequence[Selection]) -> Selection | None:
     """Of several bindings, the nodes of all; what is strictest of each counts."""
     if len(selections) <= 1:
         return selections[0] if selections else None
-    nodes = np.logical_and.reduce([one.nodes for one in selections])
-    wait = "wait" if any(one.unmatched == "wait" for one in selections) else "any"
-    full = next((kind for kind in ("wait", *FORCED, "any") if any(one.full == kind for one in selections)), "wait")
-    why, match = (
-        "; ".join(texts) for texts in zip(*((one.why, one.match or one.why) for one in selections), strict=True)
+    nodes = np.logical_and.reduce([selection.nodes for selection in selections])
+    wait = "wait" if any(selection.unmatched == "wait" for selection in selections) else "any"
+    full = next(
+        (kind for kind in ("wait", *FORCED, "any") if any(selection.full == kind for selection in selections)), "wait"
     )
-    fault = next((one.fault for one in selections if one.fault), "")
+    why, match = (
+        "; ".join(texts)
+        for texts in zip(*((selection.why, selection.match or selection.why) for selection in selections), strict=True)
+    )
+    fault = next((selection.fault for selection in selections if selection.fault), "")
     return Selection(nodes, why, wait, full, fault, match)  # type: ignore[arg-type]
 
 
-def _yielding(refusal: Refusal, bound: Selection | None) -> Refusal:
+def _apply_binding(refusal: Refusal, bound: Selection | None) -> Refusal:
     """A refusal as it counts for a pod that is bound."""
     if bound is None or not refusal.yields:
         return refusal
     return replace(refusal, nodes=refusal.nodes & ~bound.nodes)
 
 
-def _counts(said: Iterable[tuple[str, Mask]]) -> dict[str, int]:
+def _count_by_reason(refusals: Iterable[tuple[str, Mask]]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for text, nodes in said:
+    for text, nodes in refusals:
         if count := int(np.count_nonzero(nodes)):
             counts[text] = counts.get(text, 0) + count
     return counts

@@ -26,37 +26,41 @@ def over(
     cannot tell what it wants, nor of a pod that counts as leaving and is still there, as `on_nodes` has it: another is
     made first. Those that leave are so in `columns`, the nodes of the pool; `leaving` has their UIDs, on other nodes
     too."""
-    if any(one.failures for one in now):
+    if any(decision.failures for decision in now):
         return []
-    wanted = {one.pod for one in now}
-    found: list[MoveDecision] = []
-    for one in before:
-        index = columns.index(one.node)
-        there = _there(one, on_nodes.get(one.node, ()))
-        stays = _there(one, columns.pods(index)) if index is not None else there and one.uid not in leaving
-        if one.pod not in wanted and (stays or not there):
-            why = "it need not go any more" if index is not None else f"{one.node} is not in the pool any more"
-            found.append(_over(one, *((NOT_WANTED, why) if stays else _gone(one)), at))
-    return found
+    wanted_pods = {decision.pod for decision in now}
+    finished: list[MoveDecision] = []
+    for previous in before:
+        index = columns.index(previous.node)
+        present = _is_among(previous, on_nodes.get(previous.node, ()))
+        stays = (
+            _is_among(previous, columns.pods(index)) if index is not None else present and previous.uid not in leaving
+        )
+        if previous.pod not in wanted_pods and (stays or not present):
+            why = "it need not go any more" if index is not None else f"{previous.node} is not in the pool any more"
+            finished.append(_finish(previous, *((NOT_WANTED, why) if stays else _gone_reason(previous)), at))
+    return finished
 
 
 def dropped(before: Iterable[MoveDecision], at: float) -> list[MoveDecision]:
     """The same where no policy in force moves pods as theirs did."""
-    return [_over(one, NOT_WANTED, "the policy that wanted it moves no pods any more", at) for one in before]
+    return [
+        _finish(decision, NOT_WANTED, "the policy that wanted it moves no pods any more", at) for decision in before
+    ]
 
 
-def _there(said: MoveDecision, pods: Iterable[Pod]) -> bool:
-    return any(pod.uid == said.uid and not pod.deleted for pod in pods)
+def _is_among(decision: MoveDecision, pods: Iterable[Pod]) -> bool:
+    return any(pod.uid == decision.uid and not pod.deleted for pod in pods)
 
 
-def _gone(said: MoveDecision) -> tuple[str, str]:
-    return GONE, f"it has left {said.node}"
+def _gone_reason(decision: MoveDecision) -> tuple[str, str]:
+    return GONE, f"it has left {decision.node}"
 
 
-def _over(said: MoveDecision, reason: str, message: str, at: float) -> MoveDecision:
+def _finish(decision: MoveDecision, reason: str, message: str, at: float) -> MoveDecision:
     return replace(
-        said,
-        id=f"{said.policy}:{said.pod}@{at:.3f}",
+        decision,
+        id=f"{decision.policy}:{decision.pod}@{at:.3f}",
         at=at,
         verdict="over",
         reason=reason,

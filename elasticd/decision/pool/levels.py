@@ -17,16 +17,21 @@ def levels(case: PoolCase) -> tuple[tuple[NodeLevel, ...], tuple[Failure, ...]]:
     """One word about each node that there is one about, in the order of the first strategy; and who failed."""
     if not case.hooks.implements("explain_nodes"):
         return (), ()
-    heard = case.ask("explain_nodes")
-    said = [one for _, found in heard.values for one in found if case.columns.index(one.node) is not None]
-    return tuple(merged(said)), heard.failures
+    answers = case.ask("explain_nodes")
+    opinions = [
+        level
+        for _, node_levels in answers.values
+        for level in node_levels
+        if case.columns.index(level.node) is not None
+    ]
+    return tuple(merged(opinions)), answers.failures
 
 
-def merged(said: Iterable[NodeLevel]) -> Sequence[NodeLevel]:
+def merged(opinions: Iterable[NodeLevel]) -> Sequence[NodeLevel]:
     """The most urgent word about each node; of equal ones the first."""
-    found: dict[str, NodeLevel] = {}
-    for one in said:
-        known = found.get(one.node)
-        if known is None or URGENT.index(one.state) < URGENT.index(known.state):
-            found[one.node] = one
-    return list(found.values())
+    by_node: dict[str, NodeLevel] = {}
+    for level in opinions:
+        previous = by_node.get(level.node)
+        if previous is None or URGENT.index(level.state) < URGENT.index(previous.state):
+            by_node[level.node] = level
+    return list(by_node.values())

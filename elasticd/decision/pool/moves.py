@@ -43,30 +43,30 @@ def plan_moves(case: PoolCase) -> MovesPlan:
     is said of pods whose namespace or labels are not the policy's. Those that were not let through last time come last:
     else the others never had their turn. Where a strategy could not say what it wants, that is told before, about no
     pod."""
-    stand, mute = levels(case)  # before anything is moved
+    stand, mutes = levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
-    seen: set[str] = set()
+    considered: set[str] = set()
     waiting: list[tuple[str, Move]] = []
 
     def consider(name: str, move: Move) -> None:
         about = case.policy.pool.names(move.pod)
-        if about and move.pod.uid not in seen and draft.needed(name, move):
-            seen.add(move.pod.uid)
+        if about and move.pod.uid not in considered and draft.needed(name, move):
+            considered.add(move.pod.uid)
             decisions.append(draft.decide(name, move))
 
     for hook in ("rebind_pods", "rebalance_nodes"):
-        heard = case.ask(hook, movable=draft.movable)
-        failures += heard.failures
-        for name, moves in heard.values:
-            for move in sorted(moves, key=lambda one: one.pod.uid in case.past.refused):
+        answers = case.ask(hook, movable=draft.movable)
+        failures += answers.failures
+        for name, moves in answers.values:
+            for move in sorted(moves, key=lambda candidate: candidate.pod.uid in case.past.refused):
                 if move.waits:
                     waiting.append((name, move))
                 else:
                     consider(name, move)
     for name, move in waiting:
         consider(name, move)
-    told = [_failed(case, failures)] if failures else []
-    return MovesPlan((*told, *decisions), stand, (*failures, *mute))
+    failed = [_report_failures(case, failures)] if failures else []
+    return MovesPlan((*failed, *decisions), stand, (*failures, *mutes))
 
 
 def restraint(case: PoolCase) -> Callable[[Pod], Why | None]:
@@ -79,20 +79,20 @@ class _Draft:
 
     def __init__(self, case: PoolCase) -> None:
         self._case, self._draft = case, Draft(case)
-        self._left = case.policy.moves.per_look
-        self._tries = TRIES + 4 * self._left
-        self._gone = Counter[str]()
-        self._used: dict[str, Column] = {}
+        self._remaining = case.policy.moves.per_look
+        self._tries = TRIES + 4 * self._remaining
+        self._gone_by_owner = Counter[str]()
+        self._use_by_series: dict[str, Column] = {}
         self._relieved: dict[tuple[str, str], Sequence[float]] = {}
         self._hopeful = True  # that there is a place for the next pod, as there was for the last one
 
     def movable(self, pod: Pod) -> bool:
         """Whether a pod may be moved though it need not, as things stand after the moves before, wherever it goes."""
-        return self._case.policy.pool.has(pod) and self._bound(pod) is None
+        return self._case.policy.pool.has(pod) and self._why_bound(pod) is None
 
     def restraint(self, pod: Pod) -> Why | None:
         """Why it may not."""
-        return self._bound(pod) or self._foreign(pod, optional=True)
+        return self._why_bound(pod) or self._why_foreign(pod, optional=True)
 
     def needed(self, strategy: str, move: Move) -> bool:
         """Whether those that go leave a node with anything to give up."""
@@ -109,65 +109,70 @@ class _Draft:
         """Whether a pod is moved."""
         pod, draft = move.pod, self._draft
         decision = self._decision(strategy, move)
-        if why := self._stays(move):
+        if why := self._why_stays(move):
             if why == self._enough:
                 self._relieve(strategy, move)  # it would go, so that others of its node are not told of
-            return replace(decision, refusal=why[0], message=_joined(move.message, why[1]))
+            return replace(decision, refusal=why[0], message=_join(move.message, why[1]))
         index = draft.columns.index(pod.node)
         if index is None:
             return replace(decision, refusal="NoSuchNode", message=f"{pod.node} is not in the pool any more")
         target = ""
         if move.how == "reschedule":
             draft.columns.release(index, pod)
-            place, why_not = self._elsewhere(move, index)
+            place, why_not = self._find_place(move, index)
             if place is None:
                 self._tries -= 1
                 draft.columns.take(index, pod)
-                return replace(decision, refusal="NoOtherNode", message=_joined(move.message, why_not))
+                return replace(decision, refusal="NoOtherNode", message=_join(move.message, why_not))
             draft.columns.take(place, replace(pod, node=""))
             self._use(move, index, place)
             target = draft.columns.names[place]
         draft.budgets.spend(pod)
-        self._left -= 1
-        self._gone[pod.owner[2]] += 1
+        self._remaining -= 1
+        self._gone_by_owner[pod.owner[2]] += 1
         self._relieve(strategy, move)
         restore = not pod.owner[0] and move.how != "kill"
         first = pod.needs.restart == "OnFailure"
         evict = Evict(pod.ref, pod.uid, pod.node, move.reason, restore, first, pod.owner[2], target)
         return replace(decision, verdict="move", target=target, action=evict)
 
-    def _stays(self, move: Move) -> Why | None:
+    def _why_stays(self, move: Move) -> Why | None:
         """Why a pod is left where it is."""
-        if why := self._bound(move.pod, move.how):
+        if why := self._why_bound(move.pod, move.how):
             return why
-        if why := self._foreign(move.pod, optional=bool(move.benefit or move.disruption)):
+        if why := self._why_foreign(move.pod, optional=bool(move.benefit or move.disruption)):
             return why
         if move.how == "release" and move.pod.needs.unsupported:
-            return "Unsupported", f"elasticd could not place it again, as it does not know {_asks(move.pod)}"
+            return "Unsupported", f"elasticd could not place it again, as it does not know {_unsupported(move.pod)}"
         if move.waits:
             return "NotYet", move.waits
         if move.benefit < self._case.policy.moves.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
-        return self._enough if self._left <= 0 else None
+        return self._enough if self._remaining <= 0 else None
 
-    def _foreign(self, pod: Pod, *, optional: bool) -> Why | None:
+    def _why_foreign(self, pod: Pod, *, optional: bool) -> Why | None:
         """Why a pod is not this policy's to move; `optional`: it need not go."""
         policy = self._case.policy
         if not policy.pool.names(pod):
             return "Foreign", "its namespace or labels are not those of this policy"
         if not policy.pool.has(pod) and (optional or not policy.moves.others):
-            more = ": it goes only where it must leave its node" if policy.moves.others else ", not this policy"
-            return "Foreign", f"{pod.needs.scheduler} places it{more}"
+            suffix = ": it goes only where it must leave its node" if policy.moves.others else ", not this policy"
+            return "Foreign", f"{pod.needs.scheduler} places it{suffix}"
         return None
 
-    def _bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
+    def _why_bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
         """Why a pod may not be moved, whatever it would bring."""
         policy = self._case.policy
-        if why := self._draft.stale() or rooted(pod) or _unfit(pod, policy.moves, self._case.observation.at):
+        if why := self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, self._case.observation.at):
             return why
         uid = pod.owner[2]
         surge = policy.moves.surge and how == "reschedule" and pod.owner[0] == "ReplicaSet"  # another is made first
-        if uid and not policy.moves.single and not surge and self._draft.columns.siblings(uid) - self._gone[uid] < 2:
+        if (
+            uid
+            and not policy.moves.single
+            and not surge
+            and self._draft.columns.siblings(uid) - self._gone_by_owner[uid] < 2
+        ):
             return "Single", "no other of its controller would be ready"
         if self._draft.budgets.bear([pod]):
             return None
@@ -178,30 +183,34 @@ class _Draft:
         most = self._case.policy.moves.per_look
         return "Enough", f"{most} {'is' if most == 1 else 'are'} moved at a time"
 
-    def _elsewhere(self, move: Move, index: int) -> tuple[int | None, str]:
+    def _find_place(self, move: Move, index: int) -> tuple[int | None, str]:
         """Another node that can take a pod, as things stand without it; None, and why there is none."""
         pod = replace(move.pod, node="", nominated="")
         if pod.needs.unsupported:
-            return None, f"elasticd does not know {_asks(pod)}, nor where it could go"
+            return None, f"elasticd does not know {_unsupported(pod)}, nor where it could go"
         if self._tries <= 0:
             return None, "none was found for too many others"
-        rest, asked = self._rest(move, index), _Asked(self._case, pod)
-        if self._hopeful and (place := asked.best(rest)) is not None and self._fit(move, np.array([place]))[0].all():
+        elsewhere, ranking = self._other_nodes(move, index), _LazyRanking(self._case, pod)
+        if (
+            self._hopeful
+            and (place := ranking.best(elsewhere)) is not None
+            and self._fit(move, np.array([place]))[0].all()
+        ):
             return place, ""  # the best of all is that of those where it fits, which need not be known then
         fit, why = self._fit(move, slice(None))
-        wanted = rest & fit
-        self._hopeful = hopeful = bool(wanted.any())
+        candidates = elsewhere & fit
+        self._hopeful = hopeful = bool(candidates.any())
         if not hopeful:
             return None, why
-        place = asked.best(wanted)
-        return (None, asked.why) if place is None else (place, "")
+        place = ranking.best(candidates)
+        return (None, ranking.why) if place is None else (place, "")
 
-    def _rest(self, move: Move, index: int) -> Mask:
+    def _other_nodes(self, move: Move, index: int) -> Mask:
         """The other nodes, but those that the move names."""
         columns = self._draft.columns
-        rest = np.ones(len(columns.names), dtype=np.bool_)
-        rest[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
-        return rest
+        elsewhere = np.ones(len(columns.names), dtype=np.bool_)
+        elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
+        return elsewhere
 
     def _fit(self, move: Move, places: Places) -> tuple[Mask, str]:
         """On which of these nodes what the pod uses fits; and why there is none."""
@@ -209,17 +218,19 @@ class _Draft:
         if move.fits is None:
             return fit, "there is no other node that it should go to"
         try:
-            fit &= move.fits({one: self._uses(one)[places] + amount for one, amount in move.use.items()}, places)
+            fit &= move.fits(
+                {series: self._uses(series)[places] + amount for series, amount in move.use.items()}, places
+            )
         except Exception as error:  # whatever a stranger's rule does
             return np.zeros_like(fit), f"its strategy cannot say where it fits: {raised(error)}"
         return fit, "no other node is free enough for what it uses"
 
     def _uses(self, series: str) -> Column:
         """What nodes use, with what those use that are moved there."""
-        found = self._used.get(series)
-        if found is None:
-            found = self._used[series] = self._draft.columns.use(series).copy()
-        return found
+        usage = self._use_by_series.get(series)
+        if usage is None:
+            usage = self._use_by_series[series] = self._draft.columns.use(series).copy()
+        return usage
 
     def _use(self, move: Move, index: int, place: int) -> None:
         for series, amount in move.use.items():
@@ -246,34 +257,34 @@ class _Draft:
         )
 
 
-class _Asked:
+class _LazyRanking:
     """What plugins say of the nodes for a pod, once that is wanted."""
 
     def __init__(self, case: PoolCase, pod: Pod) -> None:
         self._case, self._pod = case, pod
 
     @cached_property
-    def _found(self) -> Filtered:
+    def _filtered(self) -> Filtered:
         return look(self._case, self._pod)
 
     @cached_property
     def _ranked(self) -> Scored:
         return rank(self._case, self._pod)
 
-    def best(self, wanted: Mask) -> int | None:
+    def best(self, candidates: Mask) -> int | None:
         """The best of these nodes that it may go to; None: it may go to none of them."""
-        allowed = self._found.allowed() & wanted
-        none = self._found.failures or not allowed.any()
+        allowed = self._filtered.allowed() & candidates
+        none = self._filtered.failures or not allowed.any()
         return None if none else self._ranked.first(allowed, self._case.columns)
 
     @property
     def why(self) -> str:
         """Why it may go to none."""
-        found = self._found
-        return found.failures[0].message if found.failures else found.unavailable()
+        filtered = self._filtered
+        return filtered.failures[0].message if filtered.failures else filtered.unavailable()
 
 
-def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
+def _report_failures(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
     """That strategies failed: nobody would know it from decisions about pods, of which there may be none."""
     policy, at = case.policy, case.observation.at
     return MoveDecision(
@@ -285,13 +296,13 @@ def _failed(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
         verdict="refuse",
         strategy=failures[0].plugin,
         reason="PluginFailed",
-        message="; ".join(f"{one.plugin}: {one.hook} {one.message}" for one in failures),
+        message="; ".join(f"{failure.plugin}: {failure.hook} {failure.message}" for failure in failures),
         refusal="PluginFailed",
         failures=failures,
     )
 
 
-def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
+def _why_unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     """Why a pod may not be moved under these settings."""
     if pod.deleted:
         return LEAVING, "it is being deleted"
@@ -307,14 +318,14 @@ def _unfit(pod: Pod, table: MovesTable, at: float) -> Why | None:
     return ("Young", f"it has not run for {table.min_age:g} s") if young else None
 
 
-def _asks(pod: Pod) -> str:
+def _unsupported(pod: Pod) -> str:
     return ", ".join(pod.needs.unsupported)
 
 
-def _joined(*texts: str) -> str:
+def _join(*texts: str) -> str:
     return ": ".join(filter(None, texts))
 
 
 def counted(decisions: Iterable[MoveDecision]) -> Mapping[str, int]:
     """How many pods are left where they are, by the word that says why."""
-    return Counter(one.refusal for one in decisions if one.verdict == "refuse")
+    return Counter(decision.refusal for decision in decisions if decision.verdict == "refuse")

@@ -62,166 +62,176 @@ class Draft:
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Ask about all at once, and then check each where it was put. One that was put nowhere waits, or has others
         give way."""
-        found = {pod.uid: look(self._case, pod) for pod in pods if not _left(pod)}
-        open_ = [pod for pod in pods if pod.uid in found]
-        candidates = [Candidate(pod, found[pod.uid].allowed()) for pod in open_]
-        heard = self._case.ask("place_pods", pods=candidates)
+        filtered = {pod.uid: look(self._case, pod) for pod in pods if not _why_skipped(pod)}
+        open_ = [pod for pod in pods if pod.uid in filtered]
+        candidates = [Candidate(pod, filtered[pod.uid].allowed()) for pod in open_]
+        answers = self._case.ask("place_pods", pods=candidates)
         places: dict[str, Placement] = {}
-        for _, placements in heard.values:
-            for one in placements:
-                if one.pod < len(open_):
-                    places.setdefault(open_[one.pod].uid, one)
-        return tuple([self.one(pod, places.get(pod.uid), heard.failures) for pod in pods])
+        for _, placements in answers.values:
+            for placement in placements:
+                if placement.pod < len(open_):
+                    places.setdefault(open_[placement.pod].uid, placement)
+        return tuple([self.one(pod, places.get(pod.uid), answers.failures) for pod in pods])
 
     def one(self, pod: Pod, place: Placement | None = None, failures: tuple[Failure, ...] = ()) -> PodDecision:
         """The decision about a pod, as things stand after those before it."""
-        if why := _left(pod):
+        if why := _why_skipped(pod):
             return self.decision(pod, "wait" if pod.needs.gated else "leave", *why)
-        found = look(self._case, pod)
-        failures += found.failures
+        filtered = look(self._case, pod)
+        failures += filtered.failures
         if failures:
-            return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
-        if found.bound is not None and found.bound.fault:
-            mend = _mended(found.bound)
-            return self.decision(pod, "wait", "InvalidBinding", found.bound.fault, found, mend=mend)
+            return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
+        if filtered.bound is not None and filtered.bound.fault:
+            mend = _binding_remedy(filtered.bound)
+            return self.decision(pod, "wait", "InvalidBinding", filtered.bound.fault, filtered, mend=mend)
         if why := self.stale():
-            return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", found)
-        allowed = found.allowed()
-        either = found.bound is not None and found.bound.full == "preempt_or_any"
-        asked = either or allowed.any() or self._case.hooks.implements("select_victims")
-        ranked = rank(self._case, pod) if asked else UNRANKED
+            return self.decision(pod, "wait", why[0], f"nothing is done while {why[1]}", filtered)
+        allowed = filtered.allowed()
+        either = filtered.bound is not None and filtered.bound.full == "preempt_or_any"
+        must_rank = either or allowed.any() or self._case.hooks.implements("select_victims")
+        ranked = rank(self._case, pod) if must_rank else UNRANKED
         if ranked.failures:
-            return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, found, ranked)
-        return self._bind(pod, allowed, place, found, ranked) if allowed.any() else self._no_place(pod, found, ranked)
+            return self.decision(pod, "wait", "PluginFailed", ranked.failures[0].message, filtered, ranked)
+        return (
+            self._bind(pod, allowed, place, filtered, ranked)
+            if allowed.any()
+            else self._no_place(pod, filtered, ranked)
+        )
 
     def _bind(
-        self, pod: Pod, allowed: Mask, place: Placement | None, found: Filtered, ranked: Scored, message: str = ""
+        self, pod: Pod, allowed: Mask, place: Placement | None, filtered: Filtered, ranked: Scored, message: str = ""
     ) -> PodDecision:
-        chosen = self._chosen(pod, allowed, place)
+        chosen = self._choose_nodes(pod, allowed, place)
         if not chosen.any():
             text = "was put nowhere when all were placed together"
-            return self.decision(pod, "wait", "LeftOut", text, found, ranked)
+            return self.decision(pod, "wait", "LeftOut", text, filtered, ranked)
         best = ranked.best(chosen, self.columns)
         node = self.columns.names[best[0]]
         self._take(best[0], pod)
         bind = Bind(pod.ref, pod.uid, node, "")
-        shown = tuple(ranked.shown(index, self.columns) for index in best)
-        actions = (bind,) if pod.nominated == node else (bind, *_unnoted(pod))
-        return self.decision(pod, "bind", "Placed", message, found, ranked, node=node, scores=shown, actions=actions)
+        scores = tuple(ranked.shown(index, self.columns) for index in best)
+        actions = (bind,) if pod.nominated == node else (bind, *_clear_nomination(pod))
+        return self.decision(
+            pod, "bind", "Placed", message, filtered, ranked, node=node, scores=scores, actions=actions
+        )
 
-    def _chosen(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
+    def _choose_nodes(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
         """The node that was made free for it, if that may take it; else all, or the one it was put on when all pods
         were placed together."""
         nominated = self.columns.index(pod.nominated) if pod.nominated else None
         if nominated is not None and allowed[nominated]:
-            return _only(allowed, nominated)
+            return _only_node(allowed, nominated)
         together = self._case.hooks.implements("place_pods")
-        return _only(allowed, place.node if place else None) if together else allowed
+        return _only_node(allowed, place.node if place else None) if together else allowed
 
-    def _no_place(self, pod: Pod, found: Filtered, ranked: Scored) -> PodDecision:
+    def _no_place(self, pod: Pod, filtered: Filtered, ranked: Scored) -> PodDecision:
         """It fits nowhere it may go: it waits for those that are leaving, others give way, or it just waits."""
-        bound, columns = found.bound, self.columns
+        bound, columns = filtered.bound, self.columns
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
-            return self._waits(pod, "NoNodeMatches", found, ranked)
-        places, _ = found.places()
+            return self._wait(pod, "NoNodeMatches", filtered, ranked)
+        places, _ = filtered.places()
         node = columns.index(pod.nominated) if pod.nominated else None
-        if node is not None and places is not None and places[node] and self._empties(pod, bound, node):
-            return self._leaving(pod, found, ranked, node)
+        if node is not None and places is not None and places[node] and self._empties_enough(pod, bound, node):
+            return self._await_leaving(pod, filtered, ranked, node)
         if places is None or not places.any() or not self._case.hooks.implements("select_victims"):
-            return self._unhelped(pod, found, ranked)
+            return self._no_victims(pod, filtered, ranked)
         if not pod.needs.preempts:
-            return self._unhelped(pod, found, ranked, NEVER)
+            return self._no_victims(pod, filtered, ranked, NEVER)
         if why := self._case.observation.refused.get(pod.uid):
-            return self._waits(pod, why[0], found, ranked, f"those who would give way are not let go: {why[1]}")
-        return self._by_force(pod, found, ranked)
+            return self._wait(pod, why[0], filtered, ranked, f"those who would give way are not let go: {why[1]}")
+        return self._make_room(pod, filtered, ranked)
 
-    def _empties(self, pod: Pod, bound: Selection | None, node: int) -> bool:
+    def _empties_enough(self, pod: Pod, bound: Selection | None, node: int) -> bool:
         """Whether a node will have room for a pod when those that are leaving it have left."""
-        leaving = any(one.deleted for one in self.columns.pods(node))
+        leaving = any(resident.deleted for resident in self.columns.pods(node))
         return leaving and suffices(self._case, pod, bound, Preemption(node, ()))
 
-    def _by_force(self, pod: Pod, found: Filtered, ranked: Scored) -> PodDecision:
+    def _make_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> PodDecision:
         """Others give way, if anybody can."""
         if self._asked > QUESTIONS:
-            return self._waits(pod, "Unschedulable", found, ranked, "who could give way is asked at a later look")
-        if why := self._blind():
-            return self._waits(pod, why[0], found, ranked, f"nobody gives way while {why[1]}")
-        room = self._room(pod, found, ranked)
+            return self._wait(pod, "Unschedulable", filtered, ranked, "who could give way is asked at a later look")
+        if why := self._why_blind():
+            return self._wait(pod, why[0], filtered, ranked, f"nobody gives way while {why[1]}")
+        room = self._find_room(pod, filtered, ranked)
         if isinstance(room, NoVictims):
             if failures := room.failures:
-                return self.decision(pod, "wait", "PluginFailed", failures[0].message, found, failures=failures)
-            told = ": ".join(filter(None, ("no others can give way for it", room.why)))
-            return self._unhelped(pod, found, ranked, told, room.mends)
-        return self._preempt(pod, found, ranked, room) if room.victims else self._leaving(pod, found, ranked, room.node)
+                return self.decision(pod, "wait", "PluginFailed", failures[0].message, filtered, failures=failures)
+            text = ": ".join(filter(None, ("no others can give way for it", room.why)))
+            return self._no_victims(pod, filtered, ranked, text, room.mends)
+        return (
+            self._preempt(pod, filtered, ranked, room)
+            if room.victims
+            else self._await_leaving(pod, filtered, ranked, room.node)
+        )
 
-    def _unhelped(
-        self, pod: Pod, found: Filtered, ranked: Scored, more: str = "", yields: Mapping[str, int] | None = None
+    def _no_victims(
+        self, pod: Pod, filtered: Filtered, ranked: Scored, detail: str = "", yields: Mapping[str, int] | None = None
     ) -> PodDecision:
         """Nobody gives way for it: it waits, or goes where there is room, as its binding says."""
-        bound = found.bound
+        bound = filtered.bound
         if bound is not None and bound.full == "preempt_or_any":
-            allowed = replace(found, bound=replace(bound, full="any")).allowed()
+            allowed = replace(filtered, bound=replace(bound, full="any")).allowed()
             if allowed.any():
                 place = Placement(0, ranked.first(allowed, self.columns))
-                return self._bind(pod, allowed, place, found, ranked, UNFORCED)
-        return self._waits(pod, "Unschedulable", found, ranked, more, yields)
+                return self._bind(pod, allowed, place, filtered, ranked, UNFORCED)
+        return self._wait(pod, "Unschedulable", filtered, ranked, detail, yields)
 
-    def _blind(self) -> tuple[str, str] | None:
+    def _why_blind(self) -> tuple[str, str] | None:
         """Why nobody may be made to give way on what is known, one word and a sentence; None: somebody may."""
-        seen = self._case.observation
-        return None if seen.budgets_known else ("BudgetsUnknown", "PodDisruptionBudgets are not known")
+        observation = self._case.observation
+        return None if observation.budgets_known else ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
     def stale(self) -> tuple[str, str] | None:
         """Why nothing may be done on what is known of pods and nodes, one word and a sentence; None: it may."""
-        seen = self._case.observation
-        if seen.at - seen.confirmed <= self._case.policy.max_age:
+        observation = self._case.observation
+        if observation.at - observation.confirmed <= self._case.policy.max_age:
             return None
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
-    def _room(self, pod: Pod, found: Filtered, ranked: Scored) -> Preemption | NoVictims:
+    def _find_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> Preemption | NoVictims:
         """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
-        like = _like(pod)
+        like = _equivalence(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
             return self._hopeless[like]
-        room = make_room(self._case, pod, found, ranked.total, self.budgets)
+        room = make_room(self._case, pod, filtered, ranked.total, self.budgets)
         self._asked += room.asked
         if isinstance(room, NoVictims) and not again:
             self._hopeless[like] = room
         return room
 
-    def _waits(
+    def _wait(
         self,
         pod: Pod,
         reason: str,
-        found: Filtered,
+        filtered: Filtered,
         ranked: Scored,
-        more: str = "",
+        detail: str = "",
         yields: Mapping[str, int] | None = None,
     ) -> PodDecision:
         """It waits for better times; what was noted on it, for a place that it has not got, is taken away. `yields`:
         what would have to be otherwise for others to give way, on how many nodes."""
-        message = f"{found.unavailable()}; {more}" if more else found.unavailable()
-        like = _like(pod)
+        message = f"{filtered.unavailable()}; {detail}" if detail else filtered.unavailable()
+        like = _equivalence(pod)
         if like not in self._lacking:
-            own = self._supposing(pod, found, ranked)
-            self._lacking[like] = lacking(self._case, pod, found, yields or {}, own)
+            own = self._suppose(pod, filtered, ranked)
+            self._lacking[like] = lacking(self._case, pod, filtered, yields or {}, own)
         return self.decision(
-            pod, "wait", reason, message, found, ranked, mend=self._lacking[like], actions=_unnoted(pod)
+            pod, "wait", reason, message, filtered, ranked, mend=self._lacking[like], actions=_clear_nomination(pod)
         )
 
-    def _supposing(self, pod: Pod, found: Filtered, ranked: Scored) -> tuple[str, ...]:
+    def _suppose(self, pod: Pod, filtered: Filtered, ranked: Scored) -> tuple[str, ...]:
         """What about the pod alone would let others give way for it; asked of some nodes, and once for pods alike."""
-        bound = found.bound
-        if not self._case.hooks.implements("select_victims") or self._blind():
+        bound = filtered.bound
+        if not self._case.hooks.implements("select_victims") or self._why_blind():
             return ()
         if not pod.needs.preempts:
-            mend, then = PREEMPTS, found
+            mend, then = PREEMPTS, filtered
         elif bound is not None and bound.nodes.any() and bound.full not in FORCED:
-            mend, then = FORCE, replace(found, bound=replace(bound, full="preempt"))
+            mend, then = FORCE, replace(filtered, bound=replace(bound, full="preempt"))
         else:
             return ()
-        like = _like(pod)
+        like = _equivalence(pod)
         if like not in self._supposed:
             places, _ = then.places()
             count = 0 if places is None else int(np.count_nonzero(places))
@@ -236,27 +246,27 @@ class Draft:
         self._lacking.clear()
         self.columns.take(node, pod)
 
-    def _leaving(self, pod: Pod, found: Filtered, ranked: Scored, node: int) -> PodDecision:
+    def _await_leaving(self, pod: Pod, filtered: Filtered, ranked: Scored, node: int) -> PodDecision:
         """It waits for those that are leaving a node, and what they have left so far is not another's."""
         self._take(node, pod)
         name = self.columns.names[node]
         actions = Preemption(node, ()).actions(pod, name)
         text = f"waits until others have left {name}"
-        return self.decision(pod, "wait", "Nominated", text, found, ranked, node=name, actions=actions)
+        return self.decision(pod, "wait", "Nominated", text, filtered, ranked, node=name, actions=actions)
 
-    def _preempt(self, pod: Pod, found: Filtered, ranked: Scored, room: Preemption) -> PodDecision:
+    def _preempt(self, pod: Pod, filtered: Filtered, ranked: Scored, room: Preemption) -> PodDecision:
         for victim in room.victims:
             self.columns.leave(room.node, victim.uid)  # until it has left, what it has is nobody else's
             self.budgets.spend(victim)
         self._take(room.node, pod)
         name = self.columns.names[room.node]
-        shown = (ranked.shown(room.node, self.columns),)
+        scores = (ranked.shown(room.node, self.columns),)
         actions = room.actions(pod, name)
-        gone = ", ".join(f"{one.namespace}/{one.name}" for one in room.victims)
+        gone = ", ".join(f"{victim.namespace}/{victim.name}" for victim in room.victims)
         gives = "gives" if len(room.victims) == 1 else "give"
         message = f"{gone} {gives} way on {name}" + (f": {room.why}" if room.why else "")
         return self.decision(
-            pod, "preempt", "Preempts", message, found, ranked, node=name, scores=shown, actions=actions
+            pod, "preempt", "Preempts", message, filtered, ranked, node=name, scores=scores, actions=actions
         )
 
     def decision(
@@ -265,9 +275,9 @@ class Draft:
         verdict: PodVerdict,
         reason: str,
         message: str,
-        found: Filtered | None = None,
+        filtered: Filtered | None = None,
         ranked: Scored | None = None,
-        **more: object,
+        **fields: object,
     ) -> PodDecision:
         """A record of what was found."""
         policy, at = self._case.policy, self._case.observation.at
@@ -282,19 +292,19 @@ class Draft:
             message=message,
             uid=pod.uid,
             nodes=len(self.columns.names),
-            refusals=found.refusals if found else {},
-            binding=found.bound.why if found and found.bound and not found.bound.fault else "",
-            failures=(found.failures if found else ()) + (ranked.failures if ranked else ()),
+            refusals=filtered.refusals if filtered else {},
+            binding=filtered.bound.why if filtered and filtered.bound and not filtered.bound.fault else "",
+            failures=(filtered.failures if filtered else ()) + (ranked.failures if ranked else ()),
         )
-        return replace(decision, **more)
+        return replace(decision, **fields)
 
 
-def _like(pod: Pod) -> Hashable:
+def _equivalence(pod: Pod) -> Hashable:
     """Equal for pods of which all the same is to be said."""
     return id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items()))
 
 
-def _left(pod: Pod) -> tuple[str, str] | None:
+def _why_skipped(pod: Pod) -> tuple[str, str] | None:
     """Why a pod is not looked at, a reason and a sentence; None: it is."""
     if pod.needs.gated:
         return "SchedulingGated", "a scheduling gate holds it back"
@@ -304,17 +314,17 @@ def _left(pod: Pod) -> tuple[str, str] | None:
     return None
 
 
-def _mended(bound: Selection) -> str:
+def _binding_remedy(bound: Selection) -> str:
     """What would have to be otherwise about a binding that cannot be read."""
     return f"{bound.why} would have to be mended, or taken away: {bound.fault.removeprefix(f'{bound.why}: ')}"
 
 
-def _unnoted(pod: Pod) -> tuple[Nominate, ...]:
+def _clear_nomination(pod: Pod) -> tuple[Nominate, ...]:
     """Take the note of a node away from a pod that has one."""
     return (Nominate(pod.ref, pod.uid, ""),) if pod.nominated else ()
 
 
-def _only(allowed: Mask, node: int | None) -> Mask:
+def _only_node(allowed: Mask, node: int | None) -> Mask:
     only = np.zeros_like(allowed)
     if node is not None:
         only[node] = allowed[node]

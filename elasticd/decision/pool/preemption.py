@@ -90,79 +90,79 @@ class Budgets:
 
     def spend(self, pod: Pod) -> None:
         """A pod will go."""
-        if any(pod.uid in one.pods for one in self._by_namespace.get(pod.namespace, ())):
-            self._now = tuple(_spent(one, pod) for one in self._now)
+        if any(pod.uid in budget.pods for budget in self._by_namespace.get(pod.namespace, ())):
+            self._now = tuple(_spend_one(budget, pod) for budget in self._now)
             self._by_namespace = _by_namespace(self._now)
 
     def bear(self, pods: Sequence[Pod]) -> bool:
         """Whether all of these may go."""
         if not self.known:
             return not pods
-        concerned = [one for name in {pod.namespace for pod in pods} for one in self._by_namespace.get(name, ())]
-        return all(sum(pod.uid in one.pods for pod in pods) <= max(0, one.allowed) for one in concerned)
+        concerned = [budget for name in {pod.namespace for pod in pods} for budget in self._by_namespace.get(name, ())]
+        return all(sum(pod.uid in budget.pods for pod in pods) <= max(0, budget.allowed) for budget in concerned)
 
 
 def _by_namespace(budgets: Iterable[DisruptionBudget]) -> dict[str, list[DisruptionBudget]]:
     """A budget is about pods of its own namespace alone."""
-    found: dict[str, list[DisruptionBudget]] = {}
-    for one in budgets:
-        found.setdefault(one.namespace, []).append(one)
-    return found
+    grouped: dict[str, list[DisruptionBudget]] = {}
+    for budget in budgets:
+        grouped.setdefault(budget.namespace, []).append(budget)
+    return grouped
 
 
-def _spent(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
+def _spend_one(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
     if pod.uid not in budget.pods:
         return budget
     return replace(budget, pods=budget.pods - {pod.uid}, allowed=budget.allowed - 1)
 
 
-def make_room(case: PoolCase, pod: Pod, found: Filtered, total: Column, budgets: Budgets) -> Preemption | NoVictims:
+def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budgets: Budgets) -> Preemption | NoVictims:
     """The node where it costs least that others give way, and who."""
     observation = replace(case.observation, budgets=budgets.now())
-    places, forced = found.places()
+    places, forced = filtered.places()
     if places is None:
         return NoVictims()
     offers: list[tuple[tuple[float, ...], Preemption]] = []
     spared: list[Spared] = []
-    asked = 0
-    for asked, index in enumerate(_by_score(case, pod, places, total), 1):
-        lacks = found.missing(index)
-        heard = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced, missing=lacks)
-        if failures := heard.failures or _wrong(heard.values, case.columns.pods(index)):
-            return NoVictims(failures=failures, asked=asked)
-        for victims in _bearable(heard.values, budgets, spared):
-            room = Preemption(index, victims.pods, victims.why, asked)
+    count = 0
+    for count, index in enumerate(_by_score(case, pod, places, total), 1):
+        lacks = filtered.missing(index)
+        answers = case.ask("select_victims", pod=pod, node=index, observation=observation, forced=forced, missing=lacks)
+        if failures := answers.failures or _check_victims(answers.values, case.columns.pods(index)):
+            return NoVictims(failures=failures, asked=count)
+        for victims in _within_budgets(answers.values, budgets, spared):
+            room = Preemption(index, victims.pods, victims.why, count)
             if victims.pods and victims.cost:
                 offers.append((victims.cost, room))
-            elif suffices(case, pod, found.bound, room):
+            elif suffices(case, pod, filtered.bound, room):
                 return room
             else:
                 spared.append(IN_VAIN)
         if len(offers) >= OFFERS:
             break
     offers.sort(key=lambda offer: offer[0])  # of equal cost the better score stays first
-    cheapest = next((room for _, room in offers if suffices(case, pod, found.bound, room)), None)
-    return replace(cheapest or _nobody([*spared, *[IN_VAIN] * len(offers)]), asked=asked)
+    cheapest = next((room for _, room in offers if suffices(case, pod, filtered.bound, room)), None)
+    return replace(cheapest or _explain_spared([*spared, *[IN_VAIN] * len(offers)]), asked=count)
 
 
-def _nobody(spared: Sequence[Spared]) -> NoVictims:
+def _explain_spared(spared: Sequence[Spared]) -> NoVictims:
     """What was said of the nodes, the most frequent first."""
-    reasons = _frequent(one.why for one in spared)
-    told = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
-    if left := sum(count for _, count in reasons[TOLD:]):
-        told.append(f"on {counted(left, 'node')} for other reasons")
-    return NoVictims(", ".join(told), dict(_frequent(mend for one in spared for mend in one.mends)))
+    reasons = _by_frequency(answer.why for answer in spared)
+    parts = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
+    if remainder := sum(count for _, count in reasons[TOLD:]):
+        parts.append(f"on {counted(remainder, 'node')} for other reasons")
+    return NoVictims(", ".join(parts), dict(_by_frequency(mend for answer in spared for mend in answer.mends)))
 
 
-def _frequent(said: Iterable[str]) -> list[tuple[str, int]]:
-    return sorted(Counter(said).items(), key=lambda one: (-one[1], one[0]))
+def _by_frequency(texts: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(texts).items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _bearable(
-    said: Iterable[tuple[str, Victims | Spared]], budgets: Budgets, spared: list[Spared]
+def _within_budgets(
+    answers: Iterable[tuple[str, Victims | Spared]], budgets: Budgets, spared: list[Spared]
 ) -> Iterator[Victims]:
     """Those that may go by all budgets; why others may not is noted."""
-    for _, victims in said:
+    for _, victims in answers:
         if isinstance(victims, Spared):
             spared.append(victims)
         elif budgets.bear(victims.pods):
@@ -171,23 +171,23 @@ def _bearable(
             spared.append(BUDGET)
 
 
-def _wrong(said: Iterable[tuple[str, Victims | Spared]], there: Sequence[Pod]) -> tuple[Failure, ...]:
+def _check_victims(answers: Iterable[tuple[str, Victims | Spared]], residents: Sequence[Pod]) -> tuple[Failure, ...]:
     """Who named victims that are none: not there, leaving already, or named twice."""
-    staying = {pod.uid for pod in there if not pod.deleted}
-    found: list[Failure] = []
-    for name, victims in said:
+    staying = {pod.uid for pod in residents if not pod.deleted}
+    failures: list[Failure] = []
+    for name, victims in answers:
         if isinstance(victims, Spared):
             continue
         uids = {pod.uid for pod in victims.pods}
         if len(uids) < len(victims.pods) or not uids <= staying:
             problem = "must return pods that are on the node and not leaving it, each once"
-            found.append(Failure(name, "select_victims", problem))
-    return tuple(found)
+            failures.append(Failure(name, "select_victims", problem))
+    return tuple(failures)
 
 
 def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Preemption) -> bool:
     """Whether no filter refuses the node to a pod that is bound like this once all who go have gone."""
-    going = [one for one in case.columns.pods(room.node) if one.deleted]
+    going = [resident for resident in case.columns.pods(room.node) if resident.deleted]
     with case.columns.without(room.node, (*room.victims, *going)):
         refusals, failures = refusals_for(case, pod, bound)
         return not failures and not any(refusal.nodes[room.node] for refusal in refusals)
@@ -195,10 +195,12 @@ def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Preemption
 
 def _by_score(case: PoolCase, pod: Pod, places: Mask, total: Column) -> list[int]:
     """The nodes in question, best first; of equal ones first that which lacks least, for fewer have to go there."""
-    found = np.flatnonzero(places)
-    lack = np.zeros(len(found), dtype=np.float64)
+    nodes = np.flatnonzero(places)
+    lack = np.zeros(len(nodes), dtype=np.float64)
     for resource, amount in needed(pod).items():
-        whole = case.columns.allocatable(resource)[found]
-        lack += np.maximum(case.columns.requested(resource)[found] + amount - whole, 0) / np.maximum(whole, 1)
-    order = np.lexsort((lack, -np.nan_to_num(total[found], nan=-np.inf)))
-    return [int(index) for index in found[order]]
+        allocatable = case.columns.allocatable(resource)[nodes]
+        lack += np.maximum(case.columns.requested(resource)[nodes] + amount - allocatable, 0) / np.maximum(
+            allocatable, 1
+        )
+    order = np.lexsort((lack, -np.nan_to_num(total[nodes], nan=-np.inf)))
+    return [int(index) for index in nodes[order]]

@@ -22,11 +22,11 @@ _TOLD = 3
 NOTHING = "no one thing alone would do"
 
 
-def lacking(case: PoolCase, pod: Pod, found: Filtered, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
+def lacking(case: PoolCase, pod: Pod, filtered: Filtered, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
     """In a sentence: what is missing on the node that lacks least, of those where only what other pods take is in the
     way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give
     way: `yields`, on how many nodes, and what of the pod's `own`. Empty where nobody has said why."""
-    columns, bound = case.columns, found.bound
+    columns, bound = case.columns, filtered.bound
     if not columns.names:
         return "a node would have to be in the pool: it has none"
     if pod.needs.excludes(case.policy.pool.nodes):
@@ -35,32 +35,32 @@ def lacking(case: PoolCase, pod: Pod, found: Filtered, yields: Mapping[str, int]
     if bound is not None and not bound.nodes.any() and bound.unmatched == "any":
         bound = None  # as if it were bound to none
     if bound is not None and not bound.nodes.any():
-        fit = "" if found.fits.any() else ", and to be fit for it otherwise"
+        fit = "" if filtered.fits.any() else ", and to be fit for it otherwise"
         return f"a node would have to match {bound.match or bound.why}{fit}"
     within = np.ones(len(columns.names), dtype=np.bool_) if bound is None or bound.full == "any" else bound.nodes
-    places = np.flatnonzero(found.curable & within)
-    mends = _helpful(found.said, within)
+    places = np.flatnonzero(filtered.curable & within)
+    mends = _count_remedies(filtered.said, within)
     if len(places):
-        told = [_nearest(case, pod, found, places), _otherwise(mends), _otherwise(yields), *own]
+        texts = [_nearest_node(case, pod, filtered, places), _list_remedies(mends), _list_remedies(yields), *own]
     else:
-        told = [_otherwise(mends) or _too_large(columns, needed(pod), within)]
-    return "; or ".join(filter(None, told)) or (NOTHING if found.said else "")
+        texts = [_list_remedies(mends) or _explain_too_large(columns, needed(pod), within)]
+    return "; or ".join(filter(None, texts)) or (NOTHING if filtered.said else "")
 
 
-def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
+def _count_remedies(refusals: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     """What would have to be otherwise, on how many nodes; nodes to which the pod is not bound do not help, but if they
     were among those it is bound to. Of nodes that several refuse nothing is said. Of amounts the largest is told that
     would do for a node."""
-    once, more = np.zeros((2, len(within)), dtype=np.bool_)
-    for one in said:
-        more |= once & one.nodes
-        once |= one.nodes
+    once, several = np.zeros((2, len(within)), dtype=np.bool_)
+    for refusal in refusals:
+        several |= once & refusal.nodes
+        once |= refusal.nodes
     counts, amounts = Counter[str](), dict[tuple[str, str], tuple[int, int]]()
-    for one in said:
-        if not one.mends:
+    for refusal in refusals:
+        if not refusal.mends:
             continue
-        nodes = one.nodes & ~more & (within | (one.reason == UNBOUND))
-        for mend in one.mends:
+        nodes = refusal.nodes & ~several & (within | (refusal.reason == UNBOUND))
+        for mend in refusal.mends:
             if mend.most is None:
                 counts[mend.text] += int(np.count_nonzero(nodes))
                 continue
@@ -74,38 +74,40 @@ def _helpful(said: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
     return counts
 
 
-def _nearest(case: PoolCase, pod: Pod, found: Filtered, places: NDArray[np.intp]) -> str:
+def _nearest_node(case: PoolCase, pod: Pod, filtered: Filtered, places: NDArray[np.intp]) -> str:
     """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left; of
     the first few rather one where amounts alone are in the way."""
     columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
-    missing = {resource: _missing(columns, resource, amount, found.said) for resource, amount in needed(pod).items()}
+    missing = {
+        resource: _shortage(columns, resource, amount, filtered.said) for resource, amount in needed(pod).items()
+    }
     short = {name: np.maximum(lack - columns.leaving(name), 0)[places] for name, lack in missing.items()}
     for name, lack in short.items():
         share += lack / np.maximum(columns.allocatable(name)[places], 1)
-    told = ""
+    text = ""
     for best in map(int, np.argsort(share, kind="stable")[:SHOWN]):
         index, less = int(places[best]), {name: int(lack[best]) for name, lack in short.items() if lack[best]}
         leaves = any(lack[index] > less.get(name, 0) for name, lack in missing.items())
-        blocked = _blocked(case, pod, found.bound, index, less)
-        if not blocked or not told:
-            told = _wanted(columns.names[index], less, leaves=leaves, blocked=blocked)
+        blocked = _is_blocked(case, pod, filtered.bound, index, less)
+        if not blocked or not text:
+            text = _describe_node(columns.names[index], less, leaves=leaves, blocked=blocked)
         if not blocked:
             break
-    return told
+    return text
 
 
-def _blocked(case: PoolCase, pod: Pod, bound: Selection | None, index: int, less: Mapping[str, int]) -> bool:
+def _is_blocked(case: PoolCase, pod: Pod, bound: Selection | None, index: int, less: Mapping[str, int]) -> bool:
     """Whether a node would refuse it still if so much less were requested there and all who are leaving had left. That
     is asked only where something else than amounts may be in the way."""
     if not (pod.needs.ports or pod.needs.disks or case.columns.repels()):
         return False
-    leaving = [one for one in case.columns.pods(index) if one.deleted]
+    leaving = [resident for resident in case.columns.pods(index) if resident.deleted]
     with case.columns.without(index, leaving, less):
         refusals, failures = refusals_for(case, pod, bound)
         return bool(failures) or any(refusal.nodes[index] for refusal in refusals)
 
 
-def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:
+def _describe_node(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:
     """What of the pods on a node would have to be otherwise."""
     first = "once those that are leaving it have left" if leaves else ""
     amounts = [f"{format_amount(name, lack, up=True)} {name}" for name, lack in less.items() if name != "pods"]
@@ -122,29 +124,29 @@ def _wanted(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) 
     return f"{room}: what else is in the way there would have to leave it" if blocked or not leaves else room
 
 
-def _missing(columns: NodeTable, resource: str, amount: int, said: Sequence[Refusal]) -> Whole:
+def _shortage(columns: NodeTable, resource: str, amount: int, refusals: Sequence[Refusal]) -> Whole:
     """How much of a resource each node lacks; less than 0: it has more."""
-    found = columns.requested(resource) + amount - columns.allocatable(resource)
-    for one in said:
-        if resource in one.missing:
-            found[one.nodes] = np.maximum(found, one.missing[resource])[one.nodes]
-    return found
+    shortage = columns.requested(resource) + amount - columns.allocatable(resource)
+    for refusal in refusals:
+        if resource in refusal.missing:
+            shortage[refusal.nodes] = np.maximum(shortage, refusal.missing[resource])[refusal.nodes]
+    return shortage
 
 
-def _too_large(columns: NodeTable, need: Mapping[str, int], within: Mask) -> str:
+def _explain_too_large(columns: NodeTable, need: Mapping[str, int], within: Mask) -> str:
     """What no node that it may go to has so much of, be it of one or of all together."""
     whose = "no node" if within.all() else "no node to which it is bound"
     for resource, amount in need.items():
         most = int(columns.allocatable(resource)[within].max())
         if amount > most:
-            asked, has = format_amount(resource, amount, up=True), format_amount(resource, most, up=False)
-            return f"it requests {asked} {resource}, and {whose} has more than {has}"
+            requested, has = format_amount(resource, amount, up=True), format_amount(resource, most, up=False)
+            return f"it requests {requested} {resource}, and {whose} has more than {has}"
     if not np.logical_and.reduce([columns.allocatable(name)[within] >= amount for name, amount in need.items()]).any():
         return f"{whose} has as much as it requests of everything at once"
     return ""
 
 
-def _otherwise(mends: Mapping[str, int]) -> str:
+def _list_remedies(mends: Mapping[str, int]) -> str:
     """What helps on most nodes first."""
-    told = sorted(((mend, count) for mend, count in mends.items() if count), key=lambda one: (-one[1], one[0]))
-    return "; or ".join(f"{mend} ({counted(count, 'node')})" for mend, count in told[:_TOLD])
+    helpful = sorted(((mend, count) for mend, count in mends.items() if count), key=lambda pair: (-pair[1], pair[0]))
+    return "; or ".join(f"{mend} ({counted(count, 'node')})" for mend, count in helpful[:_TOLD])

@@ -79,9 +79,9 @@ class Case(Struct, frozen=True, gc=False):
 
     def ask(self, hook: str, *, wish: int | None = None, replicas: int | None = None) -> Answers:
         """The answers of one hook that make sense; nonsense is a failure."""
-        seen = self.observation
+        observation = self.observation
         arguments = {
-            "policy": self.policy, "workload": seen.workload, "observation": seen, "past": self.past,
+            "policy": self.policy, "workload": observation.workload, "observation": observation, "past": self.past,
             "wish": wish, "replicas": replicas,
         }  # fmt: skip
         return self.hooks.ask(hook, arguments, self.off, _READ[hook])
@@ -100,10 +100,10 @@ _REASONS = 5
 """Reasons to leave pods out, of a measure; likewise."""
 
 _encode = msgspec.json.Encoder().encode
-_recommendation = msgspec.json.Decoder(Recommendation).decode
-_limit = msgspec.json.Decoder(Limit).decode
-_ranks = msgspec.json.Decoder(dict[str, Rank]).decode
-_resources = msgspec.json.Decoder(list[Resources]).decode
+_decode_recommendation = msgspec.json.Decoder(Recommendation).decode
+_decode_limit = msgspec.json.Decoder(Limit).decode
+_decode_ranks = msgspec.json.Decoder(dict[str, Rank]).decode
+_decode_resources = msgspec.json.Decoder(list[Resources]).decode
 
 
 def _read_recommendation(value: Any, name: str) -> Recommendation:
@@ -112,9 +112,9 @@ def _read_recommendation(value: Any, name: str) -> Recommendation:
         raise TypeError("must be a Recommendation")
     written = _encode(value)
     if len(written) > LARGEST:
-        read = _recommendation(written)
-        measures = tuple([_brief_measure(one) for one in read.measures[:_MEASURES]])
-        written = _small(_encode(replace(read, measures=measures, **_brief(read, _TEXTS))))
+        read = _decode_recommendation(written)
+        measures = tuple([_cut_measure(measure) for measure in read.measures[:_MEASURES]])
+        written = _check_size(_encode(replace(read, measures=measures, **_cut_texts(read, _TEXTS))))
     return _signed_recommendation(written, name)
 
 
@@ -122,18 +122,18 @@ _TEXTS = ("reason", "message")
 _TEXTS_OF_MEASURES = ("metric", "current", "target", *_TEXTS)
 
 
-def _brief(record: Struct, names: Sequence[str]) -> dict[str, str]:
+def _cut_texts(record: Struct, names: Sequence[str]) -> dict[str, str]:
     """The texts of a record, cut."""
     return {name: one_line(getattr(record, name)) for name in names}
 
 
-def _brief_measure(one: Measure) -> Measure:
+def _cut_measure(measure: Measure) -> Measure:
     """A measure with its texts cut, and without the names of pods."""
-    left_out = tuple([LeftOut(one_line(each.why), each.count) for each in one.left_out[:_REASONS]])
-    return replace(one, left_out=left_out, **_brief(one, _TEXTS_OF_MEASURES))
+    left_out = tuple([LeftOut(one_line(group.why), group.count) for group in measure.left_out[:_REASONS]])
+    return replace(measure, left_out=left_out, **_cut_texts(measure, _TEXTS_OF_MEASURES))
 
 
-def _small(written: bytes) -> bytes:
+def _check_size(written: bytes) -> bytes:
     if len(written) > LARGEST:
         raise ValueError(f"must be at most {LARGEST} bytes of JSON, is {len(written)}")
     return written
@@ -142,7 +142,7 @@ def _small(written: bytes) -> bytes:
 @lru_cache(maxsize=_MOST)
 def _signed_recommendation(written: bytes, name: str) -> Recommendation:
     """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
-    read = _recommendation(written)
+    read = _decode_recommendation(written)
     if read.replicas is not None:
         _check_count(read.replicas, "replicas")
         if read.abstains:
@@ -167,8 +167,8 @@ def _read_limit(value: Any, name: str) -> Limit:
         _read_before.clear()
     written = _encode(value)
     if len(written) > LARGEST:
-        cut = _limit(written)
-        written = _small(_encode(replace(cut, **_brief(cut, ("name", *_TEXTS)))))
+        cut = _decode_limit(written)
+        written = _check_size(_encode(replace(cut, **_cut_texts(cut, ("name", *_TEXTS)))))
     read = _signed_limit(written, name)
     _read_before[id(value)] = (value, name, read)
     return read
@@ -177,7 +177,7 @@ def _read_limit(value: Any, name: str) -> Limit:
 @lru_cache(maxsize=_MOST)
 def _signed_limit(written: bytes, name: str) -> Limit:
     """Kept, as limits are mostly those of the look before, and then are the same objects for whoever compares them."""
-    read = _limit(written)
+    read = _decode_limit(written)
     if read.lowest is not None:
         _check_count(read.lowest, "lowest")
     if read.highest is not None:
@@ -214,10 +214,10 @@ def _read_ranks(value: Any, _: str) -> dict[str, Rank]:
         raise TypeError("must be a mapping of pods' names to numbers")
     if not all(isinstance(name, str) for name in value):
         raise TypeError("must be a mapping of pods' names to numbers")
-    return _ranks(_encode({name: _finite(rank) for name, rank in value.items()}))
+    return _decode_ranks(_encode({name: _read_rank(rank) for name, rank in value.items()}))
 
 
-def _finite(rank: Any) -> Rank:
+def _read_rank(rank: Any) -> Rank:
     value: Any
     value, why = (rank.value, rank.why) if isinstance(rank, Rank) else (rank, "")
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
@@ -226,15 +226,23 @@ def _finite(rank: Any) -> Rank:
 
 
 def _read_resources(value: Any, name: str) -> list[Resources]:
-    if not isinstance(value, Sequence) or not all(isinstance(one, Resources) for one in value):
+    if not isinstance(value, Sequence) or not all(isinstance(resources, Resources) for resources in value):
         raise TypeError("must be a sequence of Resources")
-    amounts = [amount for one in value for amounts in (one.requests, one.present) for amount in amounts.values()]
-    if not all(_amount(amount) for amount in amounts):
+    amounts = [
+        amount
+        for resources in value
+        for amounts in (resources.requests, resources.present)
+        for amount in amounts.values()
+    ]
+    if not all(_is_amount(amount) for amount in amounts):
         raise TypeError("must request finite amounts >= 0")
-    return [replace(one, strategy=name, **_brief(one, _TEXTS)) for one in _resources(_encode(list(value)))]
+    return [
+        replace(resources, strategy=name, **_cut_texts(resources, _TEXTS))
+        for resources in _decode_resources(_encode(list(value)))
+    ]
 
 
-def _amount(value: Any) -> bool:
+def _is_amount(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
 
 

@@ -18,17 +18,17 @@ Bands = Mapping[str, Band]
 
 def bands_of(case: Case) -> Bands:
     """Of each series that somebody reads who says something of the workload, what is steady to all of them."""
-    said = dict(case.ask("steady_bands").values) if case.hooks.implements("steady_bands") else {}
-    found: dict[str, Band] = {}
+    by_strategy = dict(case.ask("steady_bands").values) if case.hooks.implements("steady_bands") else {}
+    bands: dict[str, Band] = {}
     for name, reads in case.hooks.screened.items():
-        own = said.get(name, {})
+        own = by_strategy.get(name, {})
         for series in case.observation.series if reads is None else reads:
-            band = own.get(series) or _near(series, case.observation)
-            found[series] = found.get(series, _ANY).within(band)
-    return found
+            band = own.get(series) or _near_sum(series, case.observation)
+            bands[series] = bands.get(series, _ANY).within(band)
+    return bands
 
 
-def _near(name: str, observation: Observation) -> Band:
+def _near_sum(name: str, observation: Observation) -> Band:
     """A tenth up and down; of 0, nothing else."""
     series = observation.series.get(name)
     if series is None:

@@ -13,15 +13,17 @@ from elasticd.model.workload import Recommendation
 def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recommendation | None:
     """The recommendation to follow; None where no strategy has an opinion of a count. Expired ones are none."""
     best: Recommendation | None = None
-    known = 0
-    for one in opinions:
-        if one.replicas is None or _expired(one, at):
+    count = 0
+    for opinion in opinions:
+        if opinion.replicas is None or _has_expired(opinion, at):
             continue
-        known += 1
-        if best is None or _before(how, one, best):
-            best = one
-    if how == "mean" and known > 1:
-        return _mean([one for one in opinions if one.replicas is not None and not _expired(one, at)])
+        count += 1
+        if best is None or _goes_before(how, opinion, best):
+            best = opinion
+    if how == "mean" and count > 1:
+        return _mean(
+            [opinion for opinion in opinions if opinion.replicas is not None and not _has_expired(opinion, at)]
+        )
     return best
 
 
@@ -31,27 +33,27 @@ def unknown(
     """A strategy that cannot know, so that the count may not fall. Where priorities decide, one that would not have
     been heard anyway says nothing."""
     silent: Recommendation | None = None
-    for one in opinions:
-        if one.replicas is not None or one.abstains or _expired(one, at):  # one that abstains need not know
+    for opinion in opinions:
+        if opinion.replicas is not None or opinion.abstains or _has_expired(opinion, at):
+            continue  # one that abstains need not know
+        if how == "priority" and chosen is not None and opinion.priority < chosen.priority:
             continue
-        if how == "priority" and chosen is not None and one.priority < chosen.priority:
-            continue
-        if silent is None or preference(one) < preference(silent):
-            silent = one
+        if silent is None or preference(opinion) < preference(silent):
+            silent = opinion
     return silent
 
 
-def _expired(opinion: Recommendation, at: float) -> bool:
+def _has_expired(opinion: Recommendation, at: float) -> bool:
     return opinion.expires is not None and opinion.expires <= at
 
 
-def _before(how: Combine, one: Recommendation, other: Recommendation) -> bool:
+def _goes_before(how: Combine, opinion: Recommendation, rival: Recommendation) -> bool:
     """Whether it is followed rather than the other."""
-    if how == "priority" and one.priority != other.priority:
-        return one.priority > other.priority
-    if one.replicas != other.replicas:
-        return (one.replicas or 0) > (other.replicas or 0)
-    return preference(one) < preference(other)
+    if how == "priority" and opinion.priority != rival.priority:
+        return opinion.priority > rival.priority
+    if opinion.replicas != rival.replicas:
+        return (opinion.replicas or 0) > (rival.replicas or 0)
+    return preference(opinion) < preference(rival)
 
 
 def preference(opinion: Recommendation) -> tuple[int, str, str]:
@@ -59,8 +61,8 @@ def preference(opinion: Recommendation) -> tuple[int, str, str]:
     return -(opinion.replicas or 0), opinion.reason, opinion.message
 
 
-def _mean(known: Sequence[Recommendation]) -> Recommendation:
+def _mean(opinions: Sequence[Recommendation]) -> Recommendation:
     """Rounded up: half a pod of doubt is a pod."""
-    counts = sorted((one.replicas or 0 for one in known), reverse=True)
-    told = " and ".join(map(str, counts))
-    return Recommendation(ceil(sum(counts) / len(counts)), "MeanOfStrategies", f"the mean of {told}")
+    counts = sorted((opinion.replicas or 0 for opinion in opinions), reverse=True)
+    text = " and ".join(map(str, counts))
+    return Recommendation(ceil(sum(counts) / len(counts)), "MeanOfStrategies", f"the mean of {text}")

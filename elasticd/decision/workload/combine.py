@@ -69,7 +69,7 @@ def contradiction(limits: Sequence[Limit], current: int) -> str:
         if not lowest or not highest or max(low for low, _ in lowest) <= min(high for high, _ in highest):
             continue
         for ends in (lowest, highest):
-            ends.sort(key=lambda pair: _order(pair[1]))
+            ends.sort(key=lambda pair: _order_by_content(pair[1]))
         least, low = max(lowest, key=lambda pair: pair[0])
         most, high = min(highest, key=lambda pair: pair[0])
         return f"{low.name} asks for at least {least}, {high.name} for at most {most}"
@@ -105,25 +105,25 @@ def combine(wish: int, limits: Sequence[Limit], bounds: Bounds, current: int) ->
     if not moving and within(wish, bounds) == wish:
         return Combined(wish, (*limits, bounds_limit(bounds, wish)), _UNRESTRAINED)
     cuts, delays, paces, undoing = _stages(limits)
-    asked = _clamp(wish, cuts)
-    delayed = _clamp(asked, delays) if _agree(delays) else current
+    cut = _clamp(wish, cuts)
+    delayed = _clamp(cut, delays) if _agree(delays) else current
     paced = _clamp(delayed, paces) if _agree(paces) else current
     undone = _clamp(paced, undoing)
     final = within(undone, bounds)
     # Where what shortens ends at the very bound, the HPA names the bound.
     edge = bounds_limit(bounds, delayed if final == undone == paced and within(delayed, bounds) == final else undone)
     marked = []
-    for one in limits:
-        before, after = (asked, delayed) if one.condition == "AbleToScale" else (delayed, paced)
-        if one.takes_back:
+    for limit in limits:
+        before, after = (cut, delayed) if limit.condition == "AbleToScale" else (delayed, paced)
+        if limit.takes_back:
             before, after = paced, undone
-        elif one.of_wish:
-            before, after = wish, asked
-        moved = final == after != before and one.clamp(before) == after
-        marked.append(replace(one, bound=True) if moved and not edge.bound else one)
-    found = min([limit for limit in marked if limit.bound], key=_order, default=None)
-    binding = edge if edge.bound else found
-    return Combined(final, (*marked, edge), _conditions(asked, delayed, final, delays, binding), binding)
+        elif limit.of_wish:
+            before, after = wish, cut
+        moved = final == after != before and limit.clamp(before) == after
+        marked.append(replace(limit, bound=True) if moved and not edge.bound else limit)
+    first = min([limit for limit in marked if limit.bound], key=_order_by_content, default=None)
+    binding = edge if edge.bound else first
+    return Combined(final, (*marked, edge), _conditions(cut, delayed, final, delays, binding), binding)
 
 
 @lru_cache(maxsize=4096)
@@ -141,20 +141,20 @@ def _clamp(wish: int, limits: Iterable[Limit]) -> int:
     return wish
 
 
-def _order(limit: Limit) -> tuple[str, str, str]:
+def _order_by_content(limit: Limit) -> tuple[str, str, str]:
     """Among equals the choice is by content, because names depend on the order of a policy's tables."""
     return limit.reason, limit.message, limit.name
 
 
 def _conditions(
-    asked: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
+    cut: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
 ) -> tuple[Condition, ...]:
     """HPA: Normalization. ScalingLimited is true when something shortened what was left after the delays, or cut the
     wish to what it is."""
     able, active, limited = _UNRESTRAINED
-    told = [one for one in delays if one.clamp(asked) == delayed != asked]
-    if told:
-        delay = min(told, key=_order)
+    delaying = [limit for limit in delays if limit.clamp(cut) == delayed != cut]
+    if delaying:
+        delay = min(delaying, key=_order_by_content)
         able = Condition("AbleToScale", True, delay.reason, delay.message)
     if binding and (final != delayed or binding.of_wish):
         limited = Condition("ScalingLimited", True, binding.reason, binding.message)

@@ -21,7 +21,7 @@ def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str
     Numbers go on from the highest that is seen, whatever template it is from. Where some Jobs are not seen yet, their
     names come out again, and are found to be taken by what they were meant for.
     """
-    first = 1 + max((one.number for one in workload.jobs), default=0)
+    first = 1 + max((existing.number for existing in workload.jobs), default=0)
     return Create(workload.ref, workload.uid, workload.replicas, after, reason, job.template, first, decision)
 
 
@@ -39,20 +39,23 @@ def tidy(job: JobSet, workload: Workload, *, still: bool = False) -> tuple[Remov
     return tuple(_removals(job, workload, rolls=job.rollout == "default" and not still))
 
 
-def _removals(job: JobSet, workload: Workload, *, rolls: bool) -> Iterator[Remove]:
+def _removals(job_set: JobSet, workload: Workload, *, rolls: bool) -> Iterator[Remove]:
     flying = workload.replicas
-    there = [one for one in workload.jobs if not one.deleted]
-    if rolls and (old := [one for one in there if not one.result and one.template != job.template]):
+    present = [job for job in workload.jobs if not job.deleted]
+    if rolls and (old := [job for job in present if not job.result and job.template != job_set.template]):
         yield _remove(workload, flying, flying - len(old), "TemplateChanged", old)
         flying -= len(old)
-    surplus = [*_beyond(there, "Complete", job.successful_history), *_beyond(there, "Failed", job.failed_history)]
+    surplus = [
+        *_beyond_history(present, "Complete", job_set.successful_history),
+        *_beyond_history(present, "Failed", job_set.failed_history),
+    ]
     if surplus:
         yield _remove(workload, flying, flying, "HistoryLimit", sorted(surplus, key=_age)[:AT_ONCE])
 
 
-def _beyond(jobs: list[Job], result: str, keep: int) -> list[Job]:
+def _beyond_history(jobs: list[Job], result: str, keep: int) -> list[Job]:
     """Those of a result that are not among the last to end."""
-    ended = sorted((one for one in jobs if one.result == result), key=_age)
+    ended = sorted((job for job in jobs if job.result == result), key=_age)
     return ended[: max(0, len(ended) - keep)]
 
 
@@ -62,5 +65,5 @@ def _age(job: Job) -> tuple[float, int, str]:
 
 
 def _remove(workload: Workload, before: int, after: int, reason: str, jobs: list[Job]) -> Remove:
-    named = tuple((one.name, one.uid) for one in jobs)
-    return Remove(workload.ref, workload.uid, before, max(0, after), reason, named)
+    pairs = tuple((job.name, job.uid) for job in jobs)
+    return Remove(workload.ref, workload.uid, before, max(0, after), reason, pairs)

@@ -29,73 +29,77 @@ def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
     """Ask what should be requested, and change it where nothing is in the way: not while the count or marks change."""
     if not case.hooks.implements("recommend_resources"):
         return NO_SIZING
-    said = case.ask("recommend_resources")
-    wanted = largest([one for value in said.given for one in value])
-    general = tuple(one for one in wanted if not one.pod)
+    answers = case.ask("recommend_resources")
+    recommended = largest([resources for value in answers.given for resources in value])
+    general = tuple(resources for resources in recommended if not resources.pod)
     resizing = tuple(Resizing(pod.name, pod.resize, pod.resize_message) for pod in case.observation.pods if pod.resize)
-    if said.failures:
-        return Sizing(general, unresized="a plugin failed", resizing=resizing), said.failures
-    resizes, told = actions(case.observation.workload.ref, case.observation.pods, wanted)
-    if resizes and (why := _in_the_way(case, busy=busy)):
+    if answers.failures:
+        return Sizing(general, unresized="a plugin failed", resizing=resizing), answers.failures
+    resizes, problems = actions(case.observation.workload.ref, case.observation.pods, recommended)
+    if resizes and (why := _why_not_now(case, busy=busy)):
         return Sizing(general, unresized=why, resizing=resizing), ()
-    return Sizing(general, resizes, "; ".join(told), resizing), ()
+    return Sizing(general, resizes, "; ".join(problems), resizing), ()
 
 
-def largest(wanted: Sequence[Resources]) -> list[Resources]:
+def largest(recommended: Sequence[Resources]) -> list[Resources]:
     """One opinion for each pod and container: of each resource the largest, with the words of the first by strategy."""
-    found: dict[tuple[str, str], Resources] = {}
-    for one in sorted(wanted, key=lambda each: (each.pod, each.container, each.strategy)):
-        known = found.setdefault((one.pod, one.container), one)
-        if known is not one:
+    by_container: dict[tuple[str, str], Resources] = {}
+    for resources in sorted(recommended, key=lambda each: (each.pod, each.container, each.strategy)):
+        first = by_container.setdefault((resources.pod, resources.container), resources)
+        if first is not resources:
             requests = {
-                name: max(known.requests.get(name, 0.0), one.requests.get(name, 0.0))
-                for name in known.requests | one.requests
+                name: max(first.requests.get(name, 0.0), resources.requests.get(name, 0.0))
+                for name in first.requests | resources.requests
             }
-            found[one.pod, one.container] = replace(known, requests=requests, present={**one.present, **known.present})
-    return list(found.values())
+            by_container[resources.pod, resources.container] = replace(
+                first, requests=requests, present={**resources.present, **first.present}
+            )
+    return list(by_container.values())
 
 
-def actions(ref: Ref, pods: Sequence[Pod], wanted: Sequence[Resources]) -> tuple[tuple[Resize, ...], list[str]]:
+def actions(ref: Ref, pods: Sequence[Pod], recommended: Sequence[Resources]) -> tuple[tuple[Resize, ...], list[str]]:
     """A change for each pod that is named and requests something else, and a line for each that cannot be changed."""
     by_name = {pod.name: pod for pod in pods}
     sizes: dict[str, Sizes] = {}
     reasons: dict[str, str] = {}
-    for one in wanted:
-        if one.pod in by_name:
-            sizes.setdefault(one.pod, {})[one.container] = dict(one.requests)
-            reasons.setdefault(one.pod, f"{one.reason}: {one.message}" if one.message else one.reason)
-    found, told = [], []
+    for resources in recommended:
+        if resources.pod in by_name:
+            sizes.setdefault(resources.pod, {})[resources.container] = dict(resources.requests)
+            reasons.setdefault(
+                resources.pod, f"{resources.reason}: {resources.message}" if resources.message else resources.reason
+            )
+    resizes, problems = [], []
     for name, after in sizes.items():
         pod = by_name[name]
         if why := unfit(pod, after):
-            told.append(f"{name} {why}")
+            problems.append(f"{name} {why}")
             continue
-        before = _present(pod, after)
+        before = _present_requests(pod, after)
         if before != after:
-            found.append(Resize(ref, pod.uid, name, before, after, reasons[name]))
-    return tuple(found), told
+            resizes.append(Resize(ref, pod.uid, name, before, after, reasons[name]))
+    return tuple(resizes), problems
 
 
-def _present(pod: Pod, after: Sizes) -> Sizes:
+def _present_requests(pod: Pod, after: Sizes) -> Sizes:
     """What the pod requests of the same; what it does not request is left out."""
     return {
-        one.name: {name: one.requests[name] for name in after[one.name] if name in one.requests}
-        for one in pod.containers
-        if one.name in after
+        container.name: {name: container.requests[name] for name in after[container.name] if name in container.requests}
+        for container in pod.containers
+        if container.name in after
     }
 
 
-def _in_the_way(case: Case, *, busy: bool) -> str:
+def _why_not_now(case: Case, *, busy: bool) -> str:
     """Why nothing is changed now, or an empty string."""
-    seen = case.observation
+    observation = case.observation
     if busy:
         return "the count is changed first"
     since = case.past.recommends_since
-    if since is not None and seen.at - since < AGAIN:
+    if since is not None and observation.at - since < AGAIN:
         return f"{NO_RESIZE}: recommended only, the cluster cannot change what a running pod requests"
-    said = case.ask("limit", wish=seen.workload.replicas)
-    if said.failures:
-        return f"{said.failures[0].plugin}: {said.failures[0].hook} {said.failures[0].message}"
-    limits = [*(veto.limit for veto in vetoes(case.policy, seen, case.past)), *said.given]
-    still = sorted((one.reason, one.message) for one in limits if one.standstill)
+    answers = case.ask("limit", wish=observation.workload.replicas)
+    if answers.failures:
+        return f"{answers.failures[0].plugin}: {answers.failures[0].hook} {answers.failures[0].message}"
+    limits = [*(veto.limit for veto in vetoes(case.policy, observation, case.past)), *answers.given]
+    still = sorted((limit.reason, limit.message) for limit in limits if limit.standstill)
     return f"{still[0][0]}: {still[0][1]}" if still else ""

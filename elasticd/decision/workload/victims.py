@@ -25,15 +25,17 @@ def chosen(workload: Workload, pods: Sequence[Pod], ranks: Ranks, spare: int) ->
     where the first of them that tells two pods apart decides. Empty where nobody would heed it."""
     if workload.ref.kind not in HEEDING or not ranks:
         return []
-    live = [pod for pod in pods if _counts(pod) and not (COST in pod.annotations and VICTIM not in pod.annotations)]
-    return sorted(live, key=lambda pod: (*_spared(pod), *(one.value for one in _ranked(ranks, pod)), pod.name))[:spare]
+    live = [pod for pod in pods if _is_counted(pod) and not (COST in pod.annotations and VICTIM not in pod.annotations)]
+    return sorted(
+        live, key=lambda pod: (*_spared_first(pod), *(rank.value for rank in _ranks_of(ranks, pod)), pod.name)
+    )[:spare]
 
 
-def _ranked(ranks: Ranks, pod: Pod) -> list[Rank]:
+def _ranks_of(ranks: Ranks, pod: Pod) -> list[Rank]:
     return [rank.get(pod.name, _LEFT_OUT) for rank in ranks.values()]
 
 
-def _spared(pod: Pod) -> tuple[bool, bool, bool]:
+def _spared_first(pod: Pod) -> tuple[bool, bool, bool]:
     """Kubernetes: without a node before with one, not running before running, not ready before ready; then by cost."""
     return bool(pod.node), pod.phase == "Running", pod.ready is True
 
@@ -42,28 +44,28 @@ def choice(
     ref: Ref, policy: str, first: Sequence[Pod], pods: Sequence[Pod], ranks: Ranks | None = None
 ) -> tuple[Mark, ...]:
     """Costs for these pods, each with why, and none for others that were chosen before."""
-    wanted = {pod.uid: str(_FIRST + index) for index, pod in enumerate(first)}
+    costs = {pod.uid: str(_FIRST + index) for index, pod in enumerate(first)}
     marks = [
-        Mark(ref, pod.uid, {COST: wanted[pod.uid], VICTIM: policy}, pod.name, _why(index, pod, ranks or {}))
+        Mark(ref, pod.uid, {COST: costs[pod.uid], VICTIM: policy}, pod.name, _why(index, pod, ranks or {}))
         for index, pod in enumerate(first, 1)
-        if pod.annotations.get(COST) != wanted[pod.uid]
+        if pod.annotations.get(COST) != costs[pod.uid]
     ]
-    return (*marks, *(_unmark(ref, pod) for pod in _chosen_before(ref, tuple(pods)) if pod.uid not in wanted))
+    return (*marks, *(_unmark(ref, pod) for pod in _chosen_before(ref, tuple(pods)) if pod.uid not in costs))
 
 
 def _why(number: int, pod: Pod, ranks: Ranks) -> str:
     """Which place it has, and what each of those that rank says of it."""
-    told = [
-        f"{name} {one.value:g}" + f" ({one.why})" * bool(one.why)
-        for name, one in zip(ranks, _ranked(ranks, pod), strict=True)
+    opinions = [
+        f"{name} {rank.value:g}" + f" ({rank.why})" * bool(rank.why)
+        for name, rank in zip(ranks, _ranks_of(ranks, pod), strict=True)
     ]
-    return ": ".join([f"goes as number {number}", *(["; ".join(told)] if told else [])])
+    return ": ".join([f"goes as number {number}", *(["; ".join(opinions)] if opinions else [])])
 
 
 def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
     """Nothing is to spare, so that no pod need go before another."""
     marked = _chosen_before(workload.ref, pods)
-    if not marked or max(workload.status_replicas, _live(pods)) > workload.replicas:
+    if not marked or max(workload.status_replicas, _count_live(pods)) > workload.replicas:
         return ()
     return tuple(_unmark(workload.ref, pod) for pod in marked)
 
@@ -71,23 +73,23 @@ def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
 def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
     """How many of those chosen before its controller has yet to delete: they go, whoever else must."""
     marked = _chosen_before(workload.ref, pods)
-    return min(len(marked), max(0, _live(pods) - workload.replicas)) if marked else 0
+    return min(len(marked), max(0, _count_live(pods) - workload.replicas)) if marked else 0
 
 
-def _live(pods: Sequence[Pod]) -> int:
-    return sum(1 for pod in pods if _counts(pod))
+def _count_live(pods: Sequence[Pod]) -> int:
+    return sum(1 for pod in pods if _is_counted(pod))
 
 
-def _counts(pod: Pod) -> bool:
+def _is_counted(pod: Pod) -> bool:
     """Whether its controller counts it: neither gone, nor ended, as an evicted pod is that still shows."""
     return not pod.deleted and pod.phase in ("Pending", "Running")
 
 
-def _find(_: Ref, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+def _find_marked(_: Ref, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if VICTIM in pod.annotations and not pod.deleted)
 
 
-_chosen_before = Derived(_find)
+_chosen_before = Derived(_find_marked)
 
 
 def _unmark(ref: Ref, pod: Pod) -> Mark:
