@@ -26,19 +26,19 @@ def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
     """The table as a record of that type. Raises ConfigError for all that is wrong with it: a line for each mistake,
     with the key's full path."""
     try:
-        decoded: T = _converted(table, kind, file, key)
+        decoded: T = _convert_first(table, kind, file, key)
         return decoded
     except ConfigError as error:
-        found = Mistakes()
-        found.add(_mistakes(table, kind, file, key) or [error])
-        found.raised()
+        mistakes = Mistakes()
+        mistakes.add(_mistakes(table, kind, file, key) or [error])
+        mistakes.raised()
         raise
 
 
-def _converted(table: Any, kind: Any, file: str, key: str) -> Any:
+def _convert_first(table: Any, kind: Any, file: str, key: str) -> Any:
     """The same; raises ConfigError for the first thing that is wrong."""
     try:
-        for where, problem in _unfit(table, []):
+        for where, problem in _find_unfit(table, []):
             raise ConfigError(file, one_line(_join(key, where)), problem)
         return msgspec.convert(table, kind, strict=True)
     except ConfigError:
@@ -46,7 +46,7 @@ def _converted(table: Any, kind: Any, file: str, key: str) -> Any:
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$")
         steps = re.findall(r"\[(\d+|\.\.\.)\]|\.([^.\[\]`]+)", path)
-        where, problem = _worded(text, [index or name for index, name in steps], table, kind)
+        where, problem = _reword(text, [index or name for index, name in steps], table, kind)
         if problem == _LONE:
             problem += f": write [[{_join(key, where).rpartition('.')[2]}]]"
         raise ConfigError(file, one_line(_join(key, where)), one_line(problem)) from None
@@ -65,20 +65,20 @@ class _Part(NamedTuple):
 def _mistakes(value: Any, kind: Any, file: str, key: str) -> list[ConfigError]:
     """What is wrong with each entry, with the keys that there are and are not, and only where all of them are right
     with the whole."""
-    found = [
+    errors = [
         error
         for part in _parts(value, kind)
         for error in _mistakes(part.value, part.kind, file, _join(key, [part.step]))
     ]
     struct = _struct_of(value, kind)
     if struct is not None:
-        found += [ConfigError(file, one_line(_join(key, [name])), why) for name, why in _wrong_keys(value, struct)]
-    if not found:
+        errors += [ConfigError(file, one_line(_join(key, [name])), why) for name, why in _wrong_keys(value, struct)]
+    if not errors:
         try:
-            _converted(value, kind, file, key)
+            _convert_first(value, kind, file, key)
         except ConfigError as error:
             return [error]
-    return found
+    return errors
 
 
 def _parts(value: Any, kind: Any) -> Iterator[_Part]:
@@ -89,11 +89,11 @@ def _parts(value: Any, kind: Any) -> Iterator[_Part]:
         yield from (_Part(name, entry, fields[name]) for name, entry in value.items() if name in fields)
         return
     for member in _members(kind):
-        given = get_args(member)
+        arguments = get_args(member)
         if isinstance(value, list) and get_origin(member) in (list, tuple):
-            yield from (_Part(str(index), entry, given[0]) for index, entry in enumerate(value))
+            yield from (_Part(str(index), entry, arguments[0]) for index, entry in enumerate(value))
         if isinstance(value, dict) and get_origin(member) is dict:
-            yield from (_Part(name, entry, given[1]) for name, entry in value.items())
+            yield from (_Part(name, entry, arguments[1]) for name, entry in value.items())
 
 
 def _members(kind: Any) -> Iterator[Any]:
@@ -101,8 +101,8 @@ def _members(kind: Any) -> Iterator[Any]:
     if get_origin(kind) is Annotated:
         yield from _members(get_args(kind)[0])
     elif get_origin(kind) in (Union, UnionType):
-        for one in get_args(kind):
-            yield from _members(one)
+        for member in get_args(kind):
+            yield from _members(member)
     else:
         yield kind
 
@@ -111,11 +111,11 @@ def _struct_of(value: Any, kind: Any) -> type[Struct] | None:
     """The record that a table is written for: of several the one that its tag names."""
     if not isinstance(value, dict):
         return None
-    structs = [one for one in _members(kind) if isinstance(one, type) and issubclass(one, Struct)]
-    for one in structs:
-        config = one.__struct_config__
+    structs = [struct for struct in _members(kind) if isinstance(struct, type) and issubclass(struct, Struct)]
+    for struct in structs:
+        config = struct.__struct_config__
         if config.tag_field is None or value.get(config.tag_field) == config.tag:
-            return one
+            return struct
     return None
 
 
@@ -123,57 +123,57 @@ def _wrong_keys(table: Mapping[str, Any], struct: type[Struct]) -> Iterator[tupl
     """The keys that a record has not, and those that must be given and are not; why. One that is misspelt is not
     missing as well."""
     fields, config = msgspec.structs.fields(struct), struct.__struct_config__
-    known, meant = [one.encode_name for one in fields], ""
+    names, meant = [field.encode_name for field in fields], ""
     for name in table:
-        if config.forbid_unknown_fields and name not in known and name != config.tag_field:
-            guess = nearest(name[:60], known)
+        if config.forbid_unknown_fields and name not in names and name != config.tag_field:
+            guess = nearest(name[:60], names)
             meant += guess
             yield name, f"no such key{guess}"
-    for one in fields:
-        if one.required and one.encode_name not in table and f'"{one.encode_name}"' not in meant:
-            yield one.encode_name, "must be given, is missing"
+    for field in fields:
+        if field.required and field.encode_name not in table and f'"{field.encode_name}"' not in meant:
+            yield field.encode_name, "must be given, is missing"
 
 
-def _unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]:
+def _find_unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]:
     """What no value may be, wherever in nested tables it stands, and the way there."""
     if isinstance(value, float) and not math.isfinite(value):
         yield where, f"must be finite, is {value}"
-    elif isinstance(value, str) and (found := unprintable(value)):
-        yield where, f"must have no control characters, has {found}"
+    elif isinstance(value, str) and (character := unprintable(value)):
+        yield where, f"must have no control characters, has {character}"
     elif isinstance(value, dict):
         for name, entry in value.items():
-            if found := unprintable(name):
-                yield [*where, name], f"must have no control characters in its name, has {found}"
-            yield from _unfit(entry, [*where, name])
+            if character := unprintable(name):
+                yield [*where, name], f"must have no control characters in its name, has {character}"
+            yield from _find_unfit(entry, [*where, name])
     elif isinstance(value, list):
         for index, entry in enumerate(value):
-            yield from _unfit(entry, [*where, str(index)])
+            yield from _find_unfit(entry, [*where, str(index)])
 
 
-def _worded(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
+def _reword(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
     """The path and the problem in our words."""
-    if found := re.match(r"Object contains unknown field `(.+)`", text, re.DOTALL):
-        known = _fields(_type_at(kind, where, table))
-        return [*where, found[1]], f"no such key{nearest(found[1], known)}"
-    if found := re.match(r"Object missing required field `(.+)`", text):
-        return [*where, found[1]], "must be given, is missing"
-    if found := re.match(r"([\w.\[\]]+): (.+)", text, re.DOTALL):
-        return [*where, found[1]], found[2]
-    return _of_value(text, where, table, kind)
+    if match := re.match(r"Object contains unknown field `(.+)`", text, re.DOTALL):
+        names = _fields(_type_at(kind, where, table))
+        return [*where, match[1]], f"no such key{nearest(match[1], names)}"
+    if match := re.match(r"Object missing required field `(.+)`", text):
+        return [*where, match[1]], "must be given, is missing"
+    if match := re.match(r"([\w.\[\]]+): (.+)", text, re.DOTALL):
+        return [*where, match[1]], match[2]
+    return _reword_value(text, where, table, kind)
 
 
-def _of_value(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
+def _reword_value(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
     """The path and the problem where a value is wrong, and not which keys there are."""
     value = _value_at(table, where)
     if re.match(r"Invalid (?:enum )?value ", text):
         choices = _choices(_type_at(kind, where, table))
         listed = ", ".join(choices) or "a known one"
         return where, f"must be one of {listed}, is {shown(value)}{nearest(str(value)[:60], choices)}"
-    if found := re.match(r"Expected (.+?)(?:, got `(.+)`)?$", text):
-        where, value = next(_culprits(table, where, found[2]), (where, value))
-        if found[1] == "`array`" and isinstance(value, dict):
+    if match := re.match(r"Expected (.+?)(?:, got `(.+)`)?$", text):
+        where, value = next(_culprits(table, where, match[2]), (where, value))
+        if match[1] == "`array`" and isinstance(value, dict):
             return where, _LONE
-        return where, f"must {_expected(found[1])}, is {shown(value)}"
+        return where, f"must {_reword_type(match[1])}, is {shown(value)}"
     return where, f"must be a number that fits its type, is {shown(value)}" if text.endswith("out of range") else text
 
 
@@ -184,7 +184,7 @@ def _culprits(value: Any, where: list[str], got: str | None) -> Iterator[tuple[l
         if _NAMES.get(type(value), type(value).__name__) == got:
             yield [], value
         return
-    step, *rest = where
+    step, *remaining = where
     if isinstance(value, list) and step.isdigit() and int(step) < len(value):
         entries = [(step, value[int(step)])]
     elif isinstance(value, dict):
@@ -192,21 +192,21 @@ def _culprits(value: Any, where: list[str], got: str | None) -> Iterator[tuple[l
     else:
         entries = []
     for name, entry in entries:
-        yield from (([name, *way], found) for way, found in _culprits(entry, rest, got))
+        yield from (([name, *way], culprit) for way, culprit in _culprits(entry, remaining, got))
 
 
-def _expected(text: str) -> str:
+def _reword_type(text: str) -> str:
     """msgspec's words for a type or a bound, in ours."""
-    if found := re.match(r"`(?:int|float)` ([<>]=? .+)", text):
-        return f"be {found[1].removesuffix('.0')}"
+    if match := re.match(r"`(?:int|float)` ([<>]=? .+)", text):
+        return f"be {match[1].removesuffix('.0')}"
     if re.match(r"`(str|array|object)` of length >= 1", text):
         return "not be empty"
-    if found := re.match(r"`array` of length >= (\d+)", text):
-        return f"have at least {found[1]} entries"
-    return "be " + re.sub(r"`([a-z| ]+)`", lambda found: _listed(found[1]), text)
+    if match := re.match(r"`array` of length >= (\d+)", text):
+        return f"have at least {match[1]} entries"
+    return "be " + re.sub(r"`([a-z| ]+)`", lambda match: _list_types(match[1]), text)
 
 
-def _listed(names: str) -> str:
+def _list_types(names: str) -> str:
     return " or ".join(_WORDS.get(name.strip(), name.strip()) for name in names.split("|") if name.strip() != "null")
 
 
@@ -233,45 +233,45 @@ def _value_at(table: Any, where: list[str]) -> Any:
 
 def _type_at(kind: Any, where: list[str], table: Any) -> inspect.Type:
     """The declared type that a path leads to."""
-    found: inspect.Type = inspect.type_info(kind)
+    declared: inspect.Type = inspect.type_info(kind)
     for step in where:
-        found = _chosen(_bare(found), table)
-        if isinstance(found, inspect.StructType):
-            found = next((f.type for f in found.fields if f.encode_name == step), found)
+        declared = _choose_struct(_bare(declared), table)
+        if isinstance(declared, inspect.StructType):
+            declared = next((f.type for f in declared.fields if f.encode_name == step), declared)
             table = table.get(step) if isinstance(table, dict) else None
-        elif isinstance(found, inspect.ListType | inspect.VarTupleType | inspect.CollectionType):
-            found = found.item_type
+        elif isinstance(declared, inspect.ListType | inspect.VarTupleType | inspect.CollectionType):
+            declared = declared.item_type
             table = table[int(step)] if isinstance(table, list) and step.isdigit() else None
-    return _chosen(_bare(found), table)
+    return _choose_struct(_bare(declared), table)
 
 
-def _bare(found: inspect.Type) -> inspect.Type:
-    return found.type if isinstance(found, inspect.Metadata) else found
+def _bare(declared: inspect.Type) -> inspect.Type:
+    return declared.type if isinstance(declared, inspect.Metadata) else declared
 
 
-def _chosen(found: inspect.Type, table: Any) -> inspect.Type:
+def _choose_struct(declared: inspect.Type, table: Any) -> inspect.Type:
     """Of a union, the tagged record that the table's tag names."""
-    if isinstance(found, inspect.UnionType) and isinstance(table, dict):
-        structs = [_bare(one) for one in found.types if isinstance(_bare(one), inspect.StructType)]
-        for one in structs:
-            if isinstance(one, inspect.StructType) and table.get(one.tag_field or "") == one.tag:
-                return one
+    if isinstance(declared, inspect.UnionType) and isinstance(table, dict):
+        structs = [_bare(struct) for struct in declared.types if isinstance(_bare(struct), inspect.StructType)]
+        for struct in structs:
+            if isinstance(struct, inspect.StructType) and table.get(struct.tag_field or "") == struct.tag:
+                return struct
         if len(structs) == 1:
             return structs[0]
-    return found
+    return declared
 
 
-def _fields(found: inspect.Type) -> list[str]:
-    return [f.encode_name for f in found.fields] if isinstance(found, inspect.StructType) else []
+def _fields(declared: inspect.Type) -> list[str]:
+    return [f.encode_name for f in declared.fields] if isinstance(declared, inspect.StructType) else []
 
 
-def _choices(found: inspect.Type) -> list[str]:
-    if isinstance(found, inspect.LiteralType):
-        return [str(value) for value in found.values]
-    if isinstance(found, inspect.EnumType):
-        return [str(value.value) for value in found.cls]
-    if isinstance(found, inspect.UnionType):
-        return [choice for one in found.types for choice in _choices(_bare(one))]
-    if isinstance(found, inspect.StructType) and found.tag is not None:
-        return [str(found.tag)]
+def _choices(declared: inspect.Type) -> list[str]:
+    if isinstance(declared, inspect.LiteralType):
+        return [str(value) for value in declared.values]
+    if isinstance(declared, inspect.EnumType):
+        return [str(value.value) for value in declared.cls]
+    if isinstance(declared, inspect.UnionType):
+        return [choice for member in declared.types for choice in _choices(_bare(member))]
+    if isinstance(declared, inspect.StructType) and declared.tag is not None:
+        return [str(declared.tag)]
     return []

@@ -37,7 +37,7 @@ class SeveralError(ConfigError):
     """Several mistakes at once, in the order in which they are found."""
 
     def __init__(self, errors: Iterable[ConfigError]) -> None:
-        self._each = tuple(one for error in errors for one in error.each)
+        self._each = tuple(mistake for error in errors for mistake in error.each)
         first = self._each[0]
         super().__init__(first.file, first.key, first.problem)
 
@@ -58,7 +58,7 @@ class Mistakes:
 
     def add(self, errors: Iterable[ConfigError]) -> None:
         """Take in more, each of them once."""
-        for error in (one for several in errors for one in several.each):
+        for error in (mistake for several in errors for mistake in several.each):
             if str(error) not in map(str, self.found):
                 self.found.append(error)
 
@@ -91,11 +91,11 @@ def is_interrupt(error: BaseException) -> bool:
 def near(name: str, known: Iterable[str]) -> str:
     """As `nearest`, of names such as shop/web: each part must be the other's but for one letter in five, or one."""
     parts = name.lower().split("/")
-    return nearest(name, [one for one in known if _is_like(parts, one.lower().split("/"))])
+    return nearest(name, [candidate for candidate in known if _is_like(parts, candidate.lower().split("/"))])
 
 
-def _is_like(parts: list[str], others: list[str]) -> bool:
-    return len(parts) == len(others) and all(map(_is_slip, parts, others))
+def _is_like(parts: list[str], candidate: list[str]) -> bool:
+    return len(parts) == len(candidate) and all(map(_is_slip, parts, candidate))
 
 
 def _is_slip(part: str, other: str) -> bool:
@@ -103,12 +103,12 @@ def _is_slip(part: str, other: str) -> bool:
         return True
     size = max(len(part), len(other))
     enough = max(0.6, (size - max(1, size // 5)) / size - 1e-9)
-    found = difflib.SequenceMatcher(None, part, other)
-    return found.real_quick_ratio() >= enough and found.quick_ratio() >= enough and found.ratio() >= enough
+    matcher = difflib.SequenceMatcher(None, part, other)
+    return matcher.real_quick_ratio() >= enough and matcher.quick_ratio() >= enough and matcher.ratio() >= enough
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`, did you mean "x"?` for the known word most like this one, or an empty string."""
-    words = {one.lower(): one for one in known}
-    found = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
-    return f', did you mean "{words[found[0]]}"?' if found else ""
+    words = {candidate.lower(): candidate for candidate in known}
+    matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
+    return f', did you mean "{words[matches[0]]}"?' if matches else ""

@@ -32,8 +32,8 @@ class Derived(Generic[K, S, T]):
     def __call__(self, key: K, source: S) -> T:
         """The function's value; what it raises is not kept."""
         value: T
-        known, value = self._known.get(key, _NOTHING)
-        if known is source:
+        cached, value = self._known.get(key, _NOTHING)
+        if cached is source:
             return value
         value = self._function(key, source)
         if len(self._known) >= self._most:

@@ -36,14 +36,14 @@ def check_secret(place: str) -> Path:
     path = secret_path(place)
     try:
         with path.open("rb") as file:
-            found = os.fstat(file.fileno())
+            status = os.fstat(file.fileno())
     except OSError as error:
         raise ConfigError("", str(path), f"must be readable, is not: {error.strerror}") from None
-    if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
         raise ConfigError("", str(path), f"must be a file of at most {_LARGEST >> 20} MB")
     # A file in a mounted Kubernetes Secret may be 0644: give it defaultMode 0400.
-    if found.st_mode & stat.S_IROTH:
-        rights = stat.filemode(found.st_mode)
+    if status.st_mode & stat.S_IROTH:
+        rights = stat.filemode(status.st_mode)
         raise ConfigError("", str(path), f"must not be readable by everyone (chmod o-r), is {rights}")
     return path
 

@@ -25,7 +25,7 @@ class ServerTime:
 
     def offset(self) -> float:
         """Seconds from the time of day to the clock, for what is received now."""
-        found = self._clock.now() - time.time()
-        if abs(found - self._offset) > _TOLERANCE:
-            self._offset = round(found / _STEP) * _STEP
+        difference = self._clock.now() - time.time()
+        if abs(difference - self._offset) > _TOLERANCE:
+            self._offset = round(difference / _STEP) * _STEP
         return self._offset

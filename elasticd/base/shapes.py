@@ -34,12 +34,12 @@ def encode(value: object) -> bytes:
 def shaped(value: object) -> object:
     """A value, as what JSON has: records, and what holds them."""
     if isinstance(value, Struct):
-        return _record(value)
+        return _shape_record(value)
     if isinstance(value, Mapping):
         # A source may describe itself in a table of its own, whose times have the same names.
-        return {str(key): _field(str(key), one) for key, one in value.items()}
+        return {str(key): _shape_field(str(key), entry) for key, entry in value.items()}
     if isinstance(value, Collection) and not isinstance(value, str | bytes):
-        return [shaped(one) for one in value]
+        return [shaped(entry) for entry in value]
     return value.value if isinstance(value, enum.Enum) else value
 
 
@@ -50,25 +50,27 @@ def moment(at: float) -> str | None:
     return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
 
 
-def _record(record: Struct) -> dict[str, object]:
+def _shape_record(record: Struct) -> dict[str, object]:
     config, kind = record.__struct_config__, type(record)
-    found: dict[str, object] = {} if config.tag is None else {config.tag_field or "type": config.tag}
-    usual = dict(_usual(kind)) if config.omit_defaults else {}
+    members: dict[str, object] = {} if config.tag is None else {config.tag_field or "type": config.tag}
+    usual = dict(_defaults_of(kind)) if config.omit_defaults else {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if name not in usual or usual[name] != value:
-            found[name] = _field(name, value)
-    return found
+            members[name] = _shape_field(name, value)
+    return members
 
 
-def _field(name: str, value: object) -> object:
+def _shape_field(name: str, value: object) -> object:
     return moment(value) if name in TIMES and isinstance(value, float) else shaped(value)
 
 
-def _usual(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
+def _defaults_of(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
     if kind not in _DEFAULTS:
         fields = msgspec.structs.fields(kind)
-        known = [(one.name, one.default) for one in fields if one.default is not msgspec.NODEFAULT]
-        known += [(one.name, one.default_factory()) for one in fields if one.default_factory is not msgspec.NODEFAULT]
-        _DEFAULTS[kind] = tuple(known)
+        defaults = [(field.name, field.default) for field in fields if field.default is not msgspec.NODEFAULT]
+        defaults += [
+            (field.name, field.default_factory()) for field in fields if field.default_factory is not msgspec.NODEFAULT
+        ]
+        _DEFAULTS[kind] = tuple(defaults)
     return _DEFAULTS[kind]

@@ -18,16 +18,16 @@ def one_line(text: str, longest: int = LONGEST) -> str:
     """The text without line breaks, what cannot be printed (or encoded) escaped, and cut to `longest` characters."""
     text = " ".join(text[: 4 * longest].split())
     if not text.isprintable():
-        text = _escaped(text)
+        text = _escape(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def plain(text: str) -> str:
     """The same text on its lines, with what cannot be printed (or encoded) escaped."""
-    return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+    return "\n".join(line if line.isprintable() else _escape(line) for line in text.split("\n"))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -36,7 +36,7 @@ def unprintable(text: str) -> str:
     there is none. What only changes how others look, such as a direction of writing, is one too."""
     for character in "" if text.isprintable() else text:
         if unicodedata.category(character) in ("Cc", "Cf") and character not in "\t\n\r":
-            return _escaped(character)
+            return _escape(character)
     return ""
 
 
@@ -73,7 +73,7 @@ def shown(value: object, longest: int = 60) -> str:
         return "null" if value is None else str(value).lower()
     if not isinstance(value, str):
         return one_line(_text(value), longest)
-    escaped = _escaped(value[:longest])
+    escaped = _escape(value[:longest])
     return f'"{escaped}"' if len(escaped) <= longest - 2 else f'"{escaped[: longest - 4]}...'
 
 

@@ -19,17 +19,17 @@ def parse_quantity(text: str) -> float:
 
     Raises ValueError when the text is not a quantity, or one that no double can hold.
     """
-    whole = text[:-2] if text[-1:] == "i" else text[:-1]
-    if whole.isdecimal() and whole.isascii() and len(whole) < _SHORT:  # nearly all are, and there are very many
-        suffix = text[len(whole) :]
+    digits = text[:-2] if text[-1:] == "i" else text[:-1]
+    if digits.isdecimal() and digits.isascii() and len(digits) < _SHORT:  # nearly all are, and there are very many
+        suffix = text[len(digits) :]
         if suffix in _DECIMAL:
-            return float(f"{whole}e{_DECIMAL[suffix]}")
+            return float(f"{digits}e{_DECIMAL[suffix]}")
         if suffix in _BINARY:
-            return float(whole) * _BINARY[suffix]
-    found = _QUANTITY.fullmatch(text)
-    if not found:
+            return float(digits) * _BINARY[suffix]
+    match = _QUANTITY.fullmatch(text)
+    if not match:
         raise ValueError(f"must be a quantity such as 250m, 2 or 1.5Gi, is {text!r}")
-    number, suffix, exponent = found.groups()
+    number, suffix, exponent = match.groups()
     if suffix in _BINARY:
         value = float(number) * _BINARY[suffix]
     else:
@@ -55,8 +55,8 @@ def milli(value: float) -> int:
 
 def format_milli(thousandths: int) -> str:
     """Thousandths as Kubernetes prints them: 1500 is "1500m", 2000 is "2"."""
-    whole, rest = divmod(thousandths, 1000)
-    return f"{thousandths}m" if rest else str(whole)
+    units, remainder = divmod(thousandths, 1000)
+    return f"{thousandths}m" if remainder else str(units)
 
 
 def format_amount(resource: str, amount: int, *, up: bool) -> str:

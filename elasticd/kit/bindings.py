@@ -63,8 +63,8 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Refuse values that its operator cannot be asked about."""
         if not possible_key(self.key):
-            what = "what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 of A-Z a-z 0-9 - _ .)"
-            raise ValueError(f"key: must be {what}, is {shown(self.key)}")
+            rule = "what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 of A-Z a-z 0-9 - _ .)"
+            raise ValueError(f"key: must be {rule}, is {shown(self.key)}")
         count = len(self.values)
         if self.operator in ("in", "notIn") and not count:
             raise ValueError(f"values: must not be empty for {self.operator}, is []")
@@ -75,9 +75,9 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
         if self.operator in ("exists", "doesNotExist") and count:
             raise ValueError(f"values: must be left out for {self.operator}, is {shown(self.values[0])}")
         if self.operator in ("gt", "lt") and (count != 1 or whole_number(self.values[0]) is None):
-            given = ", ".join(map(shown, self.values))
+            listed = ", ".join(map(shown, self.values))
             least = " less than 2^63" if count == 1 and self.values[0].isdecimal() else ""
-            raise ValueError(f"values: must be one whole number{least} for {self.operator}, is [{given}]")
+            raise ValueError(f"values: must be one whole number{least} for {self.operator}, is [{listed}]")
 
     @property
     def expression(self) -> Expression:
@@ -139,10 +139,14 @@ class BindingRule(Binding, frozen=True):
     def brings_nothing(self, namespaces: Sequence[str]) -> Iterator[str]:
         """What of it no node can obey, or is about no pod where pods of these namespaces alone are asked about, as
         "option: ..."."""
-        for key in dict.fromkeys(one.key for one in self.expressions):
-            if {"exists", "doesNotExist"} <= {one.operator for one in self.expressions if one.key == key}:
+        for key in dict.fromkeys(rule.key for rule in self.expressions):
+            if {"exists", "doesNotExist"} <= {rule.operator for rule in self.expressions if rule.key == key}:
                 yield f"expressions: no node ever matches: {key} must exist and must not"
-        outside = [] if "*" in namespaces else [one for one in self.namespaces if one not in ("*", *namespaces)]
+        outside = (
+            []
+            if "*" in namespaces
+            else [namespace for namespace in self.namespaces if namespace not in ("*", *namespaces)]
+        )
         if outside:
             yield f"namespaces: brings nothing for {', '.join(outside)}: not in pool.namespaces"
 
@@ -153,8 +157,8 @@ def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) ->
     Raises ValueError where its own cannot be read, as binding_of does.
     """
     own = binding_of(pod) if annotations else None
-    found: list[tuple[str, Binding]] = [] if own is None else [(OWN_BINDING, own)]
-    return found + [(f"rules[{index}]", rule) for index, rule in enumerate(rules) if rule.has(pod)]
+    bindings: list[tuple[str, Binding]] = [] if own is None else [(OWN_BINDING, own)]
+    return bindings + [(f"rules[{index}]", rule) for index, rule in enumerate(rules) if rule.has(pod)]
 
 
 def binding_of(pod: Pod) -> Binding | None:
@@ -165,14 +169,14 @@ def binding_of(pod: Pod) -> Binding | None:
     text = pod.annotations.get(BINDING)
     if text is None:
         return None
-    found = _read(text)
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found if found.expressions else None
+    binding = _read_binding(text)
+    if isinstance(binding, str):
+        raise ValueError(binding)
+    return binding if binding.expressions else None
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> Binding | str:
+def _read_binding(text: str) -> Binding | str:
     """The binding, or what is wrong with it: kept, as a pod that waits is looked at again and again."""
     try:
         raw = msgspec.json.decode(text)

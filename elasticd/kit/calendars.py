@@ -41,17 +41,17 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             near = nearest(self.zone, sorted(available_timezones()))
             raise ValueError(f"zone: must be an IANA time zone, is {shown(self.zone)}{near}") from None
         for text in self.excluded:
-            _dates(text)
+            _parse_dates(text)
 
     def stamp(self, at: float) -> str:
         """A time as the entry's wall clock reads it: "Mon 2026-03-30 08:00 CEST"."""
-        there = datetime.fromtimestamp(at, zone_of(self.zone))
-        return f"{there:%a %Y-%m-%d %H:%M:%S}".removesuffix(":00") + f" {there:%Z}"
+        local = datetime.fromtimestamp(at, zone_of(self.zone))
+        return f"{local:%a %Y-%m-%d %H:%M:%S}".removesuffix(":00") + f" {local:%Z}"
 
     def _times(self, cron: str) -> Times:
-        return Times(cron, self.zone, tuple(_dates(text) for text in self.excluded))
+        return Times(cron, self.zone, tuple(_parse_dates(text) for text in self.excluded))
 
-    def _check(self, key: str, cron: str) -> None:
+    def _check_cron(self, key: str, cron: str) -> None:
         """Refuse an expression that is none, or that never comes."""
         fields = cron.split()
         if len(fields) not in {5, 6}:
@@ -59,28 +59,28 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if len(fields) == 6 and not fields[0].isdecimal():
             raise ValueError(f"{key}: must have one number for its second, is {shown(cron)}")
         try:
-            found = Times(cron, self.zone).next(0.0)
+            first = Times(cron, self.zone).next(0.0)
         except CronSimError as error:
-            what = str(error).removeprefix("Bad ")
-            raise ValueError(f"{key}: must have a valid {what}, is {shown(cron)}") from None
-        if found == inf:
+            part = str(error).removeprefix("Bad ")
+            raise ValueError(f"{key}: must have a valid {part}, is {shown(cron)}") from None
+        if first == inf:
             raise ValueError(f"{key}: must come at some time, is {shown(cron)}")
 
 
 @lru_cache(maxsize=4096)
-def _dates(text: str) -> tuple[date, date]:
+def _parse_dates(text: str) -> tuple[date, date]:
     """A date or a range of dates, both ends included."""
     first, _, last = text.partition("/")
     try:
-        found = date.fromisoformat(first), date.fromisoformat(last or first)
+        dates = date.fromisoformat(first), date.fromisoformat(last or first)
     except ValueError:
-        wanted = "dates such as 2026-12-24, or ranges such as 2026-12-24/2027-01-06"
-        raise ValueError(f"except: must be {wanted}, is {shown(text)}") from None
-    if found[0].year < 1970 or found[1].year > 2999:
+        expected = "dates such as 2026-12-24, or ranges such as 2026-12-24/2027-01-06"
+        raise ValueError(f"except: must be {expected}, is {shown(text)}") from None
+    if dates[0].year < 1970 or dates[1].year > 2999:
         raise ValueError(f"except: must be dates from 1970 to 2999, is {shown(text)}")
-    if found[0] > found[1]:
+    if dates[0] > dates[1]:
         raise ValueError(f"except: must be a range whose first date is not after its last, is {shown(text)}")
-    return found
+    return dates
 
 
 class HoursState(NamedTuple):
@@ -114,14 +114,14 @@ class Hours(Dated, frozen=True):
     def __post_init__(self) -> None:
         """Refuse expressions that are none, and hours without one end, or that never end."""
         super().__post_init__()
-        self._check("start", self.start)
+        self._check_cron("start", self.start)
         if self.end is None and self.duration is None:
             raise ValueError("end: must be given unless duration is, is missing")
         if self.end is None:
             return
         if self.duration is not None:
             raise ValueError(f"duration: must be left out where there is an end, is {self.duration:g}")
-        self._check("end", self.end)
+        self._check_cron("end", self.end)
         if self.end.split() == self.start.split():
             raise ValueError(f"end: must be another than start, is {shown(self.end)}")
 
@@ -136,15 +136,15 @@ class Hours(Dated, frozen=True):
         starts = self._times(self.start)
         began = starts.latest(at)
         comes = starts.next(at)
-        if began is not None and at < (ends := self._ends(began)):
+        if began is not None and at < (ends := self._end_of(began)):
             return HoursState(True, began.at, ends, min(ends, comes))
         return HoursState(False, -inf, comes, comes)
 
-    def _ends(self, began: Occurrence) -> float:
+    def _end_of(self, began: Occurrence) -> float:
         if self.end is None:
             return began.at + (self.duration or 0.0)
-        found = Times(self.end, self.zone).following(began)
-        return inf if found is None else found.at
+        end = Times(self.end, self.zone).following(began)
+        return inf if end is None else end.at
 
 
 class Instant(Dated, frozen=True):
@@ -155,7 +155,7 @@ class Instant(Dated, frozen=True):
     def __post_init__(self) -> None:
         """Refuse what is no expression."""
         super().__post_init__()
-        self._check("at", self.at)
+        self._check_cron("at", self.at)
 
     @property
     def label(self) -> str:
@@ -164,8 +164,8 @@ class Instant(Dated, frozen=True):
 
     def latest(self, at: float) -> float:
         """When it last came, at or before a time; minus infinity: not in 50 years."""
-        found = self._times(self.at).latest(at)
-        return -inf if found is None else found.at
+        occurrence = self._times(self.at).latest(at)
+        return -inf if occurrence is None else occurrence.at
 
     def following(self, at: float) -> float:
         """When it comes next, after a time; infinity: not in 50 years."""
@@ -207,8 +207,8 @@ class Spell(NamedTuple, Generic[V]):
 
 def standing(hours: Sequence[H], at: float) -> Spell[list[HoursNow[H]]]:
     """All these hours with whether they are in force, and until when that stays so."""
-    found = [HoursNow(one, one.span(at)) for one in hours]
-    return Spell(at, min((one.span.steady for one in found), default=inf), found)
+    states = [HoursNow(entry, entry.span(at)) for entry in hours]
+    return Spell(at, min((state.span.steady for state in states), default=inf), states)
 
 
 def steady(find: Callable[[K, float], Spell[V]]) -> Callable[[K, float], Spell[V]]:

@@ -39,30 +39,30 @@ class Times(Struct, frozen=True):
 
     def latest(self, at: float) -> Occurrence | None:
         """The last occurrence at or before a time; None: there is none in 50 years."""
-        here, slack = self._around(at)
-        found: Occurrence | None = None
-        for wall in self._walls(here + slack + _SECOND, -1):
-            sooner = [one for one in self._occurrences(wall) if one.at <= at]
-            found = max(sooner if found is None else [found, *sooner], default=None)
-            if found is not None and wall <= here - slack:
+        wall_now, slack = self._around(at)
+        latest: Occurrence | None = None
+        for wall in self._walls(wall_now + slack + _SECOND, -1):
+            sooner = [occurrence for occurrence in self._occurrences(wall) if occurrence.at <= at]
+            latest = max(sooner if latest is None else [latest, *sooner], default=None)
+            if latest is not None and wall <= wall_now - slack:
                 break
-        return found
+        return latest
 
     def next(self, at: float) -> float:
         """When it comes next, after a time; infinity: not in 50 years."""
-        found = self.following(Occurrence(at, _END))
-        return inf if found is None else found.at
+        occurrence = self.following(Occurrence(at, _END))
+        return inf if occurrence is None else occurrence.at
 
     def following(self, after: Occurrence) -> Occurrence | None:
         """The first occurrence behind another; None: there is none in 50 years."""
-        here, slack = self._around(after.at)
-        found: Occurrence | None = None
-        for wall in self._walls(here - slack - _SECOND, 1):
-            later = [one for one in self._occurrences(wall) if one > after]
-            found = min(later if found is None else [found, *later], default=None)
-            if found is not None and wall >= here + slack:
+        wall_then, slack = self._around(after.at)
+        earliest: Occurrence | None = None
+        for wall in self._walls(wall_then - slack - _SECOND, 1):
+            later = [occurrence for occurrence in self._occurrences(wall) if occurrence > after]
+            earliest = min(later if earliest is None else [earliest, *later], default=None)
+            if earliest is not None and wall >= wall_then + slack:
                 break
-        return found
+        return earliest
 
     def _around(self, at: float) -> tuple[datetime, timedelta]:
         """The wall clock at a time, and how far its readings may be out of order near it: by what it is moved."""
@@ -73,26 +73,26 @@ class Times(Struct, frozen=True):
     def _walls(self, wall: datetime, step: int) -> Iterator[datetime]:
         """The readings that match, later (1) or earlier (-1) than this; excluded ranges are stepped over at once."""
         times = CronSim(self.cron, wall, reverse=step < 0)
-        while (found := next(times, None)) is not None:
-            day = found.date()
-            over = next((dates for dates in self.excluded if dates[0] <= day <= dates[1]), None)
-            if over is None:
-                yield found
+        while (reading := next(times, None)) is not None:
+            day = reading.date()
+            excluded = next((dates for dates in self.excluded if dates[0] <= day <= dates[1]), None)
+            if excluded is None:
+                yield reading
             elif step > 0:
-                times = CronSim(self.cron, _midnight(over[1] + timedelta(days=1)) - _SECOND)
+                times = CronSim(self.cron, _midnight(excluded[1] + timedelta(days=1)) - _SECOND)
             else:
-                times = CronSim(self.cron, _midnight(over[0]), reverse=True)
+                times = CronSim(self.cron, _midnight(excluded[0]), reverse=True)
 
     def _occurrences(self, wall: datetime) -> tuple[Occurrence, ...]:
         """The times at which a reading comes: one, or where clocks change none or two."""
         zone, seconds = zone_of(self.zone), (wall - _EPOCH).total_seconds()
         first, second = (wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
-        one, other = seconds - first.total_seconds(), seconds - second.total_seconds()
+        earlier, later = seconds - first.total_seconds(), seconds - second.total_seconds()
         if first == second or (first > second and self._fixed):
-            return (Occurrence(one, wall),)
+            return (Occurrence(earlier, wall),)
         if first > second:
-            return Occurrence(one, wall), Occurrence(other, wall)
-        return (Occurrence(_change(zone, other, one), wall),) if self._fixed else ()
+            return Occurrence(earlier, wall), Occurrence(later, wall)
+        return (Occurrence(_change(zone, later, earlier), wall),) if self._fixed else ()
 
     @property
     def _fixed(self) -> bool:

@@ -32,8 +32,8 @@ def fails(before: Pod | None, now: Pod | None) -> bool:
 
 def one_failed(before: Sequence[Pod], now: Sequence[Pod]) -> bool:
     """Whether any of a node's pods has."""
-    there = {pod.uid: pod for pod in now}
-    return any(fails(pod, there.get(pod.uid)) for pod in before)
+    by_uid = {pod.uid: pod for pod in now}
+    return any(fails(pod, by_uid.get(pod.uid)) for pod in before)
 
 
 def rooted(pod: Pod) -> tuple[str, str] | None:

@@ -129,14 +129,14 @@ class Histogram:
         total = sum(value for _, value in table)
         if total <= 0:
             raise ValueError("the histogram is empty")
-        found, index, passed = [], 0, table[0][1]
+        bounds, index, passed = [], 0, table[0][1]
         for part in parts:
             # A bit less, so that the noise of a sum does not make 9 of 10 less than 0.9.
             while passed < part * total * (1 - 1e-9) and index < len(table) - 1:
                 index += 1
                 passed += table[index][1]
-            found.append(table[index][0])
-        return found
+            bounds.append(table[index][0])
+        return bounds
 
     def mean(self) -> float:
         """S_avg: the values' mean by weight. Of windows with as many samples each it is Autopilot's mean of means."""
@@ -158,11 +158,18 @@ class Histogram:
 
     def statistics(self, weigh: Weigh = "load") -> dict[str, float]:
         """All of STATISTICS. Raises ValueError when it is empty."""
-        found = dict(zip(PERCENTILES, self.percentiles(PERCENTILES.values(), weigh), strict=True))
-        lower, upper = confidence(found["p50"], found["p95"], self.days())
+        percentiles = dict(zip(PERCENTILES, self.percentiles(PERCENTILES.values(), weigh), strict=True))
+        lower, upper = confidence(percentiles["p50"], percentiles["p95"], self.days())
         most = self.highest()
-        intermediate = max(found["p60"], 0.5 * most)
-        return {**found, "mean": self.mean(), "max": most, "intermediate": intermediate, "lower": lower, "upper": upper}
+        intermediate = max(percentiles["p60"], 0.5 * most)
+        return {
+            **percentiles,
+            "mean": self.mean(),
+            "max": most,
+            "intermediate": intermediate,
+            "lower": lower,
+            "upper": upper,
+        }
 
 
 def confidence(p50: float, p95: float, days: float) -> tuple[float, float]:

@@ -54,8 +54,8 @@ def remember(past: Past, decision: Decision) -> Past:
         since = decision.at if since is None else since
     elif decision.wish is not None:
         since = None
-    points = _noted(past.points, decision) if decision.recall else {}
-    moving = _moving(decision)
+    points = _add_points(past.points, decision) if decision.recall else {}
+    moving = _is_moving(decision)
     return replace(
         past,
         runs=runs,
@@ -63,29 +63,29 @@ def remember(past: Past, decision: Decision) -> Past:
         until=decision.at,
         blind_since=since,
         points=points,
-        foreign=past.foreign if moving else _others(past, decision),
+        foreign=past.foreign if moving else _foreign_changes(past, decision),
         count=past.count if moving else decision.current,
-        asked=_asked(decision),
+        asked=_asked_change(decision),
     )
 
 
-def _others(past: Past, decision: Decision) -> tuple[Change, ...]:
+def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
     """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
     is none: Jobs end by themselves."""
     foreign = past.others(decision.at, decision.current)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()
     if foreign and foreign[0].at < decision.at - HORIZON:
-        foreign = tuple(one for one in foreign if one.at >= decision.at - HORIZON)
+        foreign = tuple(change for change in foreign if change.at >= decision.at - HORIZON)
     return foreign
 
 
-def _moving(decision: Decision) -> bool:
+def _is_moving(decision: Decision) -> bool:
     """Whether a pod was being moved, and the count therefore for a while not what anybody wants."""
     return MOVED in [limit.reason for limit in decision.limits]
 
 
-def _asked(decision: Decision) -> Change | None:
+def _asked_change(decision: Decision) -> Change | None:
     action = decision.action
     return Change(decision.at, action.before, action.after, decision.reason) if action else None
 
@@ -106,16 +106,16 @@ def timeline(series: Series, past: Past) -> tuple[Point, ...]:
     return points if points and points[-1].at >= series.measured else (*points, point_of(series))
 
 
-def _noted(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
+def _add_points(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
     """With what the decision's series came to, where that is new and can be trusted; without what is too old."""
-    cutoff, found = decision.at - decision.recall, dict(points)
-    for one in decision.series:
-        before = found.get(one.name, ())
-        if one.trusted and one.samples and (not before or one.measured > before[-1].at):
-            before = (*before, point_of(one))
+    cutoff, noted = decision.at - decision.recall, dict(points)
+    for series in decision.series:
+        before = noted.get(series.name, ())
+        if series.trusted and series.samples and (not before or series.measured > before[-1].at):
+            before = (*before, point_of(series))
         start = next((index for index, point in enumerate(before) if point.at >= cutoff), len(before))
-        found[one.name] = before[start:]
-    return found
+        noted[series.name] = before[start:]
+    return noted
 
 
 NO_RESIZE = "NoInPlaceResize"
@@ -132,6 +132,8 @@ def carry(past: Past, outcome: Outcome) -> Past:
     if outcome.result != "done" or outcome.before == outcome.after:
         return past
     cutoff = outcome.at - HORIZON
-    kept = tuple(change for change in past.changes if change.at >= cutoff)
+    recent_changes = tuple(change for change in past.changes if change.at >= cutoff)
     why = past.asked.reason if past.asked else ""
-    return replace(past, changes=(*kept, Change(outcome.at, outcome.before, outcome.after, why)), count=outcome.after)
+    return replace(
+        past, changes=(*recent_changes, Change(outcome.at, outcome.before, outcome.after, why)), count=outcome.after
+    )

@@ -27,11 +27,11 @@ def average(values: Column, coefficients: Column) -> float:
     """The mean of what is known, by coefficients: equations (5-8) to (5-11). NaN: nothing is known."""
     total = float(np.dot(values, coefficients))
     if not isfinite(total):  # somewhere something is not known, which is rare
-        known = np.isfinite(values) & np.isfinite(coefficients)
-        values, coefficients = values[known], coefficients[known]
+        finite = np.isfinite(values) & np.isfinite(coefficients)
+        values, coefficients = values[finite], coefficients[finite]
         total = float(np.dot(values, coefficients))
-    whole = float(coefficients.sum())
-    return total / whole if whole > 0 else nan
+    weight = float(coefficients.sum())
+    return total / weight if weight > 0 else nan
 
 
 def idleness(use: Column, coefficients: Column, expected: Column | None = None) -> Column:
@@ -73,18 +73,18 @@ def load_score(loads: Iterable[tuple[float, Column]], speeds: Iterable[tuple[flo
     have the mean speed, for one that has nothing to fetch shows none.
     """
     factors = [(weight, ratio, False) for weight, ratio in loads] + [(weight, ratio, True) for weight, ratio in speeds]
-    known = [one for one in factors if _known(one[1])]
-    if not known:
+    known_factors = [factor for factor in factors if _is_known(factor[1])]
+    if not known_factors:
         return np.full_like(factors[0][1], nan)
-    scale = 10 / sum(weight for weight, _, _ in known)
-    score = reduce(np.add, [_term(scale * weight, ratio, speed=speed) for weight, ratio, speed in known])
+    scale = 10 / sum(weight for weight, _, _ in known_factors)
+    score = reduce(np.add, [_term(scale * weight, ratio, speed=speed) for weight, ratio, speed in known_factors])
     level = np.abs(score) < LEVEL
     if level.any():
         score[level] = 0.0
     return score
 
 
-def _known(ratio: Column) -> bool:
+def _is_known(ratio: Column) -> bool:
     """Of any node; that it is of the first is nearly always enough to see."""
     return len(ratio) > 0 and (not isnan(ratio[0]) or not np.isnan(ratio).all())
 

@@ -171,13 +171,13 @@ class _Size(Struct, frozen=True, eq=False):
     any_none: bool
 
 
-def _sized(resource: str, allocatable: Whole) -> _Size:
+def _size_of(resource: str, allocatable: Whole) -> _Size:
     none = allocatable <= 0
-    whole = np.where(none, nan, allocatable)
-    return _Size(whole, whole / 1000 if resource == "cpu" else whole, none, bool(none.any()))
+    amounts = np.where(none, nan, allocatable)
+    return _Size(amounts, amounts / 1000 if resource == "cpu" else amounts, none, bool(none.any()))
 
 
-_size = Derived(_sized)
+_size = Derived(_size_of)
 """Nodes stay as they are from pod to pod."""
 
 
@@ -202,10 +202,10 @@ def _numbers(label: str, nodes: tuple[Node, ...]) -> Column:
 def _number(text: str) -> float:
     """NaN for what is no number above 0."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return nan
-    return found if isfinite(found) and found > 0 else nan
+    return number if isfinite(number) and number > 0 else nan
 
 
 _coefficients = Derived(_numbers)

@@ -85,11 +85,11 @@ class _Frame:
         self._allocatable: dict[str, Whole] = {}
 
     def allocatable(self, resource: str) -> Whole:
-        found = self._allocatable.get(resource)
-        if found is None:
+        column = self._allocatable.get(resource)
+        if column is None:
             amounts = [whole(resource, node.allocatable.get(resource, 0.0)) for node in self.nodes]
-            found = self._allocatable[resource] = _closed(np.array(amounts, dtype=np.int64))
-        return found
+            column = self._allocatable[resource] = _freeze(np.array(amounts, dtype=np.int64))
+        return column
 
 
 class NodeTableBuilder:
@@ -118,12 +118,14 @@ class NodeTableBuilder:
             self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
             self._sums, self._requested, self._siblings = [{}] * len(nodes), {}, {}
         for index, name in enumerate(self._frame.names):
-            found = pods.get(name, ())
-            if found is not self._pods[index]:
-                self._count(index, found)
+            residents = pods.get(name, ())
+            if residents is not self._pods[index]:
+                self._count(index, residents)
         requested = {resource: column.copy() for resource, column in self._requested.items()}
-        known = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
-        return NodeTable(self._frame, requested, (list(self._pods), list(self._special)), known, dict(self._siblings))
+        use_by_kind = {"use": use or {}, "peak": peaks or {}, "measured": (use if measured is None else measured) or {}}
+        return NodeTable(
+            self._frame, requested, (list(self._pods), list(self._special)), use_by_kind, dict(self._siblings)
+        )
 
     def _count(self, index: int, pods: Sequence[Pod]) -> None:
         self._count_siblings(self._pods[index], -1)
@@ -140,12 +142,12 @@ class NodeTableBuilder:
             self._requested[resource][index] = amount
 
     def _count_siblings(self, pods: Sequence[Pod], sign: int) -> None:
-        found = self._siblings
+        siblings = self._siblings
         for pod in pods:
             if pod.ready and not pod.deleted and (uid := pod.owner[2]):
-                count = found[uid] = found.get(uid, 0) + sign
+                count = siblings[uid] = siblings.get(uid, 0) + sign
                 if not count:
-                    del found[uid]
+                    del siblings[uid]
 
 
 class NodeTable:
@@ -192,22 +194,22 @@ class NodeTable:
 
     def requested(self, resource: str) -> Whole:
         """What the pods on each request."""
-        return _shown(self._own(resource))
+        return _read_only(self._own(resource))
 
     def weighed(self, resource: str) -> Whole:
         """What the pods on each count for where nodes are compared."""
         assumed = self._requested.get(_ASSUMED + resource)
-        return self.requested(resource) if assumed is None else _closed(self._own(resource) + assumed)
+        return self.requested(resource) if assumed is None else _freeze(self._own(resource) + assumed)
 
     def leaving(self, resource: str) -> Whole:
         """What those on each request that are leaving it."""
-        return _shown(self._own(_LEAVING + resource))
+        return _read_only(self._own(_LEAVING + resource))
 
     def _own(self, resource: str) -> Whole:
-        found = self._requested.get(resource)
-        if found is None:
-            found = self._requested[resource] = np.zeros(len(self.nodes), dtype=np.int64)
-        return found
+        column = self._requested.get(resource)
+        if column is None:
+            column = self._requested[resource] = np.zeros(len(self.nodes), dtype=np.int64)
+        return column
 
     def use(self, series: str) -> Column:
         """What each really uses: the same array until something changes."""
@@ -222,30 +224,30 @@ class NodeTable:
         return self._view("measured", series)
 
     def _view(self, kind: str, series: str) -> Column:
-        found = self._views.get((kind, series))
-        if found is None:
-            found = self._views[kind, series] = _shown(self._column(kind, series))
-        return found
+        view = self._views.get((kind, series))
+        if view is None:
+            view = self._views[kind, series] = _read_only(self._column(kind, series))
+        return view
 
     def _column(self, kind: str, series: str) -> Column:
-        found = self._columns.get((kind, series))
-        if found is None:
-            known = self._known[kind].get(series, {})
-            found = np.array([known.get(name, nan) for name in self.names], dtype=np.float64)
+        column = self._columns.get((kind, series))
+        if column is None:
+            by_node = self._known[kind].get(series, {})
+            column = np.array([by_node.get(name, nan) for name in self.names], dtype=np.float64)
             if kind != "measured":
                 for index, pod in self._promised.values():
-                    found[index] += self._adds(pod, series)
-            self._columns[kind, series] = found
-        return found
+                    column[index] += self._adds(pod, series)
+            self._columns[kind, series] = column
+        return column
 
     def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
         """Of which nodes a test holds."""
-        found = self._frame.masks.get(key)
-        if found is None:
+        mask = self._frame.masks.get(key)
+        if mask is None:
             if len(self._frame.masks) >= _KEPT:
                 self._frame.masks.clear()
-            found = self._frame.masks[key] = _closed(_mask([test(node) for node in self.nodes]))
-        return found
+            mask = self._frame.masks[key] = _freeze(_mask([test(node) for node in self.nodes]))
+        return mask
 
     def pods(self, index: int) -> Sequence[Pod]:
         """Those on a node."""
@@ -257,16 +259,16 @@ class NodeTable:
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
         """Which nodes have a pod with ports or disks, or one that repels others, for which the test holds."""
-        found = self._holding.get(key)
-        if found is None:
+        mask = self._holding.get(key)
+        if mask is None:
             self._tests[key] = test
-            found = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
-        return _shown(found)
+            mask = self._holding[key] = _mask([any(map(test, pods)) for pods in self._special])
+        return _read_only(mask)
 
     def repels(self) -> Collection[tuple[str, Repel]]:
         """By which rules pods keep others off."""
         if self._repels is None:
-            self._repels = {found for pods in self._special for pod in pods for found in _rules(pod)}
+            self._repels = {rule for pods in self._special for pod in pods for rule in _rules(pod)}
         return self._repels
 
     def take(self, index: int, pod: Pod, use: Mapping[str, float] | None = None) -> None:
@@ -282,16 +284,16 @@ class NodeTable:
         """A pod is thought to be gone from its node."""
         self._promised.pop(pod.uid, None)
         self._change(index, pod, -1)
-        self._pods[index] = tuple(one for one in self._pods[index] if one.uid != pod.uid)
+        self._pods[index] = tuple(resident for resident in self._pods[index] if resident.uid != pod.uid)
 
     def leave(self, index: int, uid: str) -> bool:
         """A pod has been told to leave its node, though it is not seen to do so yet; False: it is not there, or is
         seen to."""
-        found = next((pod for pod in self._pods[index] if pod.uid == uid), None)
-        if found is None or found.deleted:
+        resident = next((pod for pod in self._pods[index] if pod.uid == uid), None)
+        if resident is None or resident.deleted:
             return False
-        going = replace(found, deleted=True)
-        for resource, amount in needed(found).items():
+        going = replace(resident, deleted=True)
+        for resource, amount in needed(resident).items():
             self._own(_LEAVING + resource)[index] += amount
         self._pods[index] = tuple(going if pod.uid == uid else pod for pod in self._pods[index])
         self._special[index] = tuple(going if pod.uid == uid else pod for pod in self._special[index])
@@ -302,7 +304,7 @@ class NodeTable:
         self, index: int, pods: Sequence[Pod], less: Mapping[str, int] = MappingProxyType({})
     ) -> Iterator[None]:
         """For as long as this lasts these pods are not on their node, and the others request so much less."""
-        kept, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
+        original, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
         used = {key: float(column[index]) for key, column in self._columns.items()}
         self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
         for pod in pods:
@@ -314,7 +316,7 @@ class NodeTable:
             self._relieve(index, less, 1)
             for pod in pods:
                 self._change(index, pod, 1)
-            self._pods[index], self._special[index] = kept
+            self._pods[index], self._special[index] = original
             self._columns = {key: column for key, column in self._columns.items() if key in used}
             self._views.clear()
             for key, value in used.items():  # a double less another and more it is not always what it was
@@ -332,16 +334,16 @@ class NodeTable:
             if kind != "measured":
                 column[index] += sign * self._adds(pod, series)
         if _special(pod):
-            left = tuple(one for one in self._special[index] if one.uid != pod.uid)
-            self._special[index] = (*left, pod) if sign > 0 else left
+            special = tuple(resident for resident in self._special[index] if resident.uid != pod.uid)
+            self._special[index] = (*special, pod) if sign > 0 else special
             if sign > 0 and self._repels is not None:
                 self._repels.update(_rules(pod))
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
 
     def _adds(self, pod: Pod, series: str) -> float:
-        known = self._used.get(pod.uid, {}).get(series)
-        return estimated(pod, series) if known is None else known
+        use = self._used.get(pod.uid, {}).get(series)
+        return estimated(pod, series) if use is None else use
 
 
 _KEPT = 4096
@@ -350,19 +352,25 @@ _KEPT = 4096
 _ASSUMED, _LEAVING = "assumed ", "leaving "
 
 
-def _counts(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
-    found = _whole(0, requests)
-    return {**found, **{_ASSUMED + one: amount for one, amount in ASSUMED.items() if not found.get(one)}}
+def _with_assumed(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
+    amounts = _whole(0, requests)
+    return {
+        **amounts,
+        **{_ASSUMED + resource: amount for resource, amount in ASSUMED.items() if not amounts.get(resource)},
+    }
 
 
-_counted: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_counts)
+_counted: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_with_assumed)
 
 
-def _twice(_: int, counted: Mapping[str, int]) -> Mapping[str, int]:
-    return {**counted, **{_LEAVING + one: amount for one, amount in counted.items() if not one.startswith(_ASSUMED)}}
+def _with_leaving(_: int, counted: Mapping[str, int]) -> Mapping[str, int]:
+    return {
+        **counted,
+        **{_LEAVING + resource: amount for resource, amount in counted.items() if not resource.startswith(_ASSUMED)},
+    }
 
 
-_going: Derived[int, Mapping[str, int], Mapping[str, int]] = Derived(_twice)
+_going: Derived[int, Mapping[str, int], Mapping[str, int]] = Derived(_with_leaving)
 
 
 def _taken(pod: Pod) -> Mapping[str, int]:
@@ -384,12 +392,12 @@ def _mask(values: list[bool]) -> Mask:
     return np.array(values, dtype=np.bool_)
 
 
-def _closed(array: T) -> T:
+def _freeze(array: T) -> T:
     array.flags.writeable = False
     return array
 
 
-def _shown(array: T) -> T:
+def _read_only(array: T) -> T:
     """The same numbers, which nobody can change through it."""
     view = array.view()
     view.flags.writeable = False

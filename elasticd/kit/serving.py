@@ -29,7 +29,7 @@ class Serving(Struct, frozen=True, gc=False):
 
 def serving(pods: Iterable[Pod], sampled: Collection[str] = ()) -> Serving:
     """The pods that count, by whether their name is among those that have a sample."""
-    heard: list[Pod] = []
+    sampled_pods: list[Pod] = []
     missing: list[Pod] = []
     starting: list[Pod] = []
     for pod in pods:
@@ -38,15 +38,15 @@ def serving(pods: Iterable[Pod], sampled: Collection[str] = ()) -> Serving:
         if not pod.ready or pod.phase == "Pending":
             starting.append(pod)
         else:
-            (heard if pod.name in sampled else missing).append(pod)
-    return Serving(tuple(heard), tuple(missing), tuple(starting))
+            (sampled_pods if pod.name in sampled else missing).append(pod)
+    return Serving(tuple(sampled_pods), tuple(missing), tuple(starting))
 
 
 def request_of(pod: Pod, resource: str) -> float:
     """What a pod asks for, in base units; 0 when it, or one of its containers, does not say."""
-    whole = pod.requests.get(resource)
-    if whole is not None:
-        return whole
+    pod_request = pod.requests.get(resource)
+    if pod_request is not None:
+        return pod_request
     total = 0.0
     for container in pod.containers:
         request = container.requests.get(resource)

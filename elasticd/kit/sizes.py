@@ -29,17 +29,17 @@ def unfit(pod: Pod, sizes: Sizes) -> str:
         return "is not running" if not pod.deleted else "is being deleted"
     if pod.requests:
         return "has requests as a whole pod"
-    known = {one.name: one for one in pod.containers}
+    by_name = {container.name: container for container in pod.containers}
     for name, amounts in sizes.items():
-        if name not in known:
+        if name not in by_name:
             return f"has no container {name}"
-        if why := _unfit_container(known[name], amounts, lacking=_LACKING.get(pod.resize, "")):
+        if why := _why_unfit(by_name[name], amounts, lacking=_LACKING.get(pod.resize, "")):
             return why
     before, after = quality_of(pod.containers), quality_of(resized(pod.containers, sizes))
     return f"would no longer be {before}" if before != after else ""
 
 
-def _unfit_container(container: Container, amounts: Mapping[str, float], *, lacking: str) -> str:
+def _why_unfit(container: Container, amounts: Mapping[str, float], *, lacking: str) -> str:
     for resource, amount in amounts.items():
         limit = container.limits.get(resource)
         if resource not in _RESOURCES:
@@ -54,17 +54,21 @@ def _unfit_container(container: Container, amounts: Mapping[str, float], *, lack
 def resized(containers: Collection[Container], sizes: Sizes) -> tuple[Container, ...]:
     """The containers as they then are."""
     return tuple(
-        replace(one, requests={**one.requests, **sizes[one.name]}) if one.name in sizes else one for one in containers
+        replace(container, requests={**container.requests, **sizes[container.name]})
+        if container.name in sizes
+        else container
+        for container in containers
     )
 
 
 def quality_of(containers: Collection[Container]) -> Quality:
     """The quality of service class that Kubernetes gives to a pod of these containers."""
-    if not any(one.requests or one.limits for one in containers):
+    if not any(container.requests or container.limits for container in containers):
         return "BestEffort"
     guaranteed = all(
-        resource in one.limits and one.requests.get(resource, one.limits[resource]) == one.limits[resource]
-        for one in containers
+        resource in container.limits
+        and container.requests.get(resource, container.limits[resource]) == container.limits[resource]
+        for container in containers
         for resource in _RESOURCES
     )
     return "Guaranteed" if guaranteed else "Burstable"

@@ -94,7 +94,7 @@ def begin(
     """The note with which a move begins; or why there is none: one word, and a sentence. `within`: seconds that another
     pod may take to be ready."""
     refusals = (
-        (SURGE in workload.annotations, "UnderWay", _under_way(workload, pod)),
+        (SURGE in workload.annotations, "UnderWay", _explain_under_way(workload, pod)),
         (pod.needs.claims or bool(pod.needs.disks), "Volumes", "two pods cannot share its volumes"),
         (workload.recreate, "Recreate", f"{workload.ref} has the strategy Recreate: no pod beside another"),
         (bool(workload.rollout), "RollingOut", f"{workload.ref} is being rolled out: {workload.rollout}"),
@@ -107,10 +107,10 @@ def begin(
             return word, why
     cost = pod.annotations.get(COST)
     note = Note(pod.name, pod.uid, pod.node, workload.replicas, "up", now, now + within, cost, decision)
-    return _note(workload, note)
+    return _write_note(workload, note)
 
 
-def _under_way(workload: Workload, pod: Pod) -> str:
+def _explain_under_way(workload: Workload, pod: Pod) -> str:
     note = noted(workload.annotations)
     if note is None or note.phase != "back":
         return f"another pod of {workload.ref} is being moved"
@@ -121,7 +121,7 @@ def stays(workload: Workload, pods: Sequence[Pod]) -> bool:
     """Whether the pod of a move that was begun stays all the same, as things stand: what was done is taken back, or
     somebody else has set the count. `pods` are all of the workload."""
     note = noted(workload.annotations)
-    return note is not None and _Seen(workload, pods, note, note.at).stays
+    return note is not None and _MoveState(workload, pods, note, note.at).stays
 
 
 def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_costs: bool) -> Step:
@@ -129,16 +129,16 @@ def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_co
     at deletion costs."""
     note = noted(workload.annotations)
     if note is None:
-        return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear(workload), last=True)
-    seen = _Seen(workload, pods, note, now)
+        return Step("Unreadable", f"the annotation {SURGE} cannot be read", _clear_note(workload), last=True)
+    state = _MoveState(workload, pods, note, now)
     if workload.replicas not in (note.count, note.count + 1):
-        return seen.leave("Overtaken", f"the count was set to {workload.replicas}")
+        return state.leave("Overtaken", f"the count was set to {workload.replicas}")
     if note.phase == "wait":
-        return seen.wait(honours_costs=honours_costs)
-    return {"up": seen.up, "down": seen.down, "out": seen.out, "back": seen.back}[note.phase]()
+        return state.wait(honours_costs=honours_costs)
+    return {"up": state.up, "down": state.down, "out": state.out, "back": state.back}[note.phase]()
 
 
-class _Seen:
+class _MoveState:
     """What is found of a move."""
 
     def __init__(self, workload: Workload, pods: Sequence[Pod], note: Note, now: float) -> None:
@@ -160,7 +160,7 @@ class _Seen:
     def up(self) -> Step:
         """One replica more."""
         if self._more:
-            return self._turn("wait", "Raised", "one more is asked for")
+            return self._enter("wait", "Raised", "one more is asked for")
         if self._old is None:
             return self.leave("WentByItself", f"{self._note.pod} is gone already")
         return self._scale(self._note.count + 1, "Raise", "one more is made first")
@@ -171,15 +171,15 @@ class _Seen:
         if not self._more:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if self._old is None:
-            return self._turn("back", "WentByItself", f"{note.pod} is gone already")
+            return self._enter("back", "WentByItself", f"{note.pod} is gone already")
         marked = not honours_costs or self._old.annotations.get(COST) == LEAST
         if trouble := self._trouble(marked=marked):
-            return self._turn("back", *trouble)
+            return self._enter("back", *trouble)
         if len(self._ready) < note.count:
             return Step("Waiting", f"{len(self._ready)} of {note.count} are ready without {note.pod}")
         if marked:
-            return self._turn("down" if honours_costs else "out", "Ready", f"as many are ready without {note.pod}")
-        return Step("Mark", f"{note.pod} is the one to go", self._cost(self._old, LEAST))
+            return self._enter("down" if honours_costs else "out", "Ready", f"as many are ready without {note.pod}")
+        return Step("Mark", f"{note.pod} is the one to go", self._mark_cost(self._old, LEAST))
 
     def _trouble(self, *, marked: bool) -> tuple[str, str] | None:
         """Why it is given up: the pod that was made has come to the same node, or is not ready in time; or the one that
@@ -199,10 +199,10 @@ class _Seen:
         note = self._note
         if self._more:
             if self._old is not None and len(self._ready) < len(self._others):
-                return self._patience(f"{counted(len(self._others) - len(self._ready), 'other')} not ready")
+                return self._wait_or_give_up(f"{counted(len(self._others) - len(self._ready), 'other')} not ready")
             return self._scale(note.count, "Lower", f"{note.pod} goes")
         if self._old is None:
-            return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)
+            return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
         if len(self._others) >= note.count:
             return Step("Leaving", f"{note.pod} has yet to go")
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
@@ -211,50 +211,52 @@ class _Seen:
         """It is evicted, within disruption budgets, and then one fewer is asked for."""
         note, old = self._note, self._old
         if old is None and not self._more:
-            return Step("Moved", f"{note.pod} left {note.node}", _clear(self._workload), last=True, done=True)
+            return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
         if old is None:
             return self._scale(note.count, "Lower", f"{note.pod} has gone")
         if not self._more:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if len(self._ready) < note.count or self._now >= note.until:
-            return self._patience(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
+            return self._wait_or_give_up(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
         evict = Evict(old.ref, old.uid, old.node, f"{SURGE} {note.phase}", owner=old.owner[2])
         return Step("Evict", f"{note.pod} goes", evict)
 
-    def _patience(self, message: str) -> Step:
+    def _wait_or_give_up(self, message: str) -> Step:
         if self._now < self._note.until:
             return Step("Waiting", message)
-        return self._turn("back", "TooLate", message)
+        return self._enter("back", "TooLate", message)
 
     def back(self) -> Step:
         """As it was before. The mark goes first: without it what is not ready goes."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
-            return Step("Unmark", f"{self._note.pod} stays", self._cost(self._old, self._note.cost))
+            return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
         if self._more:
             return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
-        return Step("TakenBack", "it is as it was before", _clear(self._workload), last=True)
+        return Step("TakenBack", "it is as it was before", _clear_note(self._workload), last=True)
 
     def leave(self, word: str, message: str) -> Step:
         """Take the marks away, and leave the count to whoever has set it."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
-            return Step(word, message, self._cost(self._old, self._note.cost))
-        return Step(word, message, _clear(self._workload), last=True)
+            return Step(word, message, self._mark_cost(self._old, self._note.cost))
+        return Step(word, message, _clear_note(self._workload), last=True)
 
-    def _turn(self, phase: Phase, word: str, message: str) -> Step:
-        return Step(word, message, _note(self._workload, replace(self._note, phase=phase)))
+    def _enter(self, phase: Phase, word: str, message: str) -> Step:
+        return Step(word, message, _write_note(self._workload, replace(self._note, phase=phase)))
 
     def _scale(self, after: int, word: str, message: str) -> Step:
-        one, reason = self._workload, f"{SURGE} {self._note.phase}"
-        return Step(word, message, Scale(one.ref, one.uid, one.version, one.replicas, after, reason))
+        workload, reason = self._workload, f"{SURGE} {self._note.phase}"
+        return Step(
+            word, message, Scale(workload.ref, workload.uid, workload.version, workload.replicas, after, reason)
+        )
 
-    def _cost(self, pod: Pod, cost: str | None) -> Mark:
+    def _mark_cost(self, pod: Pod, cost: str | None) -> Mark:
         return Mark(self._workload.ref, pod.uid, {COST: cost}, pod.name, SURGE)
 
 
-def _note(workload: Workload, note: Note) -> Mark:
+def _write_note(workload: Workload, note: Note) -> Mark:
     text = msgspec.json.encode(note).decode()
     return Mark(workload.ref, workload.uid, {SURGE: text}, reason=SURGE, version=workload.version)
 
 
-def _clear(workload: Workload) -> Mark:
+def _clear_note(workload: Workload) -> Mark:
     return Mark(workload.ref, workload.uid, {SURGE: None}, reason=SURGE, version=workload.version)

@@ -62,16 +62,16 @@ def stabilize(wish: int, observation: Observation, past: Past, *, up: float, dow
     highest = max(current, min(lows)) if lows else None
     lowest = min(current, max(highs)) if highs else None
     if lowest is not None and (wish < current or highest is None):
-        return _steadied(True, lowest, highest, down)
-    return _steadied(False, lowest, highest, up)
+        return _stabilizing_limit(True, lowest, highest, down)
+    return _stabilizing_limit(False, lowest, highest, up)
 
 
 @lru_cache(maxsize=4096)
-def _steadied(falls: bool, lowest: int | None, highest: int | None, window: float) -> Limit:
+def _stabilizing_limit(falls: bool, lowest: int | None, highest: int | None, window: float) -> Limit:
     """Kept, as it mostly is the one of the look before."""
     reason = "ScaleDownStabilized" if falls else "ScaleUpStabilized"
-    told = f"at least {lowest} for now: the highest" if falls else f"at most {highest} for now: the lowest"
-    message = f"{told} recommendation of the last {window:g} s counts"
+    effect = f"at least {lowest} for now: the highest" if falls else f"at most {highest} for now: the lowest"
+    message = f"{effect} recommendation of the last {window:g} s counts"
     return Limit(reason, message, lowest, highest, "AbleToScale")
 
 
@@ -82,15 +82,15 @@ def restrain(wish: int, observation: Observation, past: Past, up: Rates | None, 
     for judgement to say. The wish only chooses which end is explained.
     """
     now, current = observation.at, observation.workload.replicas
-    if not past.changes or past.changes[-1].at <= now - _longest(up, down):
-        return _restrained(wish < current, current, up, None, down, None)
+    if not past.changes or past.changes[-1].at <= now - _longest_period(up, down):
+        return _rate_limit(wish < current, current, up, None, down, None)
     tops = _starts(past, now, current, up, 1) if up else None
     bottoms = _starts(past, now, current, down, -1) if down else None
-    return _restrained(wish < current, current, up, tops, down, bottoms)
+    return _rate_limit(wish < current, current, up, tops, down, bottoms)
 
 
 @lru_cache(maxsize=4096)
-def _longest(*directions: Rates | None) -> int:
+def _longest_period(*directions: Rates | None) -> int:
     """The longest period of any rate, in seconds."""
     return max([rate.period for rates in directions if rates for rate in rates.rates], default=0)
 
@@ -100,7 +100,7 @@ _Starts = tuple[int, ...] | None
 
 
 @lru_cache(maxsize=4096)
-def _restrained(
+def _rate_limit(
     falls: bool, current: int, up: Rates | None, tops: _Starts, down: Rates | None, bottoms: _Starts
 ) -> Limit | None:
     """The same by what the count was. Kept, as it mostly was what it is."""
@@ -111,22 +111,22 @@ def _restrained(
     if highest is None and lowest is None:
         return None
     if lowest is not None and (falls or highest is None):
-        return Limit("ScaleDownLimit", _pace(bottom, down, current, "removed"), lowest, highest, gives_way=True)
-    return Limit("ScaleUpLimit", _pace(top, up, current, "added"), lowest, highest, gives_way=True)
+        return Limit("ScaleDownLimit", _explain_pace(bottom, down, current, "removed"), lowest, highest, gives_way=True)
+    return Limit("ScaleUpLimit", _explain_pace(top, up, current, "added"), lowest, highest, gives_way=True)
 
 
 def _reach(current: int, rates: Rates, starts: _Starts, sign: int) -> _Reach:
     """The count that the rates of a direction (+1 up, -1 down) allow, before `current` bounds it."""
     if rates.select == "Disabled":
         return _Reach(current, current, rates.rates[0])
-    found: _Reach | None = None
+    reach: _Reach | None = None
     furthest = sign if rates.select == "Max" else -sign
     for rate, start in zip(rates.rates, starts or repeat(current), strict=False):
         replicas = _top(rate, start) if sign > 0 else _bottom(rate, start)
-        if found is None or (replicas - found.replicas) * furthest > 0:
-            found = _Reach(replicas, start, rate)
-    assert found is not None, "rates must not be empty"  # noqa: S101 - who builds Rates sees to it
-    return found
+        if reach is None or (replicas - reach.replicas) * furthest > 0:
+            reach = _Reach(replicas, start, rate)
+    assert reach is not None, "rates must not be empty"  # noqa: S101 - who builds Rates sees to it
+    return reach
 
 
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
@@ -154,7 +154,7 @@ def _bottom(rate: Rate, start: int) -> int:
     return max(0, start - rate.value if rate.type == "Pods" else int(start * (1 - rate.value / 100)))
 
 
-def _pace(reach: _Reach | None, rates: Rates | None, current: int, done: str) -> str:
+def _explain_pace(reach: _Reach | None, rates: Rates | None, current: int, done: str) -> str:
     if reach is None or rates is None:
         return ""
     if rates.select == "Disabled":
@@ -176,19 +176,21 @@ def cool_down(
     daemon did before it is not known. A change exactly as old as its window no longer counts.
     """
     now, current = observation.at, observation.workload.replicas
-    out = _last(past, now - after_up, 1)
+    out = _last_change(past, now - after_up, 1)
     if out is not None:
-        return _backed_off("BackoffBoth", "out", round(now - out), after_up, current)
-    back = _last(past, now - after_down, -1)
+        return _cooldown_limit("BackoffBoth", "out", round(now - out), after_up, current)
+    back = _last_change(past, now - after_down, -1)
     if back is not None:
-        return _backed_off("BackoffBoth" if both else "BackoffDownscale", "in", round(now - back), after_down, current)
+        return _cooldown_limit(
+            "BackoffBoth" if both else "BackoffDownscale", "in", round(now - back), after_down, current
+        )
     if both or now - past.since >= after_down:
         return None
     message = f"what was done before {now - past.since:.0f} s ago is not known; no scale-in for {after_down:g} s after"
     return Limit("BackoffDownscale", message, current, None, "AbleToScale")
 
 
-def _last(past: Past, after: float, sign: int) -> float | None:
+def _last_change(past: Past, after: float, sign: int) -> float | None:
     """When the count last changed this way, if that was later than a time."""
     for change in reversed(past.changes):
         if change.at <= after:
@@ -199,9 +201,9 @@ def _last(past: Past, after: float, sign: int) -> float | None:
 
 
 @lru_cache(maxsize=4096)
-def _backed_off(reason: str, way: str, age: int, window: float, current: int) -> Limit:
+def _cooldown_limit(reason: str, way: str, age: int, window: float, current: int) -> Limit:
     """Kept, as many workloads are looked at within a second of the same age, and one more than once a second."""
     both = reason == "BackoffBoth"
-    what, highest = ("no change", current) if both else ("no scale-in", None)
-    message = f"scaled {way} {age} s ago; {what} for {window:g} s after that"
+    effect, highest = ("no change", current) if both else ("no scale-in", None)
+    message = f"scaled {way} {age} s ago; {effect} for {window:g} s after that"
     return Limit(reason, message, current, highest, "AbleToScale")

@@ -61,14 +61,14 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         """How it went in a span of time (later than its begin, up to its end) after a change, and in a sentence. The
         window before the change is as long as the span."""
         if self.pods:
-            return self._count(seen)
+            return self._judge_pods(seen)
         begin, end = span
-        after = self._mean(begin, end, seen, past)
+        after = self._mean_within(begin, end, seen, past)
         if after is None:
             return "unknown", f"{self.series} has no trusted sample after the change"
         most, was = -inf if self.above is None else self.above, ""
         if self.ratio is not None:
-            before = self._mean(change.at - (end - begin), change.at, seen, past)
+            before = self._mean_within(change.at - (end - begin), change.at, seen, past)
             if before is None:
                 return "unknown", f"{self.series} has no trusted sample before the change"
             if before == 0 and self.above is None:
@@ -76,24 +76,24 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
             most, was = max(most, self.ratio * before), f", was {before:g} before"
         return ("bad", f"{self.series} is {after:g}{was}; at most {most:g}") if after > most else GOOD
 
-    def _count(self, seen: Observation) -> tuple[Outcome, str]:
-        live = [pod for pod in seen.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
+    def _judge_pods(self, observation: Observation) -> tuple[Outcome, str]:
+        live = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
         if self.pods == "pending":
-            found = sum(1 for pod in live if not pod.node)
+            count = sum(1 for pod in live if not pod.node)
         else:
-            found = sum(1 for pod in live if pod.ready is not True)
+            count = sum(1 for pod in live if pod.ready is not True)
         most = self.above or 0.0
-        return ("bad", f"{found} pods are {self.pods}; at most {most:g}") if found > most else GOOD
+        return ("bad", f"{count} pods are {self.pods}; at most {most:g}") if count > most else GOOD
 
-    def _mean(self, begin: float, end: float, seen: Observation, past: Past) -> float | None:
+    def _mean_within(self, begin: float, end: float, observation: Observation, past: Past) -> float | None:
         """The mean of what is remembered, and of what is seen now."""
-        now, points = seen.series.get(self.series), past.points.get(self.series, ())
+        now, points = observation.series.get(self.series), past.points.get(self.series, ())
         stop = bisect_right(points, end, key=_at)
-        found = points[bisect_right(points, begin, hi=stop, key=_at) : stop]
+        remembered = points[bisect_right(points, begin, hi=stop, key=_at) : stop]
         since = max(begin, points[-1].at) if points else begin
         if now is not None and since < now.measured <= end and now.trusted and now.samples:
-            found = (*found, point_of(now))
-        return _mean_of(found) if found else None
+            remembered = (*remembered, point_of(now))
+        return _mean_of(remembered) if remembered else None
 
 
 @lru_cache(maxsize=4096)

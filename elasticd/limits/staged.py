@@ -25,7 +25,7 @@ class Stage(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     interval: Annotated[float, Meta(ge=0, le=1800, description="seconds from one stage to the next")] = 60.0
 
 
-class _Found(Struct, frozen=True, gc=False):
+class _Halt(Struct, frozen=True, gc=False):
     """What holds one direction: a reason and a sentence. `back`: the count to go back to."""
 
     reason: str
@@ -97,18 +97,21 @@ class Staged(Strategy, tag="staged", frozen=True):
         """As far as the next stage, not beyond the current count while one is watched or paused, or back."""
         current = observation.workload.replicas
         trail = _trail(observation.workload.ref, past.changes)
-        up, down = self._held(self._up, trail, observation, past), self._held(self._down, trail, observation, past)
+        up, down = (
+            self._find_halt(self._up, trail, observation, past),
+            self._find_halt(self._down, trail, observation, past),
+        )
         if up is not None and up.back is not None:
             return Limit(ROLLED_BACK, up.message, None, up.back, takes_back=True)
         if down is not None and down.back is not None:
             return Limit(ROLLED_BACK, down.message, down.back, None, takes_back=True)
         highest, lowest = current if up else None, current if down else None
         if wish > current and up is None and self.up is not None:
-            return _stage(self.up, self._start(self._up, observation, past), wish, current, lowest)
+            return _stage_limit(self.up, self._start(self._up, observation, past), wish, current, lowest)
         if wish < current and down is None and self.down is not None:
-            return _stage(self.down, self._start(self._down, observation, past), wish, current, highest)
-        told = (up if wish > current else down if wish < current else None) or up or down
-        return None if told is None else _holding(told.reason, told.message, lowest, highest)
+            return _stage_limit(self.down, self._start(self._down, observation, past), wish, current, highest)
+        halt = (up if wish > current else down if wish < current else None) or up or down
+        return None if halt is None else _hold_limit(halt.reason, halt.message, lowest, highest)
 
     @cached_property
     def _up(self) -> _Way:
@@ -124,82 +127,88 @@ class Staged(Strategy, tag="staged", frozen=True):
         settles = max(interval, self.window if guards else 0.0)
         return _Way(sign, guards, interval, settles, max(interval, self.window if self.guards else 0.0))
 
-    def _start(self, way: _Way, seen: Observation, past: Past) -> int:
+    def _start(self, way: _Way, observation: Observation, past: Past) -> int:
         """The count at which the change began that is going on this way."""
-        current, changes = seen.workload.replicas, past.changes
+        current, changes = observation.workload.replicas, past.changes
         gap = _RUN * max(way.apart, past.interval or 0.0)
-        if not changes or seen.at - changes[-1].at > gap:
+        if not changes or observation.at - changes[-1].at > gap:
             return current
-        start = _begun((seen.workload.ref, way.sign, gap), changes)
+        start = _run_start((observation.workload.ref, way.sign, gap), changes)
         return current if start is None else start
 
-    def _held(self, way: _Way, trail: _Trail, seen: Observation, past: Past) -> _Found | None:
+    def _find_halt(self, way: _Way, trail: _Trail, observation: Observation, past: Past) -> _Halt | None:
         """Why it may not go further this way now: how the last change went, or a stage was made, or taken back, or may
         have been made by another daemon; None: it may."""
-        if way.guards and way.sign == trail.sign and (found := self._after_last(way.guards, seen, past)):
-            return found
-        now = seen.at
+        if way.guards and way.sign == trail.sign and (halt := self._judge_last(way.guards, observation, past)):
+            return halt
+        now = observation.at
         if way.sign < 0 and now - past.since < way.settles:
-            return _Found("StageWaits", f"what was done before {now - past.since:.0f} s ago is not known")
+            return _Halt("StageWaits", f"what was done before {now - past.since:.0f} s ago is not known")
         for change in trail.up if way.sign > 0 else trail.down:
             age = now - change.at
             if (change.after - change.before) * way.sign > 0:
                 if age < way.interval:
-                    return _Found("StageWaits", f"changed {age:.0f} s ago; next {way.interval:g} s after that")
+                    return _Halt("StageWaits", f"changed {age:.0f} s ago; next {way.interval:g} s after that")
             elif age < self.pause:
-                return _Found("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
+                return _Halt("GuardBad", f"rolled back {age:.0f} s ago; not again for {self.pause:g} s after that")
         if way.sign < 0:
             for guard in way.guards:
-                if not guard.known(seen):
-                    return _Found("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
+                if not guard.known(observation):
+                    return _Halt("GuardUnknown", f"{guard.series} is not known, so nothing shrinks")
         return None
 
-    def _after_last(self, guards: Sequence[Guard], seen: Observation, past: Past) -> _Found | None:
+    def _judge_last(self, guards: Sequence[Guard], observation: Observation, past: Past) -> _Halt | None:
         """What becomes of the last change, which went the way that these guards judge."""
         last = past.changes[-1]
-        age = seen.at - last.at
+        age = observation.at - last.at
         if last.reason == ROLLED_BACK or age >= self.window + self.pause:
             return None
         if age < self.window:
-            return _Found("StageWatched", f"changed {age:.0f} s ago; watched for {self.window:g} s after that")
-        if self.then == "continue" or last.after != seen.workload.replicas:
+            return _Halt("StageWatched", f"changed {age:.0f} s ago; watched for {self.window:g} s after that")
+        if self.then == "continue" or last.after != observation.workload.replicas:
             return None
-        return self._outcome(last, guards, seen, past)
+        return self._act_on_outcome(last, guards, observation, past)
 
-    def _outcome(self, change: Change, guards: Sequence[Guard], seen: Observation, past: Past) -> _Found | None:
+    def _act_on_outcome(
+        self, change: Change, guards: Sequence[Guard], observation: Observation, past: Past
+    ) -> _Halt | None:
         """What is done about how a change went, once its window is over."""
         window = (change.at, change.at + self.window)
-        outcome, why = _worst(guards, change, window, seen, past)
+        outcome, why = _worst(guards, change, window, observation, past)
         if outcome == "good":
             return None
         # Pods are seen as they are now: what becomes of them much later is not the change's outcome.
-        soon = seen.at < window[1] + max(self.window, 2 * (past.interval or 0.0))
+        soon = observation.at < window[1] + max(self.window, 2 * (past.interval or 0.0))
         blaming = guards if soon else [guard for guard in guards if guard.series]
         # What was woken from none is not put back to sleep: what it was woken for still waits.
-        if self.then == "rollback" and change.before > 0 and _worst(blaming, change, window, seen, past)[0] == "bad":
-            return _Found(ROLLED_BACK, f"{why}, after {change.before} -> {change.after}", change.before)
-        recent = (max(change.at, seen.at - self.window), seen.at)
-        if _worst(guards, change, recent, seen, past)[0] == "good":
+        if (
+            self.then == "rollback"
+            and change.before > 0
+            and _worst(blaming, change, window, observation, past)[0] == "bad"
+        ):
+            return _Halt(ROLLED_BACK, f"{why}, after {change.before} -> {change.after}", change.before)
+        recent = (max(change.at, observation.at - self.window), observation.at)
+        if _worst(guards, change, recent, observation, past)[0] == "good":
             return None
-        return _Found("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
+        return _Halt("GuardBad" if outcome == "bad" else "GuardUnknown", f"{why}; paused")
 
 
 @lru_cache(maxsize=4096)
-def _stage(stage: Stage, start: int, wish: int, current: int, other: int | None) -> Limit:
+def _stage_limit(stage: Stage, start: int, wish: int, current: int, bound: int | None) -> Limit:
     """As far as the next stage goes, and to the `other` end. Kept, as it mostly is the one of the look before."""
     size = max(1, ceil(abs(wish - start) * stage.percent / 100))
     message = f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}"
-    lowest, highest = (other, current + size) if wish > current else (max(0, current - size), other)
+    lowest, highest = (bound, current + size) if wish > current else (max(0, current - size), bound)
     return Limit("Staged", message, lowest, highest, gives_way=True)
 
 
 @lru_cache(maxsize=4096)
-def _holding(reason: str, message: str, lowest: int | None, highest: int | None) -> Limit:
+def _hold_limit(reason: str, message: str, lowest: int | None, highest: int | None) -> Limit:
     """Kept as well."""
     return Limit(reason, message, lowest, highest, gives_way=True)
 
 
-def _run(key: tuple[Ref, int, float], changes: tuple[Change, ...]) -> int | None:
+def _find_run_start(key: tuple[Ref, int, float], changes: tuple[Change, ...]) -> int | None:
     """The count at which the changes this way began that are at most so many seconds apart, back from the last."""
     _, sign, gap = key
     start, later = None, changes[-1].at
@@ -210,34 +219,34 @@ def _run(key: tuple[Ref, int, float], changes: tuple[Change, ...]) -> int | None
     return start
 
 
-def _look_back(_: Ref, changes: tuple[Change, ...]) -> _Trail:
+def _make_trail(_: Ref, changes: tuple[Change, ...]) -> _Trail:
     """Of each kind the newest, which is found first."""
     up: dict[str, Change] = {}
     down: dict[str, Change] = {}
     for change in reversed(changes):
         step = change.after - change.before
-        same, other = (up, down) if step > 0 else (down, up)
+        same, opposite = (up, down) if step > 0 else (down, up)
         if step:
             same.setdefault("made", change)
         if step and change.reason == ROLLED_BACK:
-            other.setdefault("taken back", change)
+            opposite.setdefault("taken back", change)
     last = changes[-1].after - changes[-1].before if changes else 0
     return _Trail((last > 0) - (last < 0), tuple(up.values()), tuple(down.values()))
 
 
-_begun = Derived(_run)
-_trail = Derived(_look_back)
+_run_start = Derived(_find_run_start)
+_trail = Derived(_make_trail)
 
 
 def _worst(
-    guards: Sequence[Guard], change: Change, span: tuple[float, float], seen: Observation, past: Past
+    guards: Sequence[Guard], change: Change, span: tuple[float, float], observation: Observation, past: Past
 ) -> tuple[Outcome, str]:
     """The first bad outcome, else the first unknown one, else a good one."""
     worst = GOOD
     for guard in guards:
-        found = guard.look(change, span, seen, past)
-        if found[0] == "bad":
-            return found
+        result = guard.look(change, span, observation, past)
+        if result[0] == "bad":
+            return result
         if worst is GOOD:
-            worst = found
+            worst = result
     return worst

@@ -46,12 +46,12 @@ class Blackout(Strategy, tag="blackout", frozen=True, cache_hash=True):
 @steady
 def _blackout(limit: Blackout, at: float) -> Spell[str]:
     """What is said while one of the windows is in force; else nothing."""
-    found = standing(limit.windows, at)
-    inside = [one for one in found.value if one.span.inside]
+    spell = standing(limit.windows, at)
+    inside = [state for state in spell.value if state.span.inside]
     if not inside:
-        return Spell(at, found.until, "")
-    longest = max(inside, key=lambda one: one.span.until)
-    return Spell(at, found.until, f"{_FORBIDDEN[limit.forbid]}: {longest.told}")
+        return Spell(at, spell.until, "")
+    longest = max(inside, key=lambda state: state.span.until)
+    return Spell(at, spell.until, f"{_FORBIDDEN[limit.forbid]}: {longest.told}")
 
 
 class BoundedHours(Hours, frozen=True, kw_only=True):
@@ -84,22 +84,22 @@ class ScheduledBounds(Strategy, tag="scheduled-bounds", frozen=True, cache_hash=
 
     def check(self, policy: Policy) -> Sequence[str]:
         """Refused: bounds that the policy's own would change, and a `min` above the `max` of the same hours."""
-        return [*self._outside(policy.replicas), *self._crossed()]
+        return [*self._find_outside(policy.replicas), *self._find_crossed()]
 
-    def _outside(self, bounds: Bounds) -> Iterator[str]:
-        for index, one in enumerate(self.windows):
-            if one.least is not None and one.least > bounds.max:
-                yield f"windows[{index}].min: must be <= replicas.max = {bounds.max}, is {one.least}"
-            if one.most is not None and one.most < bounds.min:
-                yield f"windows[{index}].max: must be >= replicas.min = {bounds.min}, is {one.most}"
+    def _find_outside(self, bounds: Bounds) -> Iterator[str]:
+        for index, window in enumerate(self.windows):
+            if window.least is not None and window.least > bounds.max:
+                yield f"windows[{index}].min: must be <= replicas.max = {bounds.max}, is {window.least}"
+            if window.most is not None and window.most < bounds.min:
+                yield f"windows[{index}].max: must be >= replicas.min = {bounds.min}, is {window.most}"
 
-    def _crossed(self) -> Iterator[str]:
-        for index, one in enumerate(self.windows):
-            for other, rival in enumerate(self.windows):
-                least, most = one.least, rival.most
-                if least is not None and most is not None and least > most and one.same_hours(rival):
-                    told = f"the max of windows[{other}] for the same hours"
-                    yield f"windows[{index}].min: must be <= {most}, {told}, is {least}"
+    def _find_crossed(self) -> Iterator[str]:
+        for index, window in enumerate(self.windows):
+            for position, rival in enumerate(self.windows):
+                least, most = window.least, rival.most
+                if least is not None and most is not None and least > most and window.same_hours(rival):
+                    rule = f"the max of windows[{position}] for the same hours"
+                    yield f"windows[{index}].min: must be <= {most}, {rule}, is {least}"
 
     def reads(self) -> tuple[str, ...]:
         """Nothing: it looks at the calendar."""
@@ -118,20 +118,22 @@ class ScheduledBounds(Strategy, tag="scheduled-bounds", frozen=True, cache_hash=
 @steady
 def _bounds(limit: ScheduledBounds, at: float) -> Spell[Limit | None]:
     """What all windows in force allow."""
-    found = standing(limit.windows, at)
-    inside = [one for one in found.value if one.span.inside]
+    spell = standing(limit.windows, at)
+    inside = [state for state in spell.value if state.span.inside]
     if not inside:
-        return Spell(at, found.until, None)
-    most = min((one.hours.most for one in inside if one.hours.most is not None), default=None)
-    least = max((one.hours.least for one in inside if one.hours.least is not None), default=None)
+        return Spell(at, spell.until, None)
+    most = min((state.hours.most for state in inside if state.hours.most is not None), default=None)
+    least = max((state.hours.least for state in inside if state.hours.least is not None), default=None)
     if least is not None and most is not None:
         least = min(least, most)
-    return Spell(at, found.until, Limit("ScheduledBounds", "; ".join(map(_allowed, inside)), least, most, of_wish=True))
+    return Spell(
+        at, spell.until, Limit("ScheduledBounds", "; ".join(map(_describe_bounds, inside)), least, most, of_wish=True)
+    )
 
 
-def _allowed(one: HoursNow[BoundedHours]) -> str:
-    least, most = one.hours.least, one.hours.most
-    return f"{0 if least is None else least} to {'any' if most is None else most}: {one.told}"
+def _describe_bounds(state: HoursNow[BoundedHours]) -> str:
+    least, most = state.hours.least, state.hours.most
+    return f"{0 if least is None else least} to {'any' if most is None else most}: {state.told}"
 
 
 @hookimpl

@@ -63,12 +63,12 @@ class Past(Struct, frozen=True, gc=False):
 
     def wishes(self, after: float, *, inclusive: bool = False) -> list[int]:
         """The distinct wishes later than a time (or at it, if inclusive), newest first."""
-        found: list[int] = []
+        counts: list[int] = []
         for run in reversed(self.runs):
             if run.last < after or (run.last == after and not inclusive):
                 break
-            found.append(run.replicas)
-        return found
+            counts.append(run.replicas)
+        return counts
 
     def others(self, at: float, count: int) -> tuple[Change, ...]:
         """The changes that somebody else made, with the one that this count shows, seen at a time. A count that was
@@ -79,9 +79,9 @@ class Past(Struct, frozen=True, gc=False):
 
     def changes_after(self, after: float) -> list[Change]:
         """The scalings strictly later than a time, newest first."""
-        found: list[Change] = []
+        changes: list[Change] = []
         for change in reversed(self.changes):
             if change.at <= after:
                 break
-            found.append(change)
-        return found
+            changes.append(change)
+        return changes

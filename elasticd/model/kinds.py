@@ -15,17 +15,17 @@ BUILT_IN = {
 }
 """What Kubernetes itself can scale, with kubectl's other names for it."""
 
-_OTHERS = {"job": "Job", "jobs": "Job", "po": "Pod", "pod": "Pod", "pods": "Pod"}
+_UNSCALABLE = {"job": "Job", "jobs": "Job", "po": "Pod", "pod": "Pod", "pods": "Pod"}
 _CUSTOM = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+/v[0-9][a-z0-9]*")
 
 
 def kind_of(word: str) -> str:
     """The kind that a word such as deploy, deployments.apps or DEPLOYMENT means; a word for none is what it is."""
     name = word.lower().partition(".")[0]
-    for (_, kind), others in BUILT_IN.items():
-        if name in (kind.lower(), *others):
+    for (_, kind), aliases in BUILT_IN.items():
+        if name in (kind.lower(), *aliases):
             return kind
-    return _OTHERS.get(name, word)
+    return _UNSCALABLE.get(name, word)
 
 
 def wrong_kind(api_version: str, kind: str) -> tuple[str, str] | None:
@@ -37,13 +37,13 @@ def wrong_kind(api_version: str, kind: str) -> tuple[str, str] | None:
             return None if kind.strip() else ("kind", f'must be the name of a kind, is "{kind}"')
         meant = nearest(api_version, versions) if len(api_version) < 60 else ""
         return "api_version", f'must be apps/v1, v1, or DOMAIN/VERSION of a custom resource, is "{api_version}"{meant}'
-    kinds = sorted(one for version, one in BUILT_IN if version == api_version)
+    kinds = sorted(scalable for version, scalable in BUILT_IN if version == api_version)
     if kind in kinds:
         return None
     meant = kind_of(kind)
-    home = next((version for version, one in BUILT_IN if one == meant), None)
+    home = next((version for version, scalable in BUILT_IN if scalable == meant), None)
     if home is not None and home != api_version:
         return "api_version", f'must be {home} for {meant}, is "{api_version}"'
     guess = f', did you mean "{meant}"?' if home else nearest(kind[:60], kinds)
-    told = ", of which there is one pod on each node" if kind.lower() in ("daemonset", "ds") else guess
-    return "kind", f'must be one that can be scaled ({", ".join(kinds)}), is "{kind}"{told}'
+    hint = ", of which there is one pod on each node" if kind.lower() in ("daemonset", "ds") else guess
+    return "kind", f'must be one that can be scaled ({", ".join(kinds)}), is "{kind}"{hint}'

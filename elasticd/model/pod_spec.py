@@ -42,7 +42,7 @@ class Expression(Struct, frozen=True, gc=False):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
-                return self._compares(value)
+                return self._compare(value)
 
     def names(self, name: str) -> bool:
         """Whether a node's name obeys it: only In and NotIn are rules about names, of key metadata.name, with one
@@ -51,12 +51,12 @@ class Expression(Struct, frozen=True, gc=False):
             return False
         return (name == self.values[0]) == (self.operator == "In")
 
-    def _compares(self, value: str | None) -> bool:
+    def _compare(self, value: str | None) -> bool:
         mark = whole_number(self.values[0]) if len(self.values) == 1 else None
-        found = None if value is None else whole_number(value)
-        if mark is None or found is None:
+        number = None if value is None else whole_number(value)
+        if mark is None or number is None:
             return False
-        return found > mark if self.operator == "Gt" else found < mark
+        return number > mark if self.operator == "Gt" else number < mark
 
 
 @lru_cache(maxsize=1024)
@@ -87,8 +87,8 @@ def whole_number(text: str) -> int | None:
     """A label's value as Go's ParseInt reads it: decimal, 64 bits. A sign is in no label."""
     if not text.isascii() or not text.isdecimal() or len(text) > 63:
         return None
-    found = int(text)
-    return found if found < 2**63 else None
+    number = int(text)
+    return number if number < 2**63 else None
 
 
 class Term(Struct, frozen=True, gc=False):
@@ -102,7 +102,7 @@ class Term(Struct, frozen=True, gc=False):
         """Whether a node obeys all."""
         if not self.labels and not self.fields:
             return False
-        return all(one.matches(labels) for one in self.labels) and all(one.names(name) for one in self.fields)
+        return all(rule.matches(labels) for rule in self.labels) and all(rule.names(name) for rule in self.fields)
 
 
 class Taint(Struct, frozen=True, gc=False, order=True):
@@ -179,7 +179,7 @@ class Repel(Struct, frozen=True, gc=False):
         """Whether a pod of this namespace and these labels is one of them; `home` is the namespace of who repels."""
         if self.labels is None or (self.namespaces is not None and namespace not in (self.namespaces or (home,))):
             return False
-        return all(one.matches(labels) for one in self.labels)
+        return all(rule.matches(labels) for rule in self.labels)
 
 
 class Needs(Struct, frozen=True, gc=False):
@@ -216,7 +216,9 @@ class Needs(Struct, frozen=True, gc=False):
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps it off a node; None: there is none."""
         for taint in taints:
-            if taint.effect != "PreferNoSchedule" and not any(one.tolerates(taint) for one in self.tolerations):
+            if taint.effect != "PreferNoSchedule" and not any(
+                toleration.tolerates(taint) for toleration in self.tolerations
+            ):
                 return taint
         return None
 
@@ -249,8 +251,8 @@ def effective(
     whole asks for (`whole`) replaces what its containers come to. `overhead` is added.
     """
     total = dict[str, float]()
-    for one in containers:
-        _add(total, one)
+    for requests in containers:
+        _add(total, requests)
     sidecars, peak = dict[str, float](), dict[str, float]()
     for amounts, sidecar in starting:
         if sidecar:
@@ -269,10 +271,10 @@ def effective(
 
 def greatest(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """The greatest amount of each resource."""
-    found = dict[str, float]()
+    amounts_by_resource = dict[str, float]()
     for amounts in each:
-        _raise_to(found, amounts)
-    return found
+        _raise_to(amounts_by_resource, amounts)
+    return amounts_by_resource
 
 
 def _add(total: dict[str, float], amounts: Mapping[str, float]) -> None:

@@ -75,8 +75,10 @@ def about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
 
 def found(pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None) -> PodFound:
     """A pod, and whose it is."""
-    mine = next((one.name for one in policies if one.pool.has(pod)), "")
-    all_of = tuple([one.name for one in policies if one.pool.has(pod) or (one.moves.others and one.pool.names(pod))])
+    mine = next((policy.name for policy in policies if policy.pool.has(pod)), "")
+    all_of = tuple(
+        [policy.name for policy in policies if policy.pool.has(pod) or (policy.moves.others and policy.pool.names(pod))]
+    )
     return PodFound(pod.uid, pod.needs.scheduler, pod.node, pod.phase, pod.deleted, mine, latest, policies=all_of)
 
 
@@ -91,13 +93,15 @@ def undecided(named: str, seen: PodStatus) -> str:
     """Why nothing was decided about a pod, in a clause."""
     pod, namespace = seen.found, named.split("/", maxsplit=1)[0]
     if not seen.fresh:
-        return _unheard(seen)
+        return _last_heard(seen)
     if pod is None:
-        told = "no such pod waits or runs" if seen.inhabited else f"no pod is seen in namespace {namespace}"
-        return one_line(f"{told}{seen.near}")
+        problem = "no such pod waits or runs" if seen.inhabited else f"no pod is seen in namespace {namespace}"
+        return one_line(f"{problem}{seen.near}")
     if not seen.pools:
         return "no policy in force has a table [pool]"
-    return one_line(_claimed(pod, leading=seen.leading) if pod.policy else _nobody(namespace, pod, seen.pools))
+    return one_line(
+        _explain_claimed(pod, leading=seen.leading) if pod.policy else _explain_unclaimed(namespace, pod, seen.pools)
+    )
 
 
 def unclaimed(named: str, seen: PodStatus) -> str:
@@ -106,7 +110,7 @@ def unclaimed(named: str, seen: PodStatus) -> str:
     return undecided(named, seen) if seen.fresh and pod is not None and not (pod.policy or pod.policies) else ""
 
 
-def _claimed(pod: PodFound, *, leading: bool) -> str:
+def _explain_claimed(pod: PodFound, *, leading: bool) -> str:
     """Why nothing was decided about a pod of a pool."""
     if not leading:
         return f"policy {pod.policy} is about it, and another elasticd leads: ask there"
@@ -115,24 +119,24 @@ def _claimed(pod: PodFound, *, leading: bool) -> str:
     return f"policy {pod.policy} is about it, and has yet to look at it"
 
 
-def _unheard(seen: PodStatus) -> str:
+def _last_heard(seen: PodStatus) -> str:
     return last_heard(seen.at, seen.confirmed)
 
 
-def _nobody(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:
+def _explain_unclaimed(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:
     """Why no policy is about it."""
-    alike = [one for one in pools if one.scheduler == pod.scheduler]
-    if not alike:
-        schedulers = sorted({one.scheduler for one in pools})
-        others = " and ".join(f'"{one}"' for one in schedulers)
-        more = nearest(pod.scheduler, schedulers) or f", and policies are about pods of {others}"
-        return f'its schedulerName is "{pod.scheduler}"{more}'
-    here = [one for one in alike if namespace in one.namespaces or "*" in one.namespaces]
-    if not here:
-        told = "; ".join(f"{one.policy}: {', '.join(one.namespaces)}" for one in alike)
-        return f"no policy is about namespace {namespace} ({told})"
-    told = "; ".join(f"{one.policy}: {_labels(one.labels)}" for one in here)
-    return f"no policy is about pods with its labels ({told})"
+    same_scheduler = [pool for pool in pools if pool.scheduler == pod.scheduler]
+    if not same_scheduler:
+        schedulers = sorted({pool.scheduler for pool in pools})
+        listed = " and ".join(f'"{scheduler}"' for scheduler in schedulers)
+        hint = nearest(pod.scheduler, schedulers) or f", and policies are about pods of {listed}"
+        return f'its schedulerName is "{pod.scheduler}"{hint}'
+    same_namespace = [pool for pool in same_scheduler if namespace in pool.namespaces or "*" in pool.namespaces]
+    if not same_namespace:
+        namespaces = "; ".join(f"{pool.policy}: {', '.join(pool.namespaces)}" for pool in same_scheduler)
+        return f"no policy is about namespace {namespace} ({namespaces})"
+    labels = "; ".join(f"{pool.policy}: {_labels(pool.labels)}" for pool in same_namespace)
+    return f"no policy is about pods with its labels ({labels})"
 
 
 def _labels(labels: dict[str, str]) -> str:
@@ -143,7 +147,7 @@ def now(seen: PodStatus, uid: str) -> str:
     """Where it is now, in a clause; `uid` is the pod's that something was decided about."""
     pod = seen.found
     if not seen.fresh:
-        return f"it is not known where it is: {_unheard(seen)}"
+        return f"it is not known where it is: {_last_heard(seen)}"
     if pod is None:
         return "it is gone: no pod of this name waits or runs"
     another = "another pod of this name " if uid and pod.uid != uid else "it "

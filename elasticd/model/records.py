@@ -69,11 +69,11 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
         """The wish as the limits of the wish itself leave it: what is remembered of it."""
         if self.wish is None:
             return None
-        asked = self.wish
+        wish = self.wish
         for limit in self.limits:
             if limit.of_wish:
-                asked = limit.clamp(asked)
-        return asked
+                wish = limit.clamp(wish)
+        return wish
 
 
 class Outcome(Struct, frozen=True, gc=False, tag="outcome"):

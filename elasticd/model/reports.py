@@ -59,8 +59,10 @@ class NodeReport(Struct, frozen=True, gc=False):
     @property
     def load(self) -> float:
         """The greatest part of it that is used, or, where that is not known, requested."""
-        known = {**self.requested, **self.used}
-        parts = [known[name] / whole for name, whole in self.allocatable.items() if whole and name in known]
+        amounts = {**self.requested, **self.used}
+        parts = [
+            amounts[name] / capacity for name, capacity in self.allocatable.items() if capacity and name in amounts
+        ]
         return max(parts, default=0.0)
 
 
@@ -93,8 +95,8 @@ class NextMove(Struct, frozen=True):
     @property
     def goes(self) -> bool:
         """Whether nothing keeps it."""
-        done = self.outcome is None or self.outcome.result == "done"
-        return self.begun or (self.decision.verdict == "move" and done and not self.taken_back)
+        succeeded = self.outcome is None or self.outcome.result == "done"
+        return self.begun or (self.decision.verdict == "move" and succeeded and not self.taken_back)
 
 
 class Moving(Struct, frozen=True):

@@ -79,9 +79,9 @@ PULLS = Feature("see which images nodes pull", SOURCES, _rights("list watch", ""
 
 def leading(lease: str) -> Feature:
     """To hold a Lease of this name."""
-    made = _rights("create", "coordination.k8s.io", "leases")
-    held = _rights("get update", "coordination.k8s.io", "leases", name=lease)
-    return Feature("agree on who acts", BASE, (*made, *held), "home")
+    create = _rights("create", "coordination.k8s.io", "leases")
+    hold = _rights("get update", "coordination.k8s.io", "leases", name=lease)
+    return Feature("agree on who acts", BASE, (*create, *hold), "home")
 
 
 def seeing(group: str, plural: str) -> Feature:
@@ -142,8 +142,8 @@ ANYTHING = Right("*", "*", "*")
 def listed(rights: tuple[Right, ...]) -> str:
     """Rights in a few words: verbs of one resource together."""
     by_resource: dict[str, list[str]] = {}
-    for one in rights:
-        by_resource.setdefault(str(one._replace(verb="")).strip(), []).append(one.verb)
+    for right in rights:
+        by_resource.setdefault(str(right._replace(verb="")).strip(), []).append(right.verb)
     return ", ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in by_resource.items())
 
 

@@ -85,7 +85,7 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def of_container(self, container: str) -> "Series":
         """The same for who looks at this container alone, whatever others of its pod lack."""
-        if not any(one.container == container for one in self.apart):
+        if not any(sample.container == container for sample in self.apart):
             return self
         return replace(self, quality=_PARTIAL, covered=True, samples=(*self.samples, *self.apart), apart=())
 
@@ -163,17 +163,17 @@ class Pod(Struct, frozen=True, gc=False):
     def requested(self) -> dict[str, float]:
         """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
         a resource leaves it out."""
-        found: dict[str, float] = {}
+        total: dict[str, float] = {}
         for container in self.containers:
             for resource, amount in container.requests.items():
-                found[resource] = found.get(resource, 0.0) + amount
-        return {**found, **self.requests} if self.requests else found
+                total[resource] = total.get(resource, 0.0) + amount
+        return {**total, **self.requests} if self.requests else total
 
     @property
     def job(self) -> str:
         """The UID of the Job that it belongs to, empty where it says none. Unlike a name it is never another's."""
-        found = self.labels.get("batch.kubernetes.io/controller-uid")  # since Kubernetes 1.27
-        return self.labels.get("controller-uid", "") if found is None else found
+        label = self.labels.get("batch.kubernetes.io/controller-uid")  # since Kubernetes 1.27
+        return self.labels.get("controller-uid", "") if label is None else label
 
 
 class Node(Struct, frozen=True, gc=False):
