@@ -199,17 +199,17 @@ def test_until_it_is_taken_back_no_other_is_moved(phase: str, whose: Pod, told: 
     repeats=some.lists(some.integers(1, 3), max_size=30),
 )
 def test_it_ends_with_the_pod_elsewhere_or_as_it_was_and_never_with_fewer_ready(
-    heeds: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
+    honours_costs: bool, count: int, lag: int, ready: bool, beside: bool, repeats: list[int]
 ) -> None:
     """However late the controllers are, and however often a step is done."""
-    world = World(count, ready=ready, beside=beside, heeds=heeds)
+    world = World(count, ready=ready, beside=beside, heeds=honours_costs)
     mark = begin(world.workload, OLD, "", NOW, 120, "d")
     assert isinstance(mark, Mark)
     world.do(mark)
     for turn in range(200):
         if SURGE not in world.workload.annotations:
             break
-        step = next_step(world.workload, world.pods, world.now, honours_costs=heeds)
+        step = next_step(world.workload, world.pods, world.now, honours_costs=honours_costs)
         assert not (stays(world.workload, world.pods) and ready and not beside), "who stays is not moved after all"
         for _ in range(repeats[turn] if turn < len(repeats) else 1):
             world.do(step.action)
