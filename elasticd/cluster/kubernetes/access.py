@@ -44,19 +44,19 @@ class Access:
 
     async def allowed(self, asked: Collection[Asked]) -> frozenset[Asked]:
         """Those that it may do. Raises ApiError where the server does not say."""
-        rights = list(dict.fromkeys(asked))
-        answers = await asyncio.gather(*[self._may(one) for one in rights])
-        return frozenset(one for one, may in zip(rights, answers, strict=True) if may)
+        questions = list(dict.fromkeys(asked))
+        answers = await asyncio.gather(*[self._may(question) for question in questions])
+        return frozenset(question for question, may in zip(questions, answers, strict=True) if may)
 
-    async def _may(self, asked: Asked) -> bool:
-        right = asked.right
+    async def _may(self, question: Asked) -> bool:
+        right = question.right
         resource, _, subresource = right.resource.partition("/")
         attributes = {
             "verb": right.verb,
             "group": right.group,
             "resource": resource,
             "subresource": subresource,
-            "namespace": asked.namespace,
+            "namespace": question.namespace,
             "name": right.name,
         }
         body = encode(
@@ -75,7 +75,7 @@ class Access:
     async def resource(self, kind: Kind) -> tuple[str, str] | str:
         """The group and the plural of a kind that can be scaled; a line that says why not where there are none."""
         try:
-            found = await self._discovery.scalable(kind)
+            resource = await self._discovery.scalable(kind)
         except (UnknownKindError, ApiError, msgspec.DecodeError, ValueError) as error:
             return str(error)
-        return kind[0].rpartition("/")[0], found.plural
+        return kind[0].rpartition("/")[0], resource.plural

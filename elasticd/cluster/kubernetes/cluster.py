@@ -105,10 +105,10 @@ class LiveSnapshot:
     def pods(self, workload: Workload) -> tuple[Pod, ...]:
         """The pods its selector matches, ordered by name; none when the selector is at fault."""
         try:
-            found = self._cluster.pods.select(workload.ref.namespace, workload.selector)
+            pods = self._cluster.pods.select(workload.ref.namespace, workload.selector)
         except SelectorError:
             return ()
-        return self._cluster.jobs.pods_in_flight(workload, found) if workload.jobs else found
+        return self._cluster.jobs.pods_in_flight(workload, pods) if workload.jobs else pods
 
     def selector_fault(self, workload: Workload) -> str:
         """Why its selector cannot be read, or an empty string."""
@@ -174,10 +174,10 @@ class KubernetesCluster:
         once, discovery = Once(session, parts.budget), means.discovery
         evictor = Evictor(session, discovery, once, clock)
         records, patience = Records(session, parts.home), 3 * parts.patience
-        shop = RestorerParts(
+        restorer_parts = RestorerParts(
             session, parts.budget, clock, records, evictor, lambda: self.leading, parts.identity, patience
         )
-        self._restorer = Restorer(shop)
+        self._restorer = Restorer(restorer_parts)
         self._pod_actions = PodActions(
             (self.pods, self.nodes),
             Binder(session, once, clock),
@@ -197,7 +197,7 @@ class KubernetesCluster:
         }
         self._restoring = False
         self._kinds: dict[Kind, tuple[Informer, asyncio.Task[None]]] = {}
-        self._tasks = [tasks.create_task(one.run()) for one in self._always.values()]
+        self._tasks = [tasks.create_task(informer.run()) for informer in self._always.values()]
         if parts.elector is not None:
             self._tasks.append(tasks.create_task(parts.elector.run()))
 
@@ -355,16 +355,18 @@ class KubernetesCluster:
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
         """Know of our own write before the watch tells of it, so that nobody decides on the count before."""
-        known = self.workloads.get(action.workload)
-        if known is not None and known.uid == action.uid:
-            version = scale.metadata.resource_version or known.version
-            self.workloads.put(msgspec.structs.replace(known, replicas=scale.replicas, version=version), listed=False)
+        workload = self.workloads.get(action.workload)
+        if workload is not None and workload.uid == action.uid:
+            version = scale.metadata.resource_version or workload.version
+            self.workloads.put(
+                msgspec.structs.replace(workload, replicas=scale.replicas, version=version), listed=False
+            )
 
     def _note(self, mark: Mark) -> None:
         """Know of our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
-        known = self.workloads.get(mark.workload)
-        if known is not None and known.uid == mark.uid:
-            noted = msgspec.structs.replace(known, annotations=mark.on(known.annotations))
+        workload = self.workloads.get(mark.workload)
+        if workload is not None and workload.uid == mark.uid:
+            noted = msgspec.structs.replace(workload, annotations=mark.on(workload.annotations))
             self.workloads.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -374,13 +376,13 @@ class KubernetesCluster:
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""
-        named = {**self._always, **{kind: follower for kind, (follower, _) in self._kinds.items()}}
-        found = {kind: follower.problem for kind, follower in named.items() if follower.problem}
+        followers = {**self._always, **{kind: follower for kind, (follower, _) in self._kinds.items()}}
+        problems = {kind: follower.problem for kind, follower in followers.items() if follower.problem}
         if self._parts.elector is not None and self._parts.elector.fault:
-            found[_LEASE] = self._parts.elector.fault
+            problems[_LEASE] = self._parts.elector.fault
         if self._restorer.fault:
-            found[_RECORD] = self._restorer.fault
-        return found
+            problems[_RECORD] = self._restorer.fault
+        return problems
 
     def describe(self) -> Description:
         """What a status page shows."""

@@ -109,15 +109,15 @@ class Credentials:
 
     @staticmethod
     def _context_of(configuration: Configuration) -> ssl.SSLContext:
-        found = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        ssl_context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
         # Go, and so every kubectl, accepts certificates without the extensions that Python 3.13 began to want.
-        found.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        ssl_context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if configuration.cert_file:
-            found.load_cert_chain(configuration.cert_file, configuration.key_file)
+            ssl_context.load_cert_chain(configuration.cert_file, configuration.key_file)
         if not configuration.verify_ssl:
-            found.check_hostname = False
-            found.verify_mode = ssl.CERT_NONE
-        return found
+            ssl_context.check_hostname = False
+            ssl_context.verify_mode = ssl.CERT_NONE
+        return ssl_context
 
 
 def _is_there(paths: str) -> bool:

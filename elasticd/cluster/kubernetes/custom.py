@@ -30,7 +30,7 @@ _PATIENCE_FACTOR = 3
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _VALUE = msgspec.json.Decoder(MetricValue)
 
-Found = dict[str, dict[str, tuple[Sample, ...]]]
+SeriesSamples = dict[str, dict[str, tuple[Sample, ...]]]
 
 
 class _Ask(Struct, frozen=True):
@@ -71,7 +71,7 @@ class AggregatedMetrics:
         """The answers to all queries. Never raises."""
         asks = list(dict.fromkeys(_ask(query) for query in queries))
         answers = dict(zip(asks, await self._all(asks, now), strict=True))
-        pods, workloads, faults = Found(), Found(), dict[str, str]()
+        pods, workloads, faults = SeriesSamples(), SeriesSamples(), dict[str, str]()
         for query in queries:
             answer = answers[_ask(query)]
             if query.object is None and not query.external:
@@ -163,8 +163,8 @@ class AggregatedMetrics:
                 continue
             answer.samples.append((value.described_object.name, _sample(value, now, offset)))
         if unreadable or strange:
-            what = f"{unreadable} unreadable, {strange} of another namespace"
-            answer.fault = _fault(ask, f"of {len(items)} values: {what}").fault
+            counts = f"{unreadable} unreadable, {strange} of another namespace"
+            answer.fault = _fault(ask, f"of {len(items)} values: {counts}").fault
         return answer
 
 

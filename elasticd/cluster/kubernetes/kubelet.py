@@ -104,25 +104,25 @@ class Kubelets:
             verb="get", path=path, resource="nodes/proxy", params=params, timeout=within, largest=_LARGEST
         )
         try:
-            found = _SUMMARY.decode(await self._session.send(request))
+            summary = _SUMMARY.decode(await self._session.send(request))
         except ApiError as error:
             return Readings(SOURCE, now, error=f"the kubelet: {error}")
         except (msgspec.DecodeError, ValueError) as error:
             return Readings(SOURCE, now, error=f"the kubelet: its answer is no summary: {error}")
-        if found.node.node_name != node:
-            return Readings(SOURCE, now, error=f'the kubelet: it answers for node "{found.node.node_name[:63]}"')
+        if summary.node.node_name != node:
+            return Readings(SOURCE, now, error=f'the kubelet: it answers for node "{summary.node.node_name[:63]}"')
         offset = self._times.offset()
-        pods, parts = ({}, {}) if part == "node" else self._pods(found.pods or (), now, offset)
+        pods, parts = ({}, {}) if part == "node" else self._pods(summary.pods or (), now, offset)
         of_node = {
             series: {node: (_sample(value, time, now, offset),)}
-            for series, value, time in _figures(found.node)
+            for series, value, time in _figures(summary.node)
             if value is not None
         }
         return Readings(SOURCE, now, pods, nodes=of_node, parts=parts)
 
     def _pods(self, items: list[Raw] | tuple[()], now: float, offset: float) -> tuple[_OfPods, _OfPods]:
         """Samples of whole pods; and of those of which a container lacks one, for half a sum is no sum."""
-        found: tuple[_OfPods, _OfPods] = ({CPU: {}, MEMORY: {}}, {CPU: {}, MEMORY: {}})
+        usage: tuple[_OfPods, _OfPods] = ({CPU: {}, MEMORY: {}}, {CPU: {}, MEMORY: {}})
         for raw in items:
             try:
                 pod = _POD.decode(raw)
@@ -132,13 +132,13 @@ class Kubelets:
             key = f"{pod.pod_ref.namespace}/{pod.pod_ref.name}"
             for name in (CPU, MEMORY):
                 if samples := _of_pod(pod, name, now, offset):
-                    found[len(samples) < len(pod.containers or ())][name][key] = samples
-        return found
+                    usage[len(samples) < len(pod.containers or ())][name][key] = samples
+        return usage
 
 
 def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
     """One sample for each container that has one."""
-    found = []
+    samples = []
     for container in pod.containers or ():
         figure = _cpu(container.cpu) if name == CPU else _memory(container.memory)
         if figure is None:
@@ -146,8 +146,8 @@ def _of_pod(pod: _Pod, name: str, now: float, offset: float) -> Samples:
         value, time = figure
         window = _WINDOW if name == CPU else 0.0
         measured = time.timestamp() + offset
-        found.append(Sample(value, measured, now, window, pod.pod_ref.name, container.name))
-    return tuple(found)
+        samples.append(Sample(value, measured, now, window, pod.pod_ref.name, container.name))
+    return tuple(samples)
 
 
 def _cpu(cpu: _Cpu | None) -> tuple[float, datetime] | None:
@@ -163,16 +163,16 @@ def _memory(memory: _Memory | None) -> tuple[float, datetime] | None:
 
 def _figures(node: _Node) -> list[tuple[str, float | None, datetime]]:
     """The figures of a node: series, value (None: it has none) and time."""
-    found: list[tuple[str, float | None, datetime]] = []
+    figures: list[tuple[str, float | None, datetime]] = []
     for name, figure in ((CPU, _cpu(node.cpu)), (MEMORY, _memory(node.memory))):
         if figure is not None:
-            found.append((name, *figure))
+            figures.append((name, *figure))
     if net := node.network:
-        found += [(RECEIVED, _maybe(net.rx_bytes), net.time), (TRANSMITTED, _maybe(net.tx_bytes), net.time)]
+        figures += [(RECEIVED, _maybe(net.rx_bytes), net.time), (TRANSMITTED, _maybe(net.tx_bytes), net.time)]
     if fs := node.fs:
-        given = ((FS_USED, fs.used_bytes), (FS_AVAILABLE, fs.available_bytes), (FS_CAPACITY, fs.capacity_bytes))
-        found += [(name, _maybe(value), fs.time) for name, value in given]
-    return found
+        sizes = ((FS_USED, fs.used_bytes), (FS_AVAILABLE, fs.available_bytes), (FS_CAPACITY, fs.capacity_bytes))
+        figures += [(name, _maybe(value), fs.time) for name, value in sizes]
+    return figures
 
 
 def _maybe(value: Any) -> float | None:

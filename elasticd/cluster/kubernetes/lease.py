@@ -47,8 +47,8 @@ class Elector:
     def __init__(self, session: Session, clock: Clock, settings: LeaseSettings, identity: str) -> None:
         self._session, self._clock, self._settings, self._identity = session, clock, settings, identity
         self._until = _NEVER
-        self._seen: LeaseSpec | None = None
-        self._seen_at = 0.0
+        self._last_spec: LeaseSpec | None = None
+        self._spec_since = 0.0
         self._raw: dict[str, Any] | None = None
         self._led = False
         self.fault = ""
@@ -61,7 +61,7 @@ class Elector:
     @property
     def leader(self) -> str:
         """Who holds the lease, as last seen."""
-        return (self._seen.holder_identity or "") if self._seen else ""
+        return (self._last_spec.holder_identity or "") if self._last_spec else ""
 
     async def run(self) -> None:
         """Stand for election for ever."""
@@ -110,11 +110,11 @@ class Elector:
         except ApiError as error:
             if error.code != 404:
                 raise
-            self._seen = None
+            self._last_spec = None
             return await self._claim(None)
         spec = msgspec.convert(raw, WireLease).spec
-        if spec != self._seen:
-            self._seen, self._seen_at = spec, self._clock.now()
+        if spec != self._last_spec:
+            self._last_spec, self._spec_since = spec, self._clock.now()
         if self._may_take(spec):
             return await self._claim(raw)
         self._until = _NEVER
@@ -125,7 +125,7 @@ class Elector:
         if spec.holder_identity in (None, "", self._identity):
             return True
         duration = spec.lease_duration_seconds or self._settings.duration
-        return self._clock.now() >= self._seen_at + duration
+        return self._clock.now() >= self._spec_since + duration
 
     async def _claim(self, raw: dict[str, Any] | None) -> None:
         """Write ourselves as the holder. Leadership counts from before the request, however long it took."""
@@ -138,7 +138,7 @@ class Elector:
             # What others wrote into it (labels, new fields) is written back as it was read.
             self._raw = await self._send("update", self._settings.name, {**raw, "spec": spec})
         self._until = started + self._settings.renew
-        self._seen, self._seen_at = msgspec.convert(self._raw, WireLease).spec, started
+        self._last_spec, self._spec_since = msgspec.convert(self._raw, WireLease).spec, started
 
     async def _create(self, lease: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -170,13 +170,13 @@ class Elector:
 
     async def release(self) -> None:
         """Stop leading, and let others take over at once if that can still be told."""
-        held = self.leading or self._raw is not None
+        may_hold = self.leading or self._raw is not None
         self._until = _NEVER
         raw, self._raw = self._raw, None
         # A renewal that was cut off may have been carried out, so what was written last need not be what is there.
-        for known in (raw, None) if held else ():
+        for lease in (raw, None) if may_hold else ():
             try:
-                await self._give_up(known or await self._send("get", self._settings.name))
+                await self._give_up(lease or await self._send("get", self._settings.name))
                 break
             except (ApiError, msgspec.DecodeError, ValueError) as error:
                 logger.info("the lease was not released: %s", error)

@@ -78,9 +78,9 @@ class MetricsClient:
         if not self._namespaces:
             return [await self._list("/pods", "pods.metrics")]
         paths = [f"/namespaces/{namespace}/pods" for namespace in self._namespaces]
-        found = await asyncio.gather(*[self._list(path, "pods.metrics") for path in paths], return_exceptions=True)
-        bodies = [one for one in found if isinstance(one, bytes)]
-        for path, error in zip(paths, found, strict=True):
+        answers = await asyncio.gather(*[self._list(path, "pods.metrics") for path in paths], return_exceptions=True)
+        bodies = [answer for answer in answers if isinstance(answer, bytes)]
+        for path, error in zip(paths, answers, strict=True):
             if isinstance(error, ApiError):
                 logger.warning("metrics of %s: %s", path, error)
                 if not bodies:
@@ -135,11 +135,11 @@ def _take(usage: UsageMetrics, into: tuple[Samples, Samples], now: float, offset
 def _samples(usage: UsageMetrics, name: str, measured: float, now: float) -> tuple[Sample, ...]:
     """One sample for each container that has one."""
     pod, window = usage.metadata.name, go_seconds(usage.window)
-    found: tuple[Sample, ...] = ()
-    for one in usage.containers or ():
-        if one.usage and name in one.usage:
-            found += (Sample(_amount(one.usage[name]), measured, now, window, pod, one.name),)
-    return found
+    samples: tuple[Sample, ...] = ()
+    for container in usage.containers or ():
+        if container.usage and name in container.usage:
+            samples += (Sample(_amount(container.usage[name]), measured, now, window, pod, container.name),)
+    return samples
 
 
 def _amount(quantity: Any) -> float:

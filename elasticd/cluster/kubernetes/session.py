@@ -242,7 +242,7 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     if seconds is None and status.details is not None:
         seconds = status.details.retry_after_seconds
     reason = status.reason or response.reason or ""
-    causes = tuple(one.reason for one in (status.details and status.details.causes) or ())
+    causes = tuple(cause.reason for cause in (status.details and status.details.causes) or ())
     return ApiError(response.status, reason, status.message or reason, seconds, causes=causes)
 
 

@@ -341,10 +341,10 @@ def test_pods_share_a_record_where_all_that_counts_is_equal_and_nowhere_else() -
 
 def test_templates_are_let_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert_template, "_MOST", 3)
-    monkeypatch.setattr(convert_template, "_known", {})
+    monkeypatch.setattr(convert_template, "_shapes", {})
     first = pod_of(priority=0).needs
     assert [pod_of(priority=number).needs.priority for number in range(9)] == list(range(9))
-    assert len(convert_template._known) <= 3
+    assert len(convert_template._shapes) <= 3
     assert pod_of(priority=0).needs == first
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from elasticd.base.clock import WallClock
 from elasticd.cluster.kubernetes import Kubernetes, LeaseSettings
-from elasticd.cluster.kubernetes.watch.pulls import to_told
+from elasticd.cluster.kubernetes.watch.pulls import to_pull_event
 from elasticd.cluster.kubernetes.wire.objects import WireEvent
 from elasticd.ports.metrics_api import Pull
 from tests.cluster.kubernetes.fake import FakeApi, page, status, until, write_kubeconfig
@@ -35,7 +35,7 @@ def event(message: str = NEW, uid: str = "u", **changes: Any) -> dict[str, Any]:
 
 def told(written: dict[str, Any]) -> Pull | None:
     """The pull it tells of."""
-    found = to_told(msgspec.convert(written, WireEvent, strict=False), 3600.0)
+    found = to_pull_event(msgspec.convert(written, WireEvent, strict=False), 3600.0)
     assert found.key == ("shop", written["metadata"]["name"])
     return found.pull
 

@@ -78,7 +78,7 @@ def life_of(body: bytes | Raw) -> Life:
     """By the pod's own text: it has run when all its containers have started, or when it failed by itself."""
     status = _POD.decode(body).status
     containers = status.container_statuses or []
-    waits = next((one.state.waiting.reason for one in containers if one.state.waiting), "")
+    waits = next((container.state.waiting.reason for container in containers if container.state.waiting), "")
     return Life(
         status.phase in ("Running", "Succeeded") or (status.phase == "Failed" and _failed_itself(status)), waits
     )
@@ -88,10 +88,14 @@ def _failed_itself(status: _Status) -> bool:
     """Not one that was ended before its containers had started: by a kubelet that does not take it or has too little
     memory, or since its node is gone."""
     containers = status.container_statuses or []
-    if containers and all(one.started for one in containers):
+    if containers and all(container.started for container in containers):
         return True
-    taken = status.reason or any(one.type == _TAKEN_AWAY and one.status == "True" for one in status.conditions or ())
-    return not taken and any(one.started for one in [*containers, *(status.init_container_statuses or ())])
+    disrupted = status.reason or any(
+        condition.type == _TAKEN_AWAY and condition.status == "True" for condition in status.conditions or ()
+    )
+    return not disrupted and any(
+        container.started for container in [*containers, *(status.init_container_statuses or ())]
+    )
 
 
 async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
@@ -103,8 +107,8 @@ async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
     params = {"watch": "1", "timeoutSeconds": "1", **only}
     request = Request(verb="watch", path=PODS.path(pod.namespace), resource="pods", params=params, timeout=10.0)
     try:
-        found = await session.send(request)
-        return any(_copy_ran(_EVENT.decode(line), uid) for line in found.splitlines() if line)
+        body = await session.send(request)
+        return any(_copy_ran(_EVENT.decode(line), uid) for line in body.splitlines() if line)
     except ApiError as error:
         if error.code in (403, 405, 410):
             return False
@@ -116,5 +120,5 @@ async def ran_since(session: Session, pod: Ref, uid: str, since: str) -> bool:
 def _copy_ran(event: WatchEvent, uid: str) -> bool:
     if event.type not in ("ADDED", "MODIFIED", "DELETED"):
         return False  # ERROR: it was too long ago
-    noted = _POD.decode(event.object).metadata.annotations or {}
-    return noted.get(RESTORED) == uid and life_of(event.object).ran
+    annotations = _POD.decode(event.object).metadata.annotations or {}
+    return annotations.get(RESTORED) == uid and life_of(event.object).ran

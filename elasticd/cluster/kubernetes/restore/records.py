@@ -57,18 +57,24 @@ class Records:
     def __init__(self, session: Session, home: str) -> None:
         self._session, self.home = session, home
 
-    async def claim(self, one: Restoration) -> Restoration | None:
+    async def claim(self, restoration: Restoration) -> Restoration | None:
         """Let there be a record of ours, and give it; None: another daemon was first. Raises ApiError, and then there
         may be one."""
-        await self.write(one)
-        found = await self.read(one)
-        return found if found is not None and found.by == one.by else None
+        await self.write(restoration)
+        record = await self.read(restoration)
+        return record if record is not None and record.by == restoration.by else None
 
-    async def write(self, one: Restoration) -> None:
+    async def write(self, restoration: Restoration) -> None:
         """Let there be a record; one that is there stays. Raises ApiError."""
-        meta = {"name": one.name, "namespace": self.home, "labels": {LABEL: "pod"}}
+        meta = {"name": restoration.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-        body["data"] = {"uid": one.uid, "pod": one.manifest, "by": one.by, "why": one.why, "since": one.since}
+        body["data"] = {
+            "uid": restoration.uid,
+            "pod": restoration.manifest,
+            "by": restoration.by,
+            "why": restoration.why,
+            "since": restoration.since,
+        }
         path = CONFIG_MAPS.path(self.home)
         try:
             await self._session.send(Request(verb="create", path=path, resource="configmaps", body=encode(body)))
@@ -76,38 +82,42 @@ class Records:
             if error.reason != "AlreadyExists":
                 raise
 
-    async def read(self, one: Restoration) -> Restoration | None:
+    async def read(self, restoration: Restoration) -> Restoration | None:
         """The record as it is now; None: there is none any more. Raises ApiError."""
         try:
-            body = await self._session.send(Request(verb="get", path=self._path(one), resource="configmaps"))
-            found = _restoration(msgspec.json.decode(body, type=_WireRecord))
+            body = await self._session.send(Request(verb="get", path=self._path(restoration), resource="configmaps"))
+            record = _restoration(msgspec.json.decode(body, type=_WireRecord))
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
         except (msgspec.DecodeError, ValueError):
-            found = None
-        if found is None:
-            raise ApiError(500, "Unreadable", f"ConfigMap {self.home}/{one.name} is no record of a pod any more")
-        return found
+            record = None
+        if record is None:
+            raise ApiError(
+                500, "Unreadable", f"ConfigMap {self.home}/{restoration.name} is no record of a pod any more"
+            )
+        return record
 
-    async def note(self, one: Restoration, made: str, since: str) -> None:
+    async def note(self, restoration: Restoration, made: str, since: str) -> None:
         """Note which pod took its place, and its version. Raises ApiError."""
         await self._session.send(
             Request(
                 verb="patch",
-                path=self._path(one),
+                path=self._path(restoration),
                 resource="configmaps",
                 body=encode({"data": {"made": made, "since": since}}),
                 content_type=MERGE_PATCH,
             )
         )
 
-    async def remove(self, one: Restoration) -> None:
+    async def remove(self, restoration: Restoration) -> None:
         """Let this record be gone; one of the same pod that was written since stays. Raises ApiError."""
-        body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": one.record}})
+        body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": restoration.record}})
         try:
-            await self._session.send(Request(verb="delete", path=self._path(one), resource="configmaps", body=body))
+            await self._session.send(
+                Request(verb="delete", path=self._path(restoration), resource="configmaps", body=body)
+            )
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
@@ -117,18 +127,20 @@ class Records:
         path, only = CONFIG_MAPS.path(self.home), {"labelSelector": LABEL}
         body = await self._session.send(Request(verb="list", path=path, resource="configmaps", params=only))
         try:
-            found = msgspec.json.decode(body, type=_WireRecords).items or []
+            records = msgspec.json.decode(body, type=_WireRecords).items or []
         except (msgspec.DecodeError, ValueError) as error:
             raise ApiError(500, "Unreadable", f"the server's answer is no list of ConfigMaps: {error}") from error
-        read = [(one.metadata.name, _restoration(one)) for one in found]
-        return [one for _, one in read if one is not None], [name for name, one in read if one is None]
+        parsed = [(record.metadata.name, _restoration(record)) for record in records]
+        return [restoration for _, restoration in parsed if restoration is not None], [
+            name for name, restoration in parsed if restoration is None
+        ]
 
-    def _path(self, one: Restoration) -> str:
-        return CONFIG_MAPS.path(self.home, one.name)
+    def _path(self, restoration: Restoration) -> str:
+        return CONFIG_MAPS.path(self.home, restoration.name)
 
 
-def _restoration(found: _WireRecord) -> Restoration | None:
-    data = found.data or {}
+def _restoration(record: _WireRecord) -> Restoration | None:
+    data = record.data or {}
     uid, manifest = data.get("uid", ""), data.get("pod", "")
     try:
         meta = msgspec.json.decode(manifest, type=_Manifest).metadata
@@ -136,5 +148,5 @@ def _restoration(found: _WireRecord) -> Restoration | None:
         return None
     pod = Ref(meta.namespace, "Pod", meta.name, "v1")
     by, new, why, since = (data.get(key, "") for key in ("by", "made", "why", "since"))
-    made = Restoration(pod, uid, manifest, by, new, found.metadata.uid, why, since)
-    return made if made.name == found.metadata.name else None
+    restoration = Restoration(pod, uid, manifest, by, new, record.metadata.uid, why, since)
+    return restoration if restoration.name == record.metadata.name else None

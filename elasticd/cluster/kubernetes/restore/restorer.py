@@ -1,7 +1,7 @@
 """Evicts pods that have no controller, and makes each anew under its own name: none is lost, whatever ends when.
 
 What a pod is made from is written into the cluster first, which also claims it: another daemon that wants the same pod
-finds the record. What is then to be done follows from what is found, see course. Knows what must hold before a pod is
+finds the record. What is then to be done follows from what is found, see steps. Knows what must hold before a pod is
 evicted, and who goes on after that; knows nothing of who shall go.
 """
 
@@ -33,9 +33,9 @@ AGAIN = 30.0
 class Restorer:
     """Evicts and makes anew. What follows an eviction goes on in the background, and `run` takes up what is left."""
 
-    def __init__(self, shop: RestorerParts) -> None:
-        self._shop, self._evictor, self._records = shop, shop.evictor, shop.records
-        self._courses: dict[str, RestorationSteps] = {}
+    def __init__(self, parts: RestorerParts) -> None:
+        self._parts, self._evictor, self._records = parts, parts.evictor, parts.records
+        self._steps: dict[str, RestorationSteps] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: set[str] = set()
         self._fault = ""
@@ -44,12 +44,12 @@ class Restorer:
     @property
     def fault(self) -> str:
         """What is wrong, in a line for each pod; empty when nothing is."""
-        return "; ".join(filter(None, [self._fault, *[one.fault for one in self._courses.values()]]))
+        return "; ".join(filter(None, [self._fault, *[steps.fault for steps in self._steps.values()]]))
 
     @property
     def underway(self) -> list[Underway]:
         """The pods that are being made anew."""
-        return [one.underway for one in self._courses.values()]
+        return [steps.underway for steps in self._steps.values()]
 
     async def close(self) -> None:
         """Stop; what is not finished is written down."""
@@ -60,20 +60,20 @@ class Restorer:
 
     async def evict(self, action: Evict, allowed: Allowed) -> Answer:
         """Let the pod be evicted, if it would come back."""
-        if action.uid in self._courses or action.uid in self._preparing:
+        if action.uid in self._steps or action.uid in self._preparing:
             return Answer("refused", 0, "it is being made anew already", "UnderWay")
         self._preparing.add(action.uid)
         try:
-            found = await self._prepare(action, allowed)
-            if isinstance(found, Answer):
-                return found
+            restoration = await self._prepare(action, allowed)
+            if isinstance(restoration, Answer):
+                return restoration
             answer = await self._evictor.evict(action, allowed, partial(_unfit, action))
             evicted = answer.result == "done" and not answer.reason
             if evicted or (answer.result == "failed" and (answer.code == 0 or answer.code >= 500)):
-                self._begin(found, evicted=evicted)
+                self._begin(restoration, evicted=evicted)
             else:
                 with contextlib.suppress(ApiError):  # a record that stays is found later, and nothing has been done
-                    await self._records.remove(found)
+                    await self._records.remove(restoration)
             return answer
         finally:
             self._preparing.discard(action.uid)
@@ -81,78 +81,78 @@ class Restorer:
     async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
         """Write down what the pod is made from, once the server has said that it would create it."""
         try:
-            found = await read_pod(self._shop.session, action.workload)
+            state = await read_pod(self._parts.session, action.workload)
         except ApiError as error:
             return refused_by(error)
-        if stop := _unfit(action, found):
+        if stop := _unfit(action, state):
             return stop
-        assert found is not None, "one that is gone is not fit"  # noqa: S101
-        manifest = remade(msgspec.json.decode(found.body), self._shop.clock.now())
+        assert state is not None, "one that is gone is not fit"  # noqa: S101
+        manifest = remade(msgspec.json.decode(state.body), self._parts.clock.now())
         text = encode(manifest).decode()
-        one = Restoration(
-            action.workload, action.uid, text, self._shop.identity, why=action.reason, since=found.version
+        restoration = Restoration(
+            action.workload, action.uid, text, self._parts.identity, why=action.reason, since=state.version
         )
-        trial = creation(one.pod, encode(tried(manifest)), dryRun="All")
-        tried_out = await self._written(partial(self._shop.session.send, trial), allowed)
+        trial = creation(restoration.pod, encode(tried(manifest)), dryRun="All")
+        tried_out = await self._written(partial(self._parts.session.send, trial), allowed)
         if isinstance(tried_out, Answer):
             return tried_out
-        claimed = await self._written(partial(self._records.claim, one), allowed)
+        claimed = await self._written(partial(self._records.claim, restoration), allowed)
         return claimed or Answer("refused", 409, "another elasticd makes it anew", "UnderWay")
 
     async def _written(self, write: Callable[[], Awaitable[T]], allowed: Allowed) -> T | Answer:
-        if not await self._shop.budget.take(self.patience):
+        if not await self._parts.budget.take(self.patience):
             return spent(f"the write budget is spent for the next {self.patience:g} s")
         if stop := allowed():
             return stop
         try:
             return await write()
         except ApiError as error:
-            self._shop.budget.pause(error.quiet)
+            self._parts.budget.pause(error.quiet)
             return Answer("refused", error.code, f"it might not come back: {error}", "NotRestorable")
 
     async def run(self) -> None:
         """Take up, for ever, what was begun and not finished, by whomever; while this daemon leads."""
         while True:
-            if self._shop.leading():
+            if self._parts.leading():
                 await self._look()
-            await self._shop.clock.sleep_until(self._shop.clock.now() + (AGAIN if self._shop.leading() else 1.0))
+            await self._parts.clock.sleep_until(self._parts.clock.now() + (AGAIN if self._parts.leading() else 1.0))
 
     async def _look(self) -> None:
         try:
-            found, odd = await self._records.all()
+            restorations, unreadable = await self._records.all()
         except ApiError as error:
             self._fault = f"what has yet to be made anew cannot be looked for: {error}"
             return
-        self._fault = f"no records of pods to be made anew, left alone: {', '.join(odd)}" if odd else ""
-        for one in found:
-            if one.uid not in self._courses and one.uid not in self._preparing:
-                self._begin(one, evicted=False)
+        self._fault = f"no records of pods to be made anew, left alone: {', '.join(unreadable)}" if unreadable else ""
+        for restoration in restorations:
+            if restoration.uid not in self._steps and restoration.uid not in self._preparing:
+                self._begin(restoration, evicted=False)
 
-    def _begin(self, one: Restoration, *, evicted: bool) -> None:
-        course = RestorationSteps(one, self._shop, evicted=evicted)
-        self._courses[one.uid] = course
-        task = asyncio.create_task(self._follow(course), name=one.name)
+    def _begin(self, restoration: Restoration, *, evicted: bool) -> None:
+        steps = RestorationSteps(restoration, self._parts, evicted=evicted)
+        self._steps[restoration.uid] = steps
+        task = asyncio.create_task(self._follow(steps), name=restoration.name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _follow(self, course: RestorationSteps) -> None:
+    async def _follow(self, steps: RestorationSteps) -> None:
         try:
-            await course.run()
+            await steps.run()
         finally:
-            del self._courses[course.one.uid]
+            del self._steps[steps.restoration.uid]
 
 
-def _unfit(action: Evict, found: PodState | None) -> Answer | None:
+def _unfit(action: Evict, state: PodState | None) -> Answer | None:
     """Why it is not made anew."""
-    if found is None or found.uid != action.uid:
+    if state is None or state.uid != action.uid:
         return conflict(404, "it is gone")
-    if found.deleted:
+    if state.deleted:
         return conflict(409, "it is being deleted")
-    pod: Any = msgspec.json.decode(found.body)
+    pod: Any = msgspec.json.decode(state.body)
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return conflict(409, "it has ended, and would run a second time")
-    if any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ()):
+    if any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or ()):
         return conflict(409, "it has a controller, which makes another")
-    if MIRROR in found.annotations:
+    if MIRROR in state.annotations:
         return conflict(409, "a kubelet runs it from a file")
     return None

@@ -67,48 +67,50 @@ class RestorerParts(Struct, frozen=True):
 class RestorationSteps:
     """One pod's. `fault` is what keeps it from running again, in one line."""
 
-    def __init__(self, one: Restoration, shop: RestorerParts, *, evicted: bool) -> None:
+    def __init__(self, restoration: Restoration, parts: RestorerParts, *, evicted: bool) -> None:
         """`evicted`: we did it ourselves just now."""
-        self.one, self.fault = one, ""
-        self._shop, self._records, self._clock = shop, shop.records, shop.clock
+        self.restoration, self.fault = restoration, ""
+        self._parts, self._records, self._clock = parts, parts.records, parts.clock
         self._record_unsure, self._untouched_since = evicted, 0.0
-        self._at, self._since, self._pause = "", shop.clock.now(), FIRST_PAUSE
-        self._copy, self._copy_there = one.made, bool(one.made)
+        self._at, self._since, self._pause = "", parts.clock.now(), FIRST_PAUSE
+        self._copy, self._copy_there = restoration.made, bool(restoration.made)
         self._copy_may_have_run = not evicted
         self._lost, self._wait_until, self._waits_for = 0, 0.0, ""
 
     @property
     def underway(self) -> Underway:
         """As a person looks at it."""
-        one, step = self.one, self._at or "begun"
-        return Underway(one.pod, one.uid, "anew", step, self._since, fault=self.fault, why=one.why)
+        restoration, step = self.restoration, self._at or "begun"
+        return Underway(
+            restoration.pod, restoration.uid, "anew", step, self._since, fault=self.fault, why=restoration.why
+        )
 
     async def run(self) -> None:
         """Go on until nothing is left to do."""
-        while not await self._tried():
+        while not await self._attempt():
             await self._clock.sleep_until(self._clock.now() + self._pause)
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
-    async def _tried(self) -> bool:
+    async def _attempt(self) -> bool:
         fault = ""
         try:
             if await self._step():
                 return True
-            fault = self._slow()
+            fault = self._delay()
         except ApiError as error:
-            self._shop.budget.pause(error.quiet)
+            self._parts.budget.pause(error.quiet)
             fault = str(error)
         except Exception:
-            logger.exception("%s: cannot be made anew", self.one.pod)
+            logger.exception("%s: cannot be made anew", self.restoration.pod)
             fault = "internal error, see the log"
-        where = f"ConfigMap {self._records.home}/{self.one.name}"
-        fault = f"{self.one.pod} has yet to be made anew, from {where}: {fault}" if fault else ""
+        where = f"ConfigMap {self._records.home}/{self.restoration.name}"
+        fault = f"{self.restoration.pod} has yet to be made anew, from {where}: {fault}" if fault else ""
         if fault and not self.fault:
             logger.warning("%s", fault)
         self.fault = fault
         return False
 
-    def _slow(self) -> str:
+    def _delay(self) -> str:
         """What takes longer than it should, where nothing fails; empty: nothing."""
         seconds = self._clock.now() - self._since
         for_long = f"{self._at} for {seconds:.0f} s{self._waits_for}" if seconds > LATE else ""
@@ -116,63 +118,67 @@ class RestorationSteps:
             return for_long
         return f"{self._lost} copies of it went before they ran; now: {for_long or self._at}"
 
-    def _reached(self, step: str, waits_for: str = "") -> None:
+    def _enter(self, step: str, waits_for: str = "") -> None:
         self._waits_for = f" ({waits_for})" if waits_for else ""
         if step != self._at:
             self._at, self._since, self._pause = step, self._clock.now(), FIRST_PAUSE
 
     async def _step(self) -> bool:
         """Do what is next; whether all is done."""
-        found = await read_pod(self._shop.session, self.one.pod)
-        if self._record_unsure and (found is None or found.annotations.get(RESTORED) != self.one.uid):
+        state = await read_pod(self._parts.session, self.restoration.pod)
+        if self._record_unsure and (state is None or state.annotations.get(RESTORED) != self.restoration.uid):
             await self._records.write(
-                self.one
+                self.restoration
             )  # who took over before the eviction may have thought there would be none
         self._record_unsure = False
-        if not self._shop.leading():  # who leads now goes on
-            return await self._records.read(self.one) is None
-        if found is None:
+        if not self._parts.leading():  # who leads now goes on
+            return await self._records.read(self.restoration) is None
+        if state is None:
             return await self._create()
-        if found.uid == self.one.uid:
-            return await self._still_there(found)
-        if found.annotations.get(RESTORED) == self.one.uid:
-            return await self._made(found)
-        return await self._taken(found)
+        if state.uid == self.restoration.uid:
+            return await self._await_deletion(state)
+        if state.annotations.get(RESTORED) == self.restoration.uid:
+            return await self._follow_copy(state)
+        return await self._resolve_taken_name(state)
 
-    async def _still_there(self, found: PodState) -> bool:
-        self._reached("leaving" if found.deleted else "untouched")
+    async def _await_deletion(self, state: PodState) -> bool:
+        self._enter("leaving" if state.deleted else "untouched")
         now = self._clock.now()
         self._untouched_since = self._untouched_since or now
-        if found.deleted or now - self._untouched_since < self._shop.quiet:
+        if state.deleted or now - self._untouched_since < self._parts.quiet:
             return False
         return await self._forget()
 
     async def _create(self) -> bool:
-        self._reached("gone")
-        record = await self._records.read(self.one)
+        self._enter("gone")
+        record = await self._records.read(self.restoration)
         if record is None:
             return True
         if self._copy_may_have_run and await self._has_run(record):
-            logger.info("%s was made anew, has run, and is gone since", self.one.pod)
+            logger.info("%s was made anew, has run, and is gone since", self.restoration.pod)
             return await self._forget()
         self._count_lost()
         if self._clock.now() < self._wait_until:
             return False
-        if not await self._shop.budget.take(LONGEST_PAUSE) or not self._shop.leading():
+        if not await self._parts.budget.take(LONGEST_PAUSE) or not self._parts.leading():
             return False
         self._copy_may_have_run = True
         try:
-            await self._shop.session.send(creation(self.one.pod, self.one.manifest.encode()))
+            await self._parts.session.send(creation(self.restoration.pod, self.restoration.manifest.encode()))
             self._copy_there = True
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-        found = await read_pod(self._shop.session, self.one.pod)  # made by whom, this shows
-        return found is not None and found.annotations.get(RESTORED) == self.one.uid and await self._made(found)
+        state = await read_pod(self._parts.session, self.restoration.pod)  # made by whom, this shows
+        return (
+            state is not None
+            and state.annotations.get(RESTORED) == self.restoration.uid
+            and await self._follow_copy(state)
+        )
 
     async def _has_run(self, record: Restoration) -> bool:
         """Whether a copy that is gone has run, where nobody was there to see it; asked once of each."""
-        ran = await ran_since(self._shop.session, self.one.pod, self.one.uid, record.since)
+        ran = await ran_since(self._parts.session, self.restoration.pod, self.restoration.uid, record.since)
         self._copy_may_have_run = False
         return ran
 
@@ -183,44 +189,46 @@ class RestorationSteps:
         self._copy_there, self._lost = False, self._lost + 1
         pause = min(FIRST_WAIT * 2.0 ** (self._lost - 2), LONGEST_WAIT) if self._lost > 1 else 0.0
         self._wait_until = self._clock.now() + pause
-        logger.warning("%s was made anew, and is gone before it ran: it is made again in %g s", self.one.pod, pause)
+        logger.warning(
+            "%s was made anew, and is gone before it ran: it is made again in %g s", self.restoration.pod, pause
+        )
 
-    async def _made(self, found: PodState) -> bool:
-        life = life_of(found.body)
-        self._copy, self._copy_there, self._copy_may_have_run = found.uid, True, True
-        self._reached(_step_of(found), life.waits)
-        record = await self._records.read(self.one)
+    async def _follow_copy(self, state: PodState) -> bool:
+        life = life_of(state.body)
+        self._copy, self._copy_there, self._copy_may_have_run = state.uid, True, True
+        self._enter(_step_of(state), life.waits)
+        record = await self._records.read(self.restoration)
         if record is None:
             return True
-        if record.made != found.uid:
-            await self._records.note(record, found.uid, found.version)
+        if record.made != state.uid:
+            await self._records.note(record, state.uid, state.version)
         if life.ran:
             return await self._forget()
-        if found.phase == "Failed" and not found.deleted:
-            await self._clear_away(found)
+        if state.phase == "Failed" and not state.deleted:
+            await self._clear_away(state)
         return False
 
-    async def _clear_away(self, found: PodState) -> None:
+    async def _clear_away(self, state: PodState) -> None:
         """Let a copy go that ended before it ran: it stands in the way of the next."""
-        evict = Evict(self.one.pod, found.uid, found.node, "it ended before it ran")
-        answer = await self._shop.evictor.evict(evict, lambda: None if self._shop.leading() else NOT_LEADING)
+        evict = Evict(self.restoration.pod, state.uid, state.node, "it ended before it ran")
+        answer = await self._parts.evictor.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING)
         if answer.result == "failed":
             raise ApiError(answer.code, answer.reason, f"it ended before it ran, and stays: {answer.message}")
 
-    async def _taken(self, found: PodState) -> bool:
-        if self._copy and found.annotations.get(RESTORED) == self._copy:
-            logger.info("%s was moved on before it ran, with a record of its own", self.one.pod)
+    async def _resolve_taken_name(self, state: PodState) -> bool:
+        if self._copy and state.annotations.get(RESTORED) == self._copy:
+            logger.info("%s was moved on before it ran, with a record of its own", self.restoration.pod)
             return await self._forget()
-        if alike(msgspec.json.decode(self.one.manifest, type=dict[str, Any]), msgspec.json.decode(found.body)):
-            logger.info("%s was made anew by somebody else", self.one.pod)
+        if alike(msgspec.json.decode(self.restoration.manifest, type=dict[str, Any]), msgspec.json.decode(state.body)):
+            logger.info("%s was made anew by somebody else", self.restoration.pod)
             return await self._forget()
-        self._reached("its name is taken")
+        self._enter("its name is taken")
         raise ApiError(409, "AlreadyExists", "another pod has its name")
 
     async def _forget(self) -> bool:
         """Remove the record, unless another daemon has claimed the pod since."""
-        record = await self._records.read(self.one)
-        if record is not None and record.by == self.one.by:
+        record = await self._records.read(self.restoration)
+        if record is not None and record.by == self.restoration.by:
             await self._records.remove(record)
         return True
 

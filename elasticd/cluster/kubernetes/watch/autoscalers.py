@@ -24,9 +24,9 @@ class Autoscaler(Struct, frozen=True, gc=False):
     target: Target
 
 
-def to_autoscaler(found: WireAutoscaler) -> Autoscaler:
+def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
     """As far as it is used."""
-    meta, target = found.metadata, found.spec.scale_target_ref
+    meta, target = wire.metadata, wire.spec.scale_target_ref
     space = sys.intern(meta.namespace)
     return Autoscaler(space, meta.name, (space, _group(target.api_version), sys.intern(target.kind), target.name))
 
@@ -35,7 +35,7 @@ class AutoscalerStore:
     """All autoscalers, by what they scale."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, Autoscaler] = {}
+        self._autoscalers: dict[Key, Autoscaler] = {}
         self._by_target: dict[Target, tuple[str, ...]] = {}
 
     def scaling(self, ref: Ref) -> tuple[str, ...]:
@@ -47,9 +47,9 @@ class AutoscalerStore:
     def put(self, item: Autoscaler, *, listed: bool) -> Key:
         """Take an autoscaler. Their status changes with every look at metrics, so that most events bring nothing."""
         key = (item.namespace, item.name)
-        if self._known.get(key) != item:
+        if self._autoscalers.get(key) != item:
             self._forget(key)
-            self._known[key] = item
+            self._autoscalers[key] = item
             self._by_target[item.target] = tuple(sorted((*self._by_target.get(item.target, ()), item.name)))
         return key
 
@@ -59,18 +59,18 @@ class AutoscalerStore:
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all autoscalers of the namespace (all namespaces, if empty) but these."""
-        for key in [key for key in self._known if namespace in ("", key[0]) and key not in keep]:
+        for key in [key for key in self._autoscalers if namespace in ("", key[0]) and key not in keep]:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:
-        known = self._known.pop(key, None)
-        if known is None:
+        autoscaler = self._autoscalers.pop(key, None)
+        if autoscaler is None:
             return
-        left = tuple(name for name in self._by_target[known.target] if name != known.name)
-        if left:
-            self._by_target[known.target] = left
+        names = tuple(name for name in self._by_target[autoscaler.target] if name != autoscaler.name)
+        if names:
+            self._by_target[autoscaler.target] = names
         else:
-            del self._by_target[known.target]
+            del self._by_target[autoscaler.target]
 
 
 def _group(api_version: str) -> str:

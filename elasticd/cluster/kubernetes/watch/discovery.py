@@ -38,8 +38,8 @@ class Resource(Struct, frozen=True):
 def honours_deletion_costs(version: str) -> bool:
     """Whether controllers of a server of this version (as v1.22.3) look at the deletion costs of pods: since 1.22. Of
     one that does not say it, they are taken not to."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return found is not None and (int(found[1]), int(found[2])) >= (1, 22)
+    parsed = re.match(r"v?(\d+)\.(\d+)", version)
+    return parsed is not None and (int(parsed[1]), int(parsed[2])) >= (1, 22)
 
 
 PODS = Resource("/api/v1", "pods")
@@ -113,21 +113,21 @@ class Discovery:
             if error.code != 404:
                 raise
             raise UnknownKindError(await self._not_served(api_version)) from error
-        found = msgspec.json.decode(body, type=ApiResources).resources or []
-        plurals = {one.name: one for one in found if "/" not in one.name}
-        scaled = {one.name.removesuffix("/scale") for one in found if one.name.endswith("/scale")}
+        resources = msgspec.json.decode(body, type=ApiResources).resources or []
+        plurals = {resource.name: resource for resource in resources if "/" not in resource.name}
+        scaled = {resource.name.removesuffix("/scale") for resource in resources if resource.name.endswith("/scale")}
         self._served[api_version] = _Served(
-            {one.kind: Resource(path, one.name, one.namespaced) for one in plurals.values()},
-            frozenset(one.kind for one in plurals.values() if one.name in scaled),
-            {one.name: _body(one, api_version) for one in found if "/" in one.name},
+            {resource.kind: Resource(path, resource.name, resource.namespaced) for resource in plurals.values()},
+            frozenset(resource.kind for resource in plurals.values() if resource.name in scaled),
+            {resource.name: _body(resource, api_version) for resource in resources if "/" in resource.name},
         )
         return self._served[api_version]
 
     async def _not_served(self, api_version: str) -> str:
         body = await self._session.send(Request(verb="get", path="/apis", resource="discovery"))
         groups = msgspec.json.decode(body, type=ApiGroups).groups or []
-        known = ["v1", *[one.group_version for group in groups for one in group.versions or ()]]
-        return f'the server does not serve apiVersion "{api_version}"{nearest(api_version, known)}'
+        api_versions = ["v1", *[version.group_version for group in groups for version in group.versions or ()]]
+        return f'the server does not serve apiVersion "{api_version}"{nearest(api_version, api_versions)}'
 
     async def preferred(self, group: str) -> str | None:
         """The path of the version the server prefers of a group, None when it does not serve the group."""
@@ -137,10 +137,14 @@ class Discovery:
             if error.code == 404:
                 return None
             raise
-        found = msgspec.json.decode(body, type=ApiGroup)
-        version = found.preferred_version or next(iter(found.versions or ()), None)
+        api_group = msgspec.json.decode(body, type=ApiGroup)
+        version = api_group.preferred_version or next(iter(api_group.versions or ()), None)
         return f"/apis/{version.group_version}" if version else None
 
 
-def _body(one: ApiResource, listed: str) -> str:
-    return f"{one.group}/{one.version}" if one.group and one.version else one.version or listed
+def _body(resource: ApiResource, api_version: str) -> str:
+    return (
+        f"{resource.group}/{resource.version}"
+        if resource.group and resource.version
+        else resource.version or api_version
+    )

@@ -67,21 +67,21 @@ class Budgeted(Struct, frozen=True, gc=False):
     """Whether pods that are not ready may go, however few that are ready may."""
 
 
-def to_budget(found: WireBudget, empty: Empty) -> Budgeted:
+def to_budget(wire: WireBudget, empty: Empty) -> Budgeted:
     """`empty` is what an empty selector selects. Until its controller has seen its newest form it allows nothing."""
-    meta, status, wanted = found.metadata, found.status, found.spec.selector
-    text = to_text(wanted)
-    selector = None if wanted is None or (not text and empty == "none") else text
+    meta, status, label_selector = wire.metadata, wire.status, wire.spec.selector
+    text = to_text(label_selector)
+    selector = None if label_selector is None or (not text and empty == "none") else text
     allowed = status.disruptions_allowed if status.observed_generation >= meta.generation else 0
     leaving = frozenset(status.disrupted_pods or ())
-    return Budgeted(sys.intern(meta.namespace), meta.name, selector, allowed, leaving, _sick_go(found))
+    return Budgeted(sys.intern(meta.namespace), meta.name, selector, allowed, leaving, _sick_go(wire))
 
 
-def _sick_go(found: WireBudget) -> bool:
+def _sick_go(wire: WireBudget) -> bool:
     """As the eviction API has it: by policy, or while as many are ready as must be."""
-    status = found.status
+    status = wire.status
     enough = status.current_healthy >= status.desired_healthy > 0
-    return enough or found.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    return enough or wire.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 
 def _guards(item: Budgeted, pod: Pod) -> bool:
@@ -96,23 +96,23 @@ class BudgetStore:
 
     def __init__(self, pods: PodStore) -> None:
         self._pods = pods
-        self._known: dict[Key, Budgeted] = {}
-        self._seen: dict[Key, tuple[Budgeted, tuple[Pod, ...], DisruptionBudget]] = {}
+        self._budgets: dict[Key, Budgeted] = {}
+        self._cache: dict[Key, tuple[Budgeted, tuple[Pod, ...], DisruptionBudget]] = {}
 
     def all(self) -> tuple[DisruptionBudget, ...]:
         """All of them, by namespace and name; a record is the same while nothing changed."""
-        return tuple(self._told(key) for key in sorted(self._known))
+        return tuple(self._budget_of(key) for key in sorted(self._budgets))
 
-    def _told(self, key: Key) -> DisruptionBudget:
-        item = self._known[key]
+    def _budget_of(self, key: Key) -> DisruptionBudget:
+        item = self._budgets[key]
         pods, allowed = self._select(item)
-        kept = self._seen.get(key)
-        if kept is not None and kept[0] is item and kept[1] == pods:
-            return kept[2]
+        cached = self._cache.get(key)
+        if cached is not None and cached[0] is item and cached[1] == pods:
+            return cached[2]
         uids = frozenset(pod.uid for pod in pods if _guards(item, pod))
-        found = DisruptionBudget(item.namespace, item.name, uids, allowed)
-        self._seen[key] = item, pods, found
-        return found
+        budget = DisruptionBudget(item.namespace, item.name, uids, allowed)
+        self._cache[key] = item, pods, budget
+        return budget
 
     def _select(self, item: Budgeted) -> tuple[tuple[Pod, ...], int]:
         """The pods, and how many of them may go. A selector that cannot be read may be about any, so that none may."""
@@ -128,8 +128,8 @@ class BudgetStore:
     def put(self, item: Budgeted, *, listed: bool) -> Key:
         """Take a budget."""
         key = (item.namespace, item.name)
-        if self._known.get(key) != item:
-            self._known[key] = item
+        if self._budgets.get(key) != item:
+            self._budgets[key] = item
         return key
 
     def remove(self, item: Budgeted) -> None:
@@ -138,9 +138,9 @@ class BudgetStore:
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all budgets of the namespace (all namespaces, if empty) but these."""
-        for key in [key for key in self._known if namespace in ("", key[0]) and key not in keep]:
+        for key in [key for key in self._budgets if namespace in ("", key[0]) and key not in keep]:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:
-        self._known.pop(key, None)
-        self._seen.pop(key, None)
+        self._budgets.pop(key, None)
+        self._cache.pop(key, None)

@@ -22,7 +22,7 @@ from elasticd.cluster.kubernetes.watch.autoscalers import AutoscalerStore, to_au
 from elasticd.cluster.kubernetes.watch.discovery import EVENTS, JOBS, NODES, PODS, Discovery, Resource, UnknownKindError
 from elasticd.cluster.kubernetes.watch.disruption_budgets import BudgetStore, Empty, WireBudget, to_budget
 from elasticd.cluster.kubernetes.watch.job_store import JobStore
-from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_told
+from elasticd.cluster.kubernetes.watch.pulls import PULLED, PullSink, to_pull_event
 from elasticd.cluster.kubernetes.watch.scales import Proved, ScaleSink
 from elasticd.cluster.kubernetes.watch.store import KindSink, NodeStore, PodStore, Sink, WorkloadStore
 from elasticd.cluster.kubernetes.watch.watch import Backoff, ListOptions, Reflector
@@ -79,7 +79,7 @@ class Informer:
         optional: bool = False,
     ) -> None:
         self._means, self._find, self._feed, self._optional = means, find, feed, optional
-        self._found = asyncio.Event()
+        self._resolved = asyncio.Event()
         self._reflectors: list[Reflector[Any]] = []
         self._scales: ScaleSink | None = None
         self._fault = ""
@@ -88,7 +88,11 @@ class Informer:
 
     def confirmed(self, namespace: str = "") -> float:
         """When the server last proved its list current, in a namespace or (empty) in all; 0: never."""
-        times = [one.confirmed for one in self._reflectors if not namespace or one.namespace in ("", namespace)]
+        times = [
+            reflector.confirmed
+            for reflector in self._reflectors
+            if not namespace or reflector.namespace in ("", namespace)
+        ]
         return min(times, default=0.0)
 
     def confirmed_for(self, namespace: str, name: str) -> float:
@@ -100,17 +104,21 @@ class Informer:
     @property
     def problem(self) -> str:
         """What is wrong, in one line; empty when nothing is."""
-        faults = [self._fault, *[one.fault for one in self._reflectors], self._scales.fault if self._scales else ""]
+        faults = [
+            self._fault,
+            *[reflector.fault for reflector in self._reflectors],
+            self._scales.fault if self._scales else "",
+        ]
         return next(filter(None, faults), "")
 
     @property
     def skipped(self) -> int:
         """How often an object could not be read."""
-        return sum(one.skipped for one in self._reflectors)
+        return sum(reflector.skipped for reflector in self._reflectors)
 
     async def settled(self) -> None:
         """Return once it was read, or it is known that it cannot be."""
-        await self._found.wait()
+        await self._resolved.wait()
         for reflector in self._reflectors:
             await reflector.settled.wait()
         if self._scales is not None:
@@ -141,7 +149,7 @@ class Informer:
             if fault != self._fault:
                 logger.warning("%s", fault)
             self._fault = fault
-        self._found.set()
+        self._resolved.set()
 
     async def _sleep(self, seconds: float) -> None:
         await self._means.clock.sleep_until(self._means.clock.now() + seconds)
@@ -151,13 +159,13 @@ class Informer:
         means, feed = self._means, self._feed(resource, self.confirmed)
         spaces = means.namespaces if resource.namespaced and means.namespaces else ("",)
         self._reflectors = [
-            Reflector(means.session, means.clock, self._reading(resource, space, feed), feed.codec, feed.sink)
+            Reflector(means.session, means.clock, self._list_options(resource, space, feed), feed.codec, feed.sink)
             for space in spaces
         ]
         self._scales, self._fault = feed.scales, ""
-        self._found.set()
-        work = [one.run() for one in self._reflectors] + ([feed.scales.run()] if feed.scales else [])
-        tasks = [asyncio.create_task(one) for one in work]
+        self._resolved.set()
+        coroutines = [reflector.run() for reflector in self._reflectors] + ([feed.scales.run()] if feed.scales else [])
+        tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -167,7 +175,7 @@ class Informer:
                 if isinstance(end, Exception):
                     logger.error("%s: cannot be followed", resource.plural, exc_info=end)
 
-    def _reading(self, resource: Resource, namespace: str, feed: Feed) -> ListOptions:
+    def _list_options(self, resource: Resource, namespace: str, feed: Feed) -> ListOptions:
         return ListOptions(
             path=resource.path(namespace),
             resource=resource.plural,
@@ -180,27 +188,27 @@ class Informer:
         )
 
 
-async def _known(resource: Resource) -> Resource:
+async def _builtin(resource: Resource) -> Resource:
     return resource
 
 
 def follow_pods(means: Dependencies, store: PodStore) -> Informer:
     """All pods."""
     feed = Feed(Codec(WirePod, to_pod, means.times.offset), store)
-    return Informer(means, partial(_known, PODS), lambda *_: feed)
+    return Informer(means, partial(_builtin, PODS), lambda *_: feed)
 
 
 def follow_nodes(means: Dependencies, store: NodeStore) -> Informer:
     """All nodes; a daemon that is confined to namespaces may not be allowed to see them."""
     feed = Feed(Codec(WireNode, to_node), store)
-    return Informer(means, partial(_known, NODES), lambda *_: feed)
+    return Informer(means, partial(_builtin, NODES), lambda *_: feed)
 
 
 def follow_pulls(means: Dependencies, sink: PullSink) -> Informer:
     """The Events of images that were pulled; the server leaves out all others."""
-    codec = Codec(WireEvent, to_told, means.times.offset)
+    codec = Codec(WireEvent, to_pull_event, means.times.offset)
     feed = Feed(codec, sink, params={"fieldSelector": PULLED})
-    return Informer(means, partial(_known, EVENTS), lambda *_: feed)
+    return Informer(means, partial(_builtin, EVENTS), lambda *_: feed)
 
 
 def follow_autoscalers(means: Dependencies, store: AutoscalerStore) -> Informer:
@@ -231,7 +239,7 @@ async def _preferred(means: Dependencies, group: str, kind: str) -> Resource:
 def follow_jobs(means: Dependencies, store: JobStore) -> Informer:
     """The Jobs of all job sets; the server leaves out all others."""
     feed = Feed(Codec(WireJob, to_job, means.times.offset), store, params={"labelSelector": SET})
-    return Informer(means, partial(_known, JOBS), lambda *_: feed)
+    return Informer(means, partial(_builtin, JOBS), lambda *_: feed)
 
 
 def follow_kind(means: Dependencies, kind: Kind, store: WorkloadStore) -> Informer:

@@ -21,7 +21,7 @@ class JobStore:
         self._sets: dict[Ref, dict[str, Job]] = {}
         self._gone: dict[Ref, Gone] = {}
         self._places: dict[Key, Ref] = {}
-        self._seen: dict[Ref, Workload] = {}
+        self._workloads: dict[Ref, Workload] = {}
         self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
 
     def put(self, item: PlacedJob, *, listed: bool) -> Key:
@@ -41,7 +41,7 @@ class JobStore:
                 self._gone[item.set].back(item.job.uid)
             jobs[item.job.name] = item.job
             self._places[key] = item.set
-            self._seen.pop(item.set, None)
+            self._workloads.pop(item.set, None)
         return key
 
     def remove(self, item: PlacedJob) -> None:
@@ -58,7 +58,7 @@ class JobStore:
         ref = self._places.pop(key, None)
         if ref is not None:
             self._gone.setdefault(ref, Gone()).add(self._sets[ref].pop(key[1]), self._now())
-            self._seen.pop(ref, None)
+            self._workloads.pop(ref, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Forget all Jobs of the namespace (all namespaces, if empty) but these."""
@@ -72,11 +72,11 @@ class JobStore:
 
     def get(self, ref: Ref) -> Workload:
         """The set as a workload, also while it has no Jobs; the same record while nothing changed."""
-        found = self._seen.get(ref)
-        if found is None:
+        workload = self._workloads.get(ref)
+        if workload is None:
             jobs = self._sets.get(ref, {})
             flying = sum(1 for job in jobs.values() if not job.result)
-            found = self._seen[ref] = Workload(
+            workload = self._workloads[ref] = Workload(
                 ref=ref,
                 uid=str(ref),
                 version="",
@@ -86,16 +86,16 @@ class JobStore:
                 jobs=tuple(sorted(jobs.values(), key=lambda job: job.name)),
                 gone=self._gone[ref].all() if ref in self._gone else (),
             )
-        return found
+        return workload
 
     def pods_in_flight(self, workload: Workload, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """Those of a set's pods whose Jobs have not ended; the same tuple while nothing changed."""
-        kept = self._pods.get(workload.ref)
-        if kept is not None and kept[0] is workload and kept[1] is pods:
-            return kept[2]
+        cached = self._pods.get(workload.ref)
+        if cached is not None and cached[0] is workload and cached[1] is pods:
+            return cached[2]
         flying = {job.uid for job in workload.jobs if not job.result}
-        found = tuple(pod for pod in pods if pod.job in flying)
-        if kept is not None and kept[2] == found:
-            found = kept[2]
-        self._pods[workload.ref] = (workload, pods, found)
-        return found
+        in_flight = tuple(pod for pod in pods if pod.job in flying)
+        if cached is not None and cached[2] == in_flight:
+            in_flight = cached[2]
+        self._pods[workload.ref] = (workload, pods, in_flight)
+        return in_flight

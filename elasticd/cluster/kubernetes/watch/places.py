@@ -43,7 +43,7 @@ class Places:
         self._waiting: dict[Key, Pod] = {}
         self._pending: tuple[Pod, ...] | None = None
         self._on: dict[str, dict[Key, Pod]] = {}
-        self._shown: dict[str, Sequence[Pod]] = {}
+        self._on_nodes: dict[str, Sequence[Pod]] = {}
         self._stale: set[str] = set()
         for pod in pods:
             self.change(None, pod)
@@ -56,10 +56,10 @@ class Places:
             return
         key = (new.namespace, new.name)
         if takes_room(new):
-            found = self._on.get(new.node)
-            if found is None:
-                found = self._on[new.node] = {}
-            found[key] = new
+            pods = self._on.get(new.node)
+            if pods is None:
+                pods = self._on[new.node] = {}
+            pods[key] = new
             self._stale.add(new.node)
         elif waits(new):
             self._waiting[key], self._pending = new, None
@@ -84,9 +84,9 @@ class Places:
         the same one always."""
         for node in self._stale:
             if pods := self._on.get(node):
-                self._shown[node] = tuple([pods[key] for key in sorted(pods)])
+                self._on_nodes[node] = tuple([pods[key] for key in sorted(pods)])
             else:
                 self._on.pop(node, None)
-                self._shown.pop(node, None)
+                self._on_nodes.pop(node, None)
         self._stale.clear()
-        return self._shown
+        return self._on_nodes

@@ -49,16 +49,16 @@ class PullSink:
         """Nothing to forget."""
 
 
-def to_told(event: WireEvent, offset: float = 0.0) -> PullEvent:
+def to_pull_event(event: WireEvent, offset: float = 0.0) -> PullEvent:
     """The pull that an Event tells of, its time moved by `offset` seconds; None when it is not a kubelet's, not of a
     pull ("already present on machine"), or from before it told how long that took (Kubernetes 1.18)."""
     key, source = (event.metadata.namespace, event.metadata.name), event.source
     by_kubelet = "kubelet" in (source.component if source else "", event.reporting_component)
     node = (source.host if source else "") or event.reporting_instance
-    found, at = _WORDS.search(event.message), _time(event)
-    if not by_kubelet or not node or found is None or at is None:
+    matched, at = _WORDS.search(event.message), _time(event)
+    if not by_kubelet or not node or matched is None or at is None:
         return PullEvent(key, None)
-    took, size = found["took"], int(found["size"] or 0)
+    took, size = matched["took"], int(matched["size"] or 0)
     seconds = go_seconds(took)
     if seconds == 0.0 and took != "0s":
         return PullEvent(key, None)
@@ -69,5 +69,5 @@ def to_told(event: WireEvent, offset: float = 0.0) -> PullEvent:
 
 def _time(event: WireEvent) -> float | None:
     repeated = event.series.last_observed_time if event.series else None
-    told = event.last_timestamp or repeated or event.event_time or event.first_timestamp
-    return told.timestamp() if told else None
+    time = event.last_timestamp or repeated or event.event_time or event.first_timestamp
+    return time.timestamp() if time else None

@@ -10,31 +10,31 @@ from elasticd.cluster.kubernetes.wire.workloads import WireWorkload
 _MISSED = "ProgressDeadlineExceeded"
 
 
-def rollout(kind: str, found: WireWorkload) -> str:
+def rollout(kind: str, workload: WireWorkload) -> str:
     """What is left to do, in a few words; empty when nothing is, or the kind rolls nothing out."""
     if kind not in ("Deployment", "StatefulSet"):
         return ""
-    status = found.status
-    if (status.observed_generation or 0) < found.metadata.generation:
+    status = workload.status
+    if (status.observed_generation or 0) < workload.metadata.generation:
         return "its newest spec has not been seen by its controller"
-    return _deployment(found) if kind == "Deployment" else _stateful(found)
+    return _deployment(workload) if kind == "Deployment" else _stateful(workload)
 
 
-def _deployment(found: WireWorkload) -> str:
+def _deployment(workload: WireWorkload) -> str:
     """Old pods are left. A rollout that has missed its deadline is not in progress, as the Deployment itself says."""
-    status = found.status
+    status = workload.status
     total, updated = status.replicas or 0, status.updated_replicas or 0
-    if total <= updated or any(one.reason == _MISSED for one in status.conditions or ()):
+    if total <= updated or any(condition.reason == _MISSED for condition in status.conditions or ()):
         return ""
     return f"{updated} of {total} pods are of the newest template"
 
 
-def _stateful(found: WireWorkload) -> str:
+def _stateful(workload: WireWorkload) -> str:
     """Pods of the old revision are left that it will replace by itself."""
-    status, strategy = found.status, found.spec.update_strategy
+    status, strategy = workload.status, workload.spec.update_strategy
     if status.current_revision == status.update_revision or (strategy and strategy.type == "OnDelete"):
         return ""
     partition = strategy.rolling_update.partition if strategy and strategy.rolling_update else None
-    replicas = 1 if found.spec.replicas is None else found.spec.replicas
-    updated, wanted = status.updated_replicas or 0, max(0, replicas - (partition or 0))
-    return f"{updated} of {wanted} pods are of the newest template" if updated < wanted else ""
+    replicas = 1 if workload.spec.replicas is None else workload.spec.replicas
+    updated, expected = status.updated_replicas or 0, max(0, replicas - (partition or 0))
+    return f"{updated} of {expected} pods are of the newest template" if updated < expected else ""

@@ -79,10 +79,10 @@ class ScaleSink:
         return key
 
     def _describe(self, meta: Metadata) -> None:
-        known = self._store.get(ref_of(meta, *self._kind))
-        if known is not None and (known.labels, known.annotations) != described(meta):
+        workload = self._store.get(ref_of(meta, *self._kind))
+        if workload is not None and (workload.labels, workload.annotations) != described(meta):
             labels, annotations = described(meta)
-            self._store.put(msgspec.structs.replace(known, labels=labels, annotations=annotations), listed=True)
+            self._store.put(msgspec.structs.replace(workload, labels=labels, annotations=annotations), listed=True)
 
     def _ask(self, key: Key, meta: Metadata) -> None:
         if key not in self._waiting:
@@ -97,12 +97,12 @@ class ScaleSink:
         self._forget((item.namespace, item.name))
 
     def _forget(self, key: Key) -> None:
-        self._done(key)
+        self._settle(key)
         self._read.pop(key, None)
         self._refused.pop(key, None)
         self._store.remove(ref_of(Metadata(namespace=key[0], name=key[1]), *self._kind))
 
-    def _done(self, key: Key) -> None:
+    def _settle(self, key: Key) -> None:
         self._waiting.pop(key, None)
         if not self._waiting:
             self.idle.set()
@@ -111,8 +111,8 @@ class ScaleSink:
         """Forget all objects of the namespace (all namespaces, if empty) but these."""
         # In the store there may be some from before the kind was served anew.
         self._store.retain(self._kind, namespace, keep)
-        known = {*self._read, *self._waiting, *self._refused}
-        for key in known:
+        keys = {*self._read, *self._waiting, *self._refused}
+        for key in keys:
             if namespace in ("", key[0]) and key not in keep:
                 self._forget(key)
 
@@ -158,7 +158,7 @@ class ScaleSink:
         self._refused.pop(key, None)
         # A change that came meanwhile is read again, unless this answer already had it.
         if waiting.meta is meta or waiting.meta.resource_version == scale.metadata.resource_version:
-            self._done(key)
+            self._settle(key)
 
     def _refuse(self, key: Key, error: Exception) -> bool:
         """Leave an object aside whose scale the server will not show; False when asking again soon may help."""
@@ -174,7 +174,7 @@ class ScaleSink:
             logger.warning("%s: %s", self._kind[1], fault)
         self._refused[key] = _Unread(unread.meta, unread.current_to, fault)
         self._read.pop(key, None)
-        self._done(key)
+        self._settle(key)
         return True
 
 

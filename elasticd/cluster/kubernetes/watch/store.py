@@ -94,18 +94,18 @@ class _Namespace:
                     del by_value[value]
 
     def _index(self, key: str) -> dict[str, _Bucket]:
-        if (found := self.by_label.get(key)) is not None:
-            return found
-        made = self.by_label[key] = {}
+        if (existing := self.by_label.get(key)) is not None:
+            return existing
+        index = self.by_label[key] = {}
         for name, pod in self.all.pods.items():
             if (value := pod.labels.get(key)) is not None:
-                made.setdefault(value, _Bucket()).pods[name] = pod
-        return made
+                index.setdefault(value, _Bucket()).pods[name] = pod
+        return index
 
     def smallest(self, selector: Selector) -> _Bucket:
         """The fewest pods known to hold all that the selector selects. A set of them can only change with it."""
-        found = [self._index(key).setdefault(value, _Bucket()) for key, value in selector.pairs]
-        return min(found, key=lambda bucket: len(bucket.pods), default=self.all)
+        buckets = [self._index(key).setdefault(value, _Bucket()) for key, value in selector.pairs]
+        return min(buckets, key=lambda bucket: len(bucket.pods), default=self.all)
 
 
 class PodStore:
@@ -139,9 +139,9 @@ class PodStore:
 
     def assume(self, ref: Ref, uid: str, **known: Any) -> None:
         """Know what we have just done to a pod before the watch tells of it, if it still is the one of this UID."""
-        found = self.get(ref.namespace, ref.name)
-        if found is not None and found.uid == uid:
-            self.put(replace(found, **known), listed=False)
+        pod = self.get(ref.namespace, ref.name)
+        if pod is not None and pod.uid == uid:
+            self.put(replace(pod, **known), listed=False)
 
     def get(self, namespace: str, name: str) -> Pod | None:
         """One pod."""
@@ -153,9 +153,9 @@ class PodStore:
         self._remove(item.namespace, item.name)
 
     def _remove(self, namespace: str, name: str) -> None:
-        found = self._namespaces.get(namespace)
-        if found is not None and (old := found.all.pods.get(name)) is not None:
-            found.remove(old)
+        space = self._namespaces.get(namespace)
+        if space is not None and (old := space.all.pods.get(name)) is not None:
+            space.remove(old)
             self._changed(old, None)
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
@@ -171,18 +171,18 @@ class PodStore:
         Raises SelectorError when the selector is empty or unreadable.
         """
         key = (namespace, selector)
-        if (kept := self._selections.get(key)) is not None and kept[0].changes == kept[1]:
-            return kept[2]
+        if (cached := self._selections.get(key)) is not None and cached[0].changes == cached[1]:
+            return cached[2]
         parsed = parse_selector(selector)
         space = self._namespaces.get(namespace)
         if space is None:
             return ()
         bucket = space.smallest(parsed)
-        found = [pod for pod in bucket.pods.values() if parsed.matches(pod.labels)]
-        found.sort(key=attrgetter("name"))
+        pods = [pod for pod in bucket.pods.values() if parsed.matches(pod.labels)]
+        pods.sort(key=attrgetter("name"))
         if len(self._selections) >= _CACHED_SELECTIONS:
             self._selections.clear()
-        self._selections[key] = (bucket, bucket.changes, tuple(found))
+        self._selections[key] = (bucket, bucket.changes, tuple(pods))
         return self._selections[key][2]
 
     def all_of(self, namespace: str) -> tuple[Pod, ...]:

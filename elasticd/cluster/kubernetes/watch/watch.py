@@ -42,15 +42,15 @@ class Lines:
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines that this chunk completes. Raises ApiError for one that never ends."""
-        head, *rest = chunk.split(b"\n")
+        head, *tail = chunk.split(b"\n")
         self._parts.append(head)
         self._size += len(head)
         if self._size > _LONGEST_LINE:
             raise ApiError(0, "TooLong", f"a watch event is longer than {_LONGEST_LINE} bytes")
-        if not rest:
+        if not tail:
             return
-        lines = [b"".join(self._parts), *rest[:-1]]
-        self._parts, self._size = [rest[-1]], len(rest[-1])
+        lines = [b"".join(self._parts), *tail[:-1]]
+        self._parts, self._size = [tail[-1]], len(tail[-1])
         yield from (line for line in lines if line)
 
 
@@ -97,9 +97,9 @@ class Reflector(Generic[M]):
     """
 
     def __init__(
-        self, session: Session, clock: Clock, reading: ListOptions, codec: Codec[Any, M], sink: Sink[M]
+        self, session: Session, clock: Clock, options: ListOptions, codec: Codec[Any, M], sink: Sink[M]
     ) -> None:
-        self._session, self._clock, self._reading = session, clock, reading
+        self._session, self._clock, self._options = session, clock, options
         self._codec, self._sink = codec, sink
         self._backoff = Backoff()
         self._version = ""
@@ -114,7 +114,7 @@ class Reflector(Generic[M]):
     @property
     def namespace(self) -> str:
         """The namespace it mirrors; empty: all of them."""
-        return self._reading.namespace
+        return self._options.namespace
 
     async def run(self) -> None:
         """Mirror, until the server no longer serves the resource (404); only then it returns."""
@@ -140,7 +140,7 @@ class Reflector(Generic[M]):
             self._refuse(error)
         elif error.code != 410:
             self._note(str(error))
-        unproved = self._clock.now() - self.confirmed > self._reading.silence
+        unproved = self._clock.now() - self.confirmed > self._options.silence
         if error.code == 410 or error.reason == "Timeout" or refused or unproved or self._failures >= _PATIENCE:
             self._version = ""
         # Everybody's watch may have broken at once: the jitter keeps all from coming back at once.
@@ -158,7 +158,7 @@ class Reflector(Generic[M]):
         self.fault = fault
 
     def _where(self) -> str:
-        return f"{self._reading.namespace or 'all namespaces'}/{self._reading.resource}"
+        return f"{self._options.namespace or 'all namespaces'}/{self._options.resource}"
 
     def _confirm(self, when: float) -> None:
         self.confirmed = max(self.confirmed, when)
@@ -168,16 +168,16 @@ class Reflector(Generic[M]):
         await self._clock.sleep_until(self._clock.now() + seconds)
 
     def _request(self, verb: Literal["list", "watch"], params: dict[str, str]) -> Request:
-        reading = self._reading
-        accept = reading.watch_accept if verb == "watch" else reading.accept
-        wanted = {**reading.params, **params}
-        return Request(verb=verb, path=reading.path, resource=reading.resource, params=wanted, accept=accept)
+        options = self._options
+        accept = options.watch_accept if verb == "watch" else options.accept
+        query = {**options.params, **params}
+        return Request(verb=verb, path=options.path, resource=options.resource, params=query, accept=accept)
 
     async def _list(self) -> None:
         """Read the whole list. A list that expires while it is read is begun again, at last in one piece."""
         for _ in range(_PAGED_ATTEMPTS):
             try:
-                return await self._list_pages(self._reading.page)
+                return await self._list_pages(self._options.page)
             except ApiError as error:
                 if error.code != 410:
                     raise
@@ -186,19 +186,19 @@ class Reflector(Generic[M]):
 
     async def _list_pages(self, limit: int) -> None:
         """Pages are taken in as they come; what has vanished goes at the end, when all is known."""
-        started, seen = self._clock.now(), set[Key]()
+        started, keys = self._clock.now(), set[Key]()
         params = {"limit": str(limit)} if limit else {}
         while True:
             body = await self._session.send(self._request("list", params))
             metadata, items, faults = self._codec.page(body)
-            seen.update(self._sink.put(item, listed=True) for item in items)
+            keys.update(self._sink.put(item, listed=True) for item in items)
             # An object that cannot be read keeps its last readable form.
-            seen.update((meta.namespace, meta.name) for meta, _ in faults)
+            keys.update((meta.namespace, meta.name) for meta, _ in faults)
             self._skip(faults)
             if not metadata.continue_:
                 break
             params = {**params, "continue": metadata.continue_}
-        self._sink.retain(self._reading.namespace, seen)
+        self._sink.retain(self._options.namespace, keys)
         self._version, self._listed = metadata.resource_version, started
         self._confirm(started)  # a list is as old as the moment it was asked for
         self.settled.set()
@@ -214,14 +214,14 @@ class Reflector(Generic[M]):
         started, lines = self._clock.now(), Lines()
         # The server ends the watch well before its silence would mean that it is dead. After trouble it ends it soon,
         # for the end in order is what proves that nothing was missed.
-        lasts = _PROVING if self._failures else max(1, int(self._reading.silence * random.uniform(0.6, 0.85)))  # noqa: S311
+        lasts = _PROVING if self._failures else max(1, int(self._options.silence * random.uniform(0.6, 0.85)))  # noqa: S311
         params = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
             "timeoutSeconds": str(lasts),
         }
-        async with self._session.stream(self._request("watch", params), self._reading.silence) as stream:
+        async with self._session.stream(self._request("watch", params), self._options.silence) as stream:
             self._note("")  # it answers; but what was missed since the last proof is still to come
             async for chunk in stream.iter_any():
                 for line in lines.feed(chunk):
@@ -232,7 +232,7 @@ class Reflector(Generic[M]):
         else:
             self._confirm(ended)  # a server that ends a watch in order has sent all of it
             self._backoff.reset()
-        if ended - self._listed > self._reading.relist * random.uniform(0.8, 1.2):  # noqa: S311
+        if ended - self._listed > self._options.relist * random.uniform(0.8, 1.2):  # noqa: S311
             self._version = ""
 
     def _take(self, line: bytes) -> None:

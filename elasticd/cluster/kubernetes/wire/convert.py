@@ -53,14 +53,14 @@ def _resize(pending: WireCondition | None, under_way: WireCondition | None) -> t
 
 def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, float]:
     """When containers were last killed for want of memory; nearly always none."""
-    found = _NOTHING
-    for one in statuses or ():
-        for state in (one.last_state, one.state):
+    killed_at = _NOTHING
+    for status in statuses or ():
+        for state in (status.last_state, status.state):
             if state is None or (ended := state.terminated) is None:
                 continue
             if ended.reason == "OOMKilled" and ended.finished_at is not None:
-                found = {**found, one.name: ended.finished_at.timestamp() + offset}
-    return found
+                killed_at = {**killed_at, status.name: ended.finished_at.timestamp() + offset}
+    return killed_at
 
 
 _NOTHING: dict[str, Any] = {}
@@ -78,21 +78,21 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     """
     meta, spec, status = pod.metadata, pod.spec, pod.status
     (labels, owner), shape = family_of(meta), shape_of(pod)
-    created, began = meta.creation_timestamp, status.start_time
-    ready = tried = pending = under_way = None
-    for one in status.conditions or ():
-        match one.type:
+    created, started = meta.creation_timestamp, status.start_time
+    ready = scheduled = pending = under_way = None
+    for condition in status.conditions or ():
+        match condition.type:
             case "Ready":
-                ready = one
+                ready = condition
             case "PodScheduled":
-                tried = one
+                scheduled = condition
             case "PodResizePending":
-                pending = one
+                pending = condition
             case "PodResizeInProgress":
-                under_way = one
+                under_way = condition
             case _:  # says nothing that counts
                 pass
-    moved = ready.last_transition_time if ready else None
+    transitioned = ready.last_transition_time if ready else None
     resize, resize_message = _resize(pending, under_way) if pending or under_way else ("", "")
     return model.Pod(  # in the order of its fields, which is much faster than by name
         sys.intern(meta.namespace),
@@ -103,13 +103,13 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
         labels,
         shape.containers,
         shape.requests,
-        began.timestamp() + offset if began else None,
+        started.timestamp() + offset if started else None,
         ready.status == "True" if ready else None,
-        moved.timestamp() + offset if moved else 0.0,
+        transitioned.timestamp() + offset if transitioned else 0.0,
         meta.deletion_timestamp is not None,
         status.pod_ip,
         _looked_at(meta.annotations),
-        _waits(tried, offset) if not spec.node_name else None,
+        _waits(scheduled, offset) if not spec.node_name else None,
         resize,
         _killed(status.container_statuses, offset),
         created.timestamp() + offset if created else 0.0,
@@ -122,16 +122,21 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
     )
 
 
-def _waits(tried: WireCondition | None, offset: float) -> float | None:
+def _waits(scheduled: WireCondition | None, offset: float) -> float | None:
     """Since when no node takes it. A pod that is held back by a scheduling gate waits for no node."""
-    if tried is None or tried.status != "False" or tried.reason != "Unschedulable" or not tried.last_transition_time:
+    if (
+        scheduled is None
+        or scheduled.status != "False"
+        or scheduled.reason != "Unschedulable"
+        or not scheduled.last_transition_time
+    ):
         return None
-    return tried.last_transition_time.timestamp() + offset
+    return scheduled.last_transition_time.timestamp() + offset
 
 
 def to_node(node: WireNode) -> model.Node:
     """A node of the model."""
-    ready = next((one for one in node.status.conditions or () if one.type == "Ready"), None)
+    ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
     return model.Node(
         name=sys.intern(node.metadata.name),
         uid=node.metadata.uid,
@@ -146,7 +151,7 @@ def to_node(node: WireNode) -> model.Node:
 
 def _taints(taints: list[WireTaint] | None) -> tuple[Taint, ...]:
     """In the order in which they stand. One whose effect is not known keeps pods off."""
-    return tuple(Taint(one.key, one.effect, one.value) for one in taints or ())  # type: ignore[arg-type]
+    return tuple(Taint(taint.key, taint.effect, taint.value) for taint in taints or ())  # type: ignore[arg-type]
 
 
 def _looked_at(annotations: Labels) -> dict[str, str]:
@@ -161,20 +166,20 @@ def _annotations(annotations: Labels) -> dict[str, str]:
     return {key: value for key, value in (annotations or {}).items() if key != _LAST_APPLIED}
 
 
-def to_workload(api_version: str, kind: str, found: WireWorkload) -> model.Workload:
+def to_workload(api_version: str, kind: str, wire: WireWorkload) -> model.Workload:
     """A workload of apps/v1. An absent spec.replicas is 1, as its API says."""
     return model.Workload(
-        ref=ref_of(found.metadata, api_version, kind),
-        uid=found.metadata.uid,
-        version=found.metadata.resource_version,
-        replicas=1 if found.spec.replicas is None else found.spec.replicas,
-        status_replicas=found.status.replicas or 0,
-        selector=to_text(found.spec.selector),
-        labels=_labels(found.metadata.labels),
-        annotations=_annotations(found.metadata.annotations),
-        rollout=rollout(kind, found),
-        recreate=found.spec.strategy is not None and found.spec.strategy.type == "Recreate",
-        writer=_writer(found.metadata.managed_fields),
+        ref=ref_of(wire.metadata, api_version, kind),
+        uid=wire.metadata.uid,
+        version=wire.metadata.resource_version,
+        replicas=1 if wire.spec.replicas is None else wire.spec.replicas,
+        status_replicas=wire.status.replicas or 0,
+        selector=to_text(wire.spec.selector),
+        labels=_labels(wire.metadata.labels),
+        annotations=_annotations(wire.metadata.annotations),
+        rollout=rollout(kind, wire),
+        recreate=wire.spec.strategy is not None and wire.spec.strategy.type == "Recreate",
+        writer=_writer(wire.metadata.managed_fields),
     )
 
 
@@ -182,10 +187,10 @@ def _writer(managed: list[ManagedFields] | None) -> str:
     """Who owns spec.replicas, the last to have set it where several do."""
     latest = ""
     writer = ""
-    for one in managed or ():
-        fields = one.fields_v1
-        if fields and fields.spec and fields.spec.replicas is not None and one.time >= latest:
-            latest, writer = one.time, one.manager
+    for entry in managed or ():
+        fields = entry.fields_v1
+        if fields and fields.spec and fields.spec.replicas is not None and entry.time >= latest:
+            latest, writer = entry.time, entry.manager
     return sys.intern(writer)
 
 

@@ -40,7 +40,7 @@ from elasticd.cluster.kubernetes.wire.pod_template import (
     WireToleration,
     WireVolume,
 )
-from elasticd.model import pod_spec as needs
+from elasticd.model import pod_spec
 from elasticd.model import workload as model
 
 Owner = tuple[str, str, str]
@@ -56,23 +56,23 @@ class Shape(Struct, frozen=True, gc=False):
 
     containers: tuple[model.Container, ...]
     requests: dict[str, float]
-    needs: needs.Needs
+    needs: pod_spec.Needs
     overall: dict[str, float]
 
 
-_known: dict[bytes, Shape] = {}
+_shapes: dict[bytes, Shape] = {}
 
 
 def shape_of(pod: WirePod) -> Shape:
     """The same record for all pods of a template. Raises msgspec.ValidationError when a part of it is unreadable."""
     key = _key(pod)
-    found = _known.get(key)
-    if found is None:
-        found = _shape(pod)
-        if len(_known) >= _MOST:
-            _known.clear()
-        _known[key] = found
-    return found
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = _shape(pod)
+        if len(_shapes) >= _MOST:
+            _shapes.clear()
+        _shapes[key] = shape
+    return shape
 
 
 def _key(pod: WirePod) -> bytes:
@@ -100,7 +100,7 @@ def _key(pod: WirePod) -> bytes:
             spec.priority_class_name,
             spec.preemption_policy,
             spec.termination_grace_period_seconds,
-            _given(pod.status),
+            _allocated(pod.status),
         )
     )
 
@@ -108,26 +108,33 @@ def _key(pod: WirePod) -> bytes:
 _TEXT = msgspec.json.Encoder()
 
 
-def _given(status: PodStatus) -> object:
+def _allocated(status: PodStatus) -> object:
     """What the pod was given, where its kubelet tells that: nearly always what its template says."""
     containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    given = [(one.name, one.resources, one.allocated_resources) for one in containers if bytes(one.resources)]
-    if not given and not bytes(status.resources):
+    per_container = [
+        (container.name, container.resources, container.allocated_resources)
+        for container in containers
+        if bytes(container.resources)
+    ]
+    if not per_container and not bytes(status.resources):
         return None
-    return given, status.resources, status.allocated_resources, is_infeasible(status)
+    return per_container, status.resources, status.allocated_resources, is_infeasible(status)
 
 
 def is_infeasible(status: PodStatus) -> bool:
     """Whether the pod's node can never give it what it requests."""
-    return any(one.type == "PodResizePending" and one.reason == "Infeasible" for one in status.conditions or ())
+    return any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible"
+        for condition in status.conditions or ()
+    )
 
 
 def _affinity(pod: WirePod) -> WireAffinity:
     """A DaemonSet's pod names its node in its affinity, so that none would be like another: on it, that is left out."""
-    found = pod.spec.affinity or WireAffinity()
-    if pod.spec.node_name and found.node_affinity is not UNREAD and family_of(pod.metadata)[1][0] == "DaemonSet":
-        return replace(found, node_affinity=UNREAD)
-    return found
+    affinity = pod.spec.affinity or WireAffinity()
+    if pod.spec.node_name and affinity.node_affinity is not UNREAD and family_of(pod.metadata)[1][0] == "DaemonSet":
+        return replace(affinity, node_affinity=UNREAD)
+    return affinity
 
 
 def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
@@ -140,58 +147,71 @@ def family_of(meta: PodMetadata) -> tuple[dict[str, str], Owner]:
 def _family(both: bytes) -> tuple[dict[str, str], Owner]:
     labels, _, owners = both.partition(b"\0")
     shared = {sys.intern(key): sys.intern(value) for key, value in _read(labels, dict[str, str], {}).items()}
-    controller = next((one for one in _read(owners, list[OwnerReference], []) if one.controller), None)
+    controller = next((owner for owner in _read(owners, list[OwnerReference], []) if owner.controller), None)
     return shared, (sys.intern(controller.kind), controller.name, controller.uid) if controller else _NOBODY
 
 
 def _shape(pod: WirePod) -> Shape:
     spec, status = pod.spec, pod.status
-    ordinary = [_container(one) for one in spec.containers or ()]
-    starting = [_container(one, sidecar=_sidecar(one)) for one in spec.init_containers or ()]
-    whole = _amounts(_read(spec.resources, ResourceRequirements, ResourceRequirements()).requests)
-    held = {one.name: one for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))}
+    ordinary = [_container(container) for container in spec.containers or ()]
+    starting = [_container(container, sidecar=_sidecar(container)) for container in spec.init_containers or ()]
+    pod_level = _amounts(_read(spec.resources, ResourceRequirements, ResourceRequirements()).requests)
+    statuses = {
+        container_status.name: container_status
+        for container_status in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    }
     overhead = _amounts(_read(spec.overhead, dict[str, Amount], {}))
     infeasible = is_infeasible(status)
-    requests = needs.effective(
-        [_held(one.requests, held.get(one.name), infeasible) for one in ordinary],
+    requests = pod_spec.effective(
+        [_counted(container.requests, statuses.get(container.name), infeasible) for container in ordinary],
         [
-            (_held(one.requests, held.get(one.name) if one.sidecar else None, infeasible), one.sidecar)
-            for one in starting
+            (
+                _counted(container.requests, statuses.get(container.name) if container.sidecar else None, infeasible),
+                container.sidecar,
+            )
+            for container in starting
         ],
-        _held(whole, status, infeasible) if whole else {},
+        _counted(pod_level, status, infeasible) if pod_level else {},
         overhead,
     )
     overall = dict[str, float]()
-    if whole:
-        asked = [(one.requests, one.sidecar) for one in starting]
-        overall = needs.effective([one.requests for one in ordinary], asked, whole, overhead)
-    return Shape((*ordinary, *[one for one in starting if one.sidecar]), whole, _needs(pod, requests), overall)
+    if pod_level:
+        init_requests = [(container.requests, container.sidecar) for container in starting]
+        overall = pod_spec.effective([container.requests for container in ordinary], init_requests, pod_level, overhead)
+    return Shape(
+        (*ordinary, *[container for container in starting if container.sidecar]),
+        pod_level,
+        _needs(pod, requests),
+        overall,
+    )
 
 
-def _held(asked: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool) -> dict[str, float]:
+def _counted(
+    requests: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool
+) -> dict[str, float]:
     """What a scheduler counts of a container, or of a pod as a whole, while it is resized: the greatest of what it asks
     for, what its kubelet has set aside, and what it has. What it asks for in vain does not count."""
     if status is None or bytes(status.resources) in (b"", b"null"):
-        return asked
+        return requests
     has = _amounts(_read(status.resources, ResourceRequirements, ResourceRequirements()).requests)
     set_aside = _amounts(_read(status.allocated_resources, dict[str, Amount], {}))
-    return needs.greatest([has, set_aside] if infeasible else [asked, has, set_aside])
+    return pod_spec.greatest([has, set_aside] if infeasible else [requests, has, set_aside])
 
 
 def _sidecar(container: WireContainer) -> bool:
     return container.restart_policy == "Always"
 
 
-def _needs(pod: WirePod, requests: dict[str, float]) -> needs.Needs:
+def _needs(pod: WirePod, requests: dict[str, float]) -> pod_spec.Needs:
     spec = pod.spec
     affinity = _affinity(pod)
     nodes = _read(affinity.node_affinity, NodeAffinity, NodeAffinity()).required
-    terms = None if nodes is None else tuple(_term(one) for one in nodes.node_selector_terms or ())
+    terms = None if nodes is None else tuple(_term(term) for term in nodes.node_selector_terms or ())
     repels = _read(affinity.pod_anti_affinity, PodAffinity, PodAffinity()).required or []
     volumes = spec.volumes or ()
-    restart = spec.restart_policy if spec.restart_policy in get_args(needs.Restart) else "Always"
+    restart = spec.restart_policy if spec.restart_policy in get_args(pod_spec.Restart) else "Always"
     grace = spec.termination_grace_period_seconds
-    return needs.Needs(
+    return pod_spec.Needs(
         scheduler=spec.scheduler_name or "default-scheduler",
         restart=restart,  # type: ignore[arg-type]
         priority=spec.priority or 0,
@@ -202,13 +222,13 @@ def _needs(pod: WirePod, requests: dict[str, float]) -> needs.Needs:
         affinity=terms,
         tolerations=tuple(filter(None, map(_toleration, _read(spec.tolerations, list[WireToleration], [])))),
         ports=_ports(spec),
-        disks=tuple(disk for one in volumes for disk in _disks(one)),
+        disks=tuple(disk for volume in volumes for disk in _disks(volume)),
         unsupported=tuple(_unsupported(spec, affinity, terms or ())),
         gated=bool(_read(spec.scheduling_gates, list[Raw], [])),
         grace=30.0 if grace is None else float(grace),
-        local=any(one.empty_dir is not None or one.host_path is not None for one in volumes),
+        local=any(volume.empty_dir is not None or volume.host_path is not None for volume in volumes),
         claims=any(map(_claims, volumes)),
-        repels=tuple(_repel(one) for one in repels),
+        repels=tuple(_repel(term) for term in repels),
     )
 
 
@@ -216,8 +236,8 @@ T = TypeVar("T")
 
 
 def _read(raw: Raw | bytes, shape: type[T], default: T) -> T:
-    found = bytes(raw)
-    return default if found in (b"", b"null") else msgspec.json.decode(found, type=shape)
+    body = bytes(raw)
+    return default if body in (b"", b"null") else msgspec.json.decode(body, type=shape)
 
 
 def _container(container: WireContainer, *, sidecar: bool = False) -> model.Container:
@@ -226,8 +246,8 @@ def _container(container: WireContainer, *, sidecar: bool = False) -> model.Cont
 
 @lru_cache(maxsize=_MOST)
 def _shared_container(name: str, resources: bytes, sidecar: bool) -> model.Container:
-    found = _read(resources, ResourceRequirements, ResourceRequirements())
-    return model.Container(name, _amounts(found.requests), sidecar, _amounts(found.limits))
+    requirements = _read(resources, ResourceRequirements, ResourceRequirements())
+    return model.Container(name, _amounts(requirements.requests), sidecar, _amounts(requirements.limits))
 
 
 @lru_cache(maxsize=_MOST)
@@ -249,43 +269,45 @@ def amounts(quantities: Amounts) -> dict[str, float]:
     return _amounts(quantities)
 
 
-def _term(term: NodeTerm) -> needs.Term:
-    return needs.Term(
+def _term(term: NodeTerm) -> pod_spec.Term:
+    return pod_spec.Term(
         tuple(map(_expression, term.match_expressions or ())), tuple(map(_expression, term.match_fields or ()))
     )
 
 
-def _expression(rule: WireRequirement) -> needs.Expression:
-    return needs.Expression(rule.key, rule.operator, rule.values or ())  # type: ignore[arg-type]
+def _expression(rule: WireRequirement) -> pod_spec.Expression:
+    return pod_spec.Expression(rule.key, rule.operator, rule.values or ())  # type: ignore[arg-type]
 
 
-def _toleration(found: WireToleration) -> needs.Toleration | None:
+def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
     """An operator that is not known tolerates nothing."""
-    operator = found.operator or "Equal"
+    operator = toleration.operator or "Equal"
     if operator not in ("Equal", "Exists"):
         return None
-    return needs.Toleration(found.key, operator, found.value, found.effect)  # type: ignore[arg-type]
+    return pod_spec.Toleration(toleration.key, operator, toleration.value, toleration.effect)  # type: ignore[arg-type]
 
 
-def _ports(spec: PodSpec) -> tuple[needs.Port, ...]:
+def _ports(spec: PodSpec) -> tuple[pod_spec.Port, ...]:
     """The ports of the node that it takes while it runs."""
     running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
-    found = [port for one in running for port in _read(one.ports, list[WirePort], [])]
-    return tuple(needs.Port(one.host_port, one.protocol or "TCP", one.host_ip) for one in found if one.host_port > 0)
+    ports = [port for container in running for port in _read(container.ports, list[WirePort], [])]
+    return tuple(
+        pod_spec.Port(port.host_port, port.protocol or "TCP", port.host_ip) for port in ports if port.host_port > 0
+    )
 
 
-def _disks(volume: WireVolume) -> list[needs.Disk]:
+def _disks(volume: WireVolume) -> list[pod_spec.Disk]:
     """Disks as kube-scheduler's NoDiskConflict tells them apart. An image in Ceph is the same if any of the monitors
     is: one disk for each of them."""
     if (gce := volume.gce_persistent_disk) is not None:
-        return [needs.Disk("GCE disk", gce.pd_name, gce.read_only, shareable=True)]
+        return [pod_spec.Disk("GCE disk", gce.pd_name, gce.read_only, shareable=True)]
     if (aws := volume.aws_elastic_block_store) is not None:
-        return [needs.Disk("AWS disk", aws.volume_id, aws.read_only)]
+        return [pod_spec.Disk("AWS disk", aws.volume_id, aws.read_only)]
     if (iscsi := volume.iscsi) is not None:
-        return [needs.Disk("iSCSI disk", iscsi.iqn, iscsi.read_only, shareable=True)]
+        return [pod_spec.Disk("iSCSI disk", iscsi.iqn, iscsi.read_only, shareable=True)]
     if (rbd := volume.rbd) is not None:
         names = [f"{monitor}/{rbd.pool}/{rbd.image}" for monitor in rbd.monitors]
-        return [needs.Disk("RBD image", name, rbd.read_only, shareable=True) for name in names]
+        return [pod_spec.Disk("RBD image", name, rbd.read_only, shareable=True) for name in names]
     return []
 
 
@@ -293,35 +315,35 @@ def _claims(volume: WireVolume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
-def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[needs.Term, ...]) -> list[str]:
+def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
     """What a scheduler must heed that elasticd does not know."""
     spread = _read(spec.topology_spread_constraints, list[SpreadConstraint], [])
     near, apart = (
         _read(raw, PodAffinity, PodAffinity()).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
     )
-    groups = [bytes(one) for one in (spec.workload_ref, spec.scheduling_group)]
+    groups = [bytes(field) for field in (spec.workload_ref, spec.scheduling_group)]
     volumes = spec.volumes or ()
     rules = [rule for term in terms for rule in (*term.labels, *term.fields)]
-    asked = {
-        "topology spread constraints": any(one.when_unsatisfiable != "ScheduleAnyway" for one in spread),
+    unsupported = {
+        "topology spread constraints": any(constraint.when_unsatisfiable != "ScheduleAnyway" for constraint in spread),
         "inter-pod affinity": bool(near),
         "inter-pod anti-affinity": bool(apart),
-        "operators of its node affinity": any(one.operator not in get_args(needs.Operator) for one in rules),
+        "operators of its node affinity": any(rule.operator not in get_args(pod_spec.Operator) for rule in rules),
         "resource claims": bool(_read(spec.resource_claims, list[Raw], [])),
         "persistent volume claims": any(map(_claims, volumes)),
-        "volumes of a limited number": any(one.azure_disk or one.cinder for one in volumes),
-        "groups of pods that start together": any(one not in (b"", b"null") for one in groups),
+        "volumes of a limited number": any(volume.azure_disk or volume.cinder for volume in volumes),
+        "groups of pods that start together": any(group not in (b"", b"null") for group in groups),
     }
-    return [words for words, true in asked.items() if true]
+    return [feature for feature, present in unsupported.items() if present]
 
 
-def _repel(term: PodTerm) -> needs.Repel:
+def _repel(term: PodTerm) -> pod_spec.Repel:
     """Namespaces that are chosen by their labels, which are not read, count as all."""
     namespaces = None if term.namespace_selector is not None else term.namespaces or ()
     selector = term.label_selector
-    return needs.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)
+    return pod_spec.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)
 
 
-def _labels_wanted(selector: PodSelector) -> tuple[needs.Expression, ...]:
-    pairs = [needs.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
+def _labels_wanted(selector: PodSelector) -> tuple[pod_spec.Expression, ...]:
+    pairs = [pod_spec.Expression(key, "In", (value,)) for key, value in (selector.match_labels or {}).items()]
     return (*pairs, *map(_expression, selector.match_expressions or ()))

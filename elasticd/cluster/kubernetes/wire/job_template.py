@@ -35,21 +35,21 @@ class TemplateError(Exception):
 def parse(text: str) -> Any:
     """YAML or JSON as plain data. Raises TemplateError."""
     try:
-        found = list(yaml.safe_load_all(text))
+        documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise TemplateError("", f"must be YAML: {one_line(str(error))}") from None
-    if len(found) != 1:
-        raise TemplateError("", f"must be one manifest, is {len(found)}")
-    return found[0]
+    if len(documents) != 1:
+        raise TemplateError("", f"must be one manifest, is {len(documents)}")
+    return documents[0]
 
 
 def check(manifest: Any, namespace: str) -> str:
     """The manifest as JSON that is the same for equal manifests. Raises TemplateError for the first mistake."""
     _check_plain(manifest)
     job = _table(manifest, "")
-    for key, wanted in (("apiVersion", "batch/v1"), ("kind", "Job")):
-        if job.get(key) != wanted:
-            raise TemplateError(key, f"must be {wanted}, is {_said(job, key)}")
+    for key, expected in (("apiVersion", "batch/v1"), ("kind", "Job")):
+        if job.get(key) != expected:
+            raise TemplateError(key, f"must be {expected}, is {_shown_value(job, key)}")
     _check_metadata(_table(job.get("metadata", {}), "metadata"), namespace)
     spec = _table(job.get("spec"), "spec")
     for key in ("selector", "manualSelector"):
@@ -61,7 +61,7 @@ def check(manifest: Any, namespace: str) -> str:
     if not isinstance(inner.get("containers"), list) or not inner["containers"]:
         raise TemplateError("spec.template.spec.containers", "must have a container, has none")
     if inner.get("restartPolicy") not in ("Never", "OnFailure"):
-        problem = f"must be Never or OnFailure, is {_said(inner, 'restartPolicy')}"
+        problem = f"must be Never or OnFailure, is {_shown_value(inner, 'restartPolicy')}"
         raise TemplateError("spec.template.spec.restartPolicy", problem)
     return msgspec.json.encode(job, order="sorted").decode()
 
@@ -88,7 +88,7 @@ def _check_metadata(meta: dict[str, Any], namespace: str) -> None:
         if key in meta:
             raise TemplateError(f"metadata.{key}", "must be left out: each Job gets a name of its own")
     if meta.get("namespace", namespace) != namespace:
-        raise TemplateError("metadata.namespace", f"must be {namespace}, is {_said(meta, 'namespace')}")
+        raise TemplateError("metadata.namespace", f"must be {namespace}, is {_shown_value(meta, 'namespace')}")
     _check_labels(meta, "metadata")
 
 
@@ -103,17 +103,17 @@ def _check_labels(meta: dict[str, Any], where: str) -> None:
 
 def _check_plain(manifest: Any) -> None:
     """YAML has dates, sets, keys of any kind, and aliases that make a few lines endless; the API has not."""
-    left: list[tuple[str, Any]] = [("", manifest)]
+    pending: list[tuple[str, Any]] = [("", manifest)]
     for _ in range(_LARGEST):
-        if not left:
+        if not pending:
             return
-        where, value = left.pop()
+        where, value = pending.pop()
         if isinstance(value, dict):
             if odd := next((key for key in value if not isinstance(key, str)), None):
                 raise TemplateError(where, f"must have strings for keys, has {shown(odd)}")
-            left += [(f"{where}.{key}" if where else key, entry) for key, entry in value.items()]
+            pending += [(f"{where}.{key}" if where else key, entry) for key, entry in value.items()]
         elif isinstance(value, list):
-            left += [(f"{where}[{index}]", entry) for index, entry in enumerate(value)]
+            pending += [(f"{where}[{index}]", entry) for index, entry in enumerate(value)]
         elif not isinstance(value, str | int | float | None):
             raise TemplateError(where, f"must be text in quotes, a number, true or false, is {shown(value)}")
     raise TemplateError("", f"must have at most {_LARGEST} values, has more")
@@ -127,5 +127,5 @@ def _table(value: Any, key: str) -> dict[str, Any]:
     return value
 
 
-def _said(table: dict[str, Any], key: str) -> str:
+def _shown_value(table: dict[str, Any], key: str) -> str:
     return shown(table[key]) if key in table else "missing"

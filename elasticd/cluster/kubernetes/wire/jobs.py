@@ -42,16 +42,16 @@ class PlacedJob(Struct, frozen=True, gc=False):
     job: Job
 
 
-def to_job(found: WireJob, offset: float = 0.0) -> PlacedJob:
+def to_job(wire: WireJob, offset: float = 0.0) -> PlacedJob:
     """A Job of the model, its times moved by `offset` seconds.
 
     It has ended with its condition Complete or Failed, and not before: while others announce them (SuccessCriteriaMet,
     FailureTarget) its pods may still run.
     """
-    meta, status = found.metadata, found.status
+    meta, status = wire.metadata, wire.status
     labels = meta.labels or {}
-    done = next((one for one in status.conditions or () if _ends(one)), None)
-    ended = status.completion_time or (done.last_transition_time if done else None) or meta.creation_timestamp
+    final = next((condition for condition in status.conditions or () if _ends(condition)), None)
+    ended = status.completion_time or (final.last_transition_time if final else None) or meta.creation_timestamp
     number = meta.name.rpartition("-")[2]
     job = Job(
         name=meta.name,
@@ -59,8 +59,8 @@ def to_job(found: WireJob, offset: float = 0.0) -> PlacedJob:
         template=sys.intern(labels.get(TEMPLATE, "")),
         number=int(number) if number.isascii() and number.isdecimal() and len(number) <= 10 else 0,
         created=meta.creation_timestamp.timestamp() + offset if meta.creation_timestamp else 0.0,
-        ended=ended.timestamp() + offset if done and ended else 0.0,
-        result="" if done is None else "Complete" if done.type == "Complete" else "Failed",
+        ended=ended.timestamp() + offset if final and ended else 0.0,
+        result="" if final is None else "Complete" if final.type == "Complete" else "Failed",
         deleted=meta.deletion_timestamp is not None,
     )
     api_version, kind = JOB_KIND

@@ -34,9 +34,11 @@ def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
     """Whether a pod runs what the manifest would, under the same labels but for zone and region: somebody else has made
     it anew, and it may be on another node."""
 
-    def what(one: dict[str, Any]) -> object:
-        containers = [(each["name"], each.get("image")) for each in one["spec"].get("containers") or ()]
-        labels = one["metadata"].get("labels") or {}
+    def what(candidate: dict[str, Any]) -> object:
+        containers = [
+            (container["name"], container.get("image")) for container in candidate["spec"].get("containers") or ()
+        ]
+        labels = candidate["metadata"].get("labels") or {}
         return {key: value for key, value in labels.items() if key not in _OF_NODE}, containers
 
     return what(manifest) == what(pod)
@@ -54,21 +56,21 @@ def _without_nodes(meta: dict[str, Any]) -> dict[str, str]:
     written = meta.get("managedFields")
     if not written:
         return meta.get("labels") or {}
-    fields = [(one.get("fieldsV1") or {}).get("f:metadata") or {} for one in written]
-    somebodys = {key.removeprefix("f:") for one in fields for key in one.get("f:labels") or ()}
+    fields = [(entry.get("fieldsV1") or {}).get("f:metadata") or {} for entry in written]
+    somebodys = {key.removeprefix("f:") for owned in fields for key in owned.get("f:labels") or ()}
     return {key: value for key, value in (meta.get("labels") or {}).items() if key not in _OF_NODE - somebodys}
 
 
 def _without_tokens(spec: dict[str, Any]) -> dict[str, Any]:
     """Without the volume of the service account's token, which the server adds by a name of its own to each pod."""
-    names = {one["name"] for one in spec.get("volumes") or () if _is_token(one)}
+    names = {volume["name"] for volume in spec.get("volumes") or () if _is_token(volume)}
     if not names:
         return spec
-    found = {**spec, "volumes": [one for one in spec["volumes"] if one["name"] not in names]}
+    stripped = {**spec, "volumes": [volume for volume in spec["volumes"] if volume["name"] not in names]}
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            found[kind] = [_unmounted(container, names) for container in spec[kind]]
-    return found
+            stripped[kind] = [_unmounted(container, names) for container in spec[kind]]
+    return stripped
 
 
 def _is_token(volume: dict[str, Any]) -> bool:
@@ -80,8 +82,8 @@ def _is_token(volume: dict[str, Any]) -> bool:
 
 def _unmounted(container: dict[str, Any], names: set[str]) -> dict[str, Any]:
     mounts = [
-        one
-        for one in container.get("volumeMounts") or ()
-        if one["name"] not in names or one.get("mountPath") != _TOKENS
+        mount
+        for mount in container.get("volumeMounts") or ()
+        if mount["name"] not in names or mount.get("mountPath") != _TOKENS
     ]
     return {**container, "volumeMounts": mounts}

@@ -89,7 +89,7 @@ class PodMetadata(Identity, frozen=True):
 
 
 class WireContainer(Wire, frozen=True):
-    """A container of a pod. What all pods of a template have alike is read once for all of them: see wire_template."""
+    """A container of a pod. What all pods of a template share is read once for all of them: see convert_template."""
 
     name: str
     resources: Raw = UNREAD
@@ -343,12 +343,12 @@ class Codec(Generic[W, M]):
         if self._offset is None:
             return self._convert
         convert, offset = self._convert, self._offset()
-        return lambda found: convert(found, offset)
+        return lambda decoded: convert(decoded, offset)
 
     def one(self, body: bytes | Raw) -> tuple[str, M]:
         """Its resourceVersion, and the object. Raises msgspec.DecodeError or ValueError when it is unreadable."""
-        found = self._one.decode(body)
-        return found.metadata.resource_version, self._now()(found)
+        decoded = self._one.decode(body)
+        return decoded.metadata.resource_version, self._now()(decoded)
 
     def page(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
         """A page of a list: where it ends, the objects, and which were skipped and why.
@@ -363,14 +363,14 @@ class Codec(Generic[W, M]):
 
     def _page_with_faults(self, body: bytes) -> tuple[ListMetadata, list[M], list[Fault]]:
         envelope = _ENVELOPE.decode(body)
-        found: list[M] = []
+        objects: list[M] = []
         faults: list[Fault] = []
         for raw in envelope.items or ():
             try:
-                found.append(self.one(raw)[1])
+                objects.append(self.one(raw)[1])
             except (msgspec.DecodeError, ValueError) as error:
                 faults.append((meta_of(raw), str(error)))
-        return envelope.metadata, found, faults
+        return envelope.metadata, objects, faults
 
 
 def _list_of(wire: type[W]) -> type[Any]:

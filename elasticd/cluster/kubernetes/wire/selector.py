@@ -58,9 +58,9 @@ class Selector(Struct, frozen=True, gc=False):
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The (label, value) pairs that every selected object carries: what an index can look up."""
         return tuple(
-            (one.key, next(iter(one.values)))
-            for one in self.requirements
-            if one.operator == "in" and len(one.values) == 1
+            (requirement.key, next(iter(requirement.values)))
+            for requirement in self.requirements
+            if requirement.operator == "in" and len(requirement.values) == 1
         )
 
 
@@ -73,14 +73,14 @@ def parse_selector(text: str) -> Selector:
 
 
 def _requirement(text: str) -> Requirement:
-    if found := _EQUALITY.fullmatch(text):
-        key, operator, value = found.groups()
+    if matched := _EQUALITY.fullmatch(text):
+        key, operator, value = matched.groups()
         return Requirement(key, "notin" if operator == "!=" else "in", frozenset((value,)))
-    if found := _SET.fullmatch(text):
-        key, operator, inside = found.groups()
+    if matched := _SET.fullmatch(text):
+        key, operator, inside = matched.groups()
         return Requirement(key, operator, _values(text, inside))
-    if found := _EXISTS.fullmatch(text):
-        absent, key = found.groups()
+    if matched := _EXISTS.fullmatch(text):
+        absent, key = matched.groups()
         return Requirement(key, "!" if absent else "exists")
     raise SelectorError(f"must be made of key=value, key in (a, b), key or !key, is {text!r}")
 
@@ -100,16 +100,16 @@ def to_text(selector: LabelSelector | None) -> str:
     if selector is None:
         return ""
     pairs = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
-    return ",".join(pairs + [_expression(one) for one in selector.match_expressions or ()])
+    return ",".join(pairs + [_expression(expression) for expression in selector.match_expressions or ()])
 
 
-def _expression(one: MatchExpression) -> str:
-    match _WORD.get(one.operator):
+def _expression(expression: MatchExpression) -> str:
+    match _WORD.get(expression.operator):
         case "in" | "notin" as word:
-            return f"{one.key} {word} ({','.join(sorted(one.values or ()))})"
+            return f"{expression.key} {word} ({','.join(sorted(expression.values or ()))})"
         case "exists":
-            return one.key
+            return expression.key
         case "!":
-            return f"!{one.key}"
+            return f"!{expression.key}"
         case _:
-            return f"{one.key} {one.operator} ?"
+            return f"{expression.key} {expression.operator} ?"

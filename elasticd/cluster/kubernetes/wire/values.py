@@ -27,7 +27,7 @@ def amount(quantity: Any) -> float:
 @lru_cache(maxsize=256)
 def go_seconds(text: str) -> float:
     """Seconds of a Go duration such as 30s or 1m0.5s; 0 when it is none."""
-    found = _DURATION.findall(text)
-    if "".join(number + unit for number, unit in found) != text:
+    parts = _DURATION.findall(text)
+    if "".join(number + unit for number, unit in parts) != text:
         return 0.0
-    return sum(float(number) * _SECONDS[unit] for number, unit in found)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)

@@ -27,16 +27,16 @@ class Binder:
 
     async def _look(self, action: Bind, lost: ApiError) -> Answer | None:
         try:
-            found = await read_back(self._session, self._clock, action.workload)
+            pod = await read_back(self._session, self._clock, action.workload)
         except ApiError:
             return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
-        if found is None or found.uid != action.uid:
+        if pod is None or pod.uid != action.uid:
             return conflict(404, f"it is gone ({lost})")
-        if found.node == action.node:
+        if pod.node == action.node:
             return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
-        if found.node:
-            return conflict(409, f"it is on {found.node} already")
-        return conflict(409, "it is being deleted") if found.deleted else None
+        if pod.node:
+            return conflict(409, f"it is on {pod.node} already")
+        return conflict(409, "it is being deleted") if pod.deleted else None
 
     async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
         """Note the node on the pod, or take the note away."""

@@ -45,12 +45,12 @@ class Evictor:
         answer = refused_by(ApiError(0, "NoAnswer", "it was not tried"))
         for _ in range(TRIES):
             try:
-                found = await read_pod(self._session, action.workload)
+                pod = await read_pod(self._session, action.workload)
             except ApiError as error:
                 return refused_by(error)
-            if stop := _unfit(action, found) or (unfit and unfit(found)):
+            if stop := _unfit(action, pod) or (unfit and unfit(pod)):
                 return stop
-            request = _eviction(action, found.version if found else "", version)
+            request = _eviction(action, pod.version if pod else "", version)
             answer = await self._once.send(request, allowed, partial(self._look, action), _refused)
             if (answer.result, answer.code) != ("conflict", 409):
                 break
@@ -58,30 +58,30 @@ class Evictor:
 
     async def _look(self, action: Evict, lost: ApiError) -> Answer | None:
         try:
-            found = await read_back(self._session, self._clock, action.workload)
+            pod = await read_back(self._session, self._clock, action.workload)
         except ApiError:
             return failed(lost.code if lost.lost else 0, f"{lost}; whether it was carried out cannot be read back")
-        if found is None or found.uid != action.uid or found.deleted:
+        if pod is None or pod.uid != action.uid or pod.deleted:
             return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
         return None
 
 
-def _unfit(action: Evict, found: PodState | None) -> Answer | None:
+def _unfit(action: Evict, pod: PodState | None) -> Answer | None:
     """Why there is nothing to evict."""
-    if found is None:
+    if pod is None:
         return GONE
-    if found.uid != action.uid:
+    if pod.uid != action.uid:
         return conflict(404, "it is gone: another pod has its name")
-    return TERMINATING if found.deleted else None
+    return TERMINATING if pod.deleted else None
 
 
-def _eviction(action: Evict, seen: str, version: str) -> Request:
+def _eviction(action: Evict, resource_version: str, version: str) -> Request:
     ref = action.workload
     body = {
         "apiVersion": version,
         "kind": "Eviction",
         "metadata": {"name": ref.name, "namespace": ref.namespace},
-        "deleteOptions": {"preconditions": {"uid": action.uid, "resourceVersion": seen}},
+        "deleteOptions": {"preconditions": {"uid": action.uid, "resourceVersion": resource_version}},
     }
     path = PODS.path(ref.namespace, ref.name, "eviction")
     return Request(verb="create", path=path, resource="pods/eviction", body=encode(body))

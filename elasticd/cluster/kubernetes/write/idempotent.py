@@ -48,8 +48,8 @@ class Once:
                 self._budget.pause(error.quiet if again else 0.0)
                 # Of two that were sent, the first may have been carried out late, and stand in the way of the second.
                 if (again and error.lost) or (lost and error.code in (404, 409)):
-                    if found := await look(error):
-                        return found
+                    if outcome := await look(error):
+                        return outcome
                 elif not again or not 0 < error.quiet <= self.patience:
                     return _doubted(answer, lost=lost)
         return _doubted(answer, lost=lost)

@@ -42,13 +42,13 @@ class Jobs:
 
     async def create(self, action: Create, allowed: Allowed) -> Answer:
         """Create the Jobs one after another, until one cannot be. `allowed` is asked before each write."""
-        made, there, answer = 0, 0, _MADE
+        created, existing, answer = 0, 0, _MADE
         for name in action.names():
             answer = await self._create(action, name, allowed)
             if answer.result != "done":
                 break
-            made, there = made + (answer is _MADE), there + (answer is not _MADE)
-        return _summed(action, made, there, answer)
+            created, existing = created + (answer is _MADE), existing + (answer is not _MADE)
+        return _summed(action, created, existing, answer)
 
     async def _create(self, action: Create, name: str, allowed: Allowed) -> Answer:
         path, body = JOBS.path(action.workload.namespace), _body(action, name)
@@ -60,15 +60,15 @@ class Jobs:
             if not allowed():
                 return NOT_LEADING
             try:
-                self._know(await self._session.send(request))
+                self._remember(await self._session.send(request))
                 return _MADE
             except ApiError as error:
                 self._budget.pause(error.quiet)
                 answer = refused_by(error)
                 if error.reason == "AlreadyExists" or error.code >= 500 or (error.code == 0 and error.sent):
-                    found = await self._read_back(action, name, error)
-                    if found is not None:
-                        return found
+                    outcome = await self._read_back(action, name, error)
+                    if outcome is not None:
+                        return outcome
                 elif error.quiet > self.patience or error.code not in (409, 429):  # a quota conflicts with itself
                     return answer
         return answer
@@ -79,27 +79,27 @@ class Jobs:
         for seconds in _READ_BACK_AFTER:
             await self._clock.sleep_until(self._clock.now() + seconds)
             try:
-                found = self._know(await self._session.send(Request(verb="get", path=path, resource="jobs")))
+                placed = self._remember(await self._session.send(Request(verb="get", path=path, resource="jobs")))
             except ApiError as error:
                 if error.code == 404:
                     return None
                 continue
-            if found.set != action.workload:
+            if placed.set != action.workload:
                 return conflict(409, f"the Job {name} is there, and is not of this set")
-            if found.job.deleted:
+            if placed.job.deleted:
                 return conflict(409, f"the Job {name} is there, and is being deleted")
             return _THERE
         return failed(lost.code, f"{lost}; whether {name} was created cannot be read back")
 
-    def _know(self, body: bytes) -> PlacedJob:
+    def _remember(self, body: bytes) -> PlacedJob:
         """What the server says of a Job is known from now on."""
         try:
-            found = to_job(_JOB.decode(body), self._times.offset())
+            placed = to_job(_JOB.decode(body), self._times.offset())
         except (msgspec.DecodeError, ValueError) as error:
             raise ApiError(500, "Unreadable", f"the server's answer is no Job: {error}") from error
-        if found.set.name:
-            self._store.put(found, listed=False)
-        return found
+        if placed.set.name:
+            self._store.put(placed, listed=False)
+        return placed
 
     async def remove(self, action: Remove, allowed: Allowed) -> Answer:
         """Delete the Jobs one after another, until one cannot be. Those that have ended may wait for a quiet time."""
@@ -129,15 +129,15 @@ def _body(action: Create, name: str) -> bytes:
     return encode(stamped(action.manifest, name, action.workload.name, action.template, action.decision))
 
 
-def _summed(action: Create, made: int, there: int, last: Answer) -> Answer:
+def _summed(action: Create, created: int, existing: int, last: Answer) -> Answer:
     """One answer for all: done when at least one Job came of it, with the count that did."""
-    found = f"{there} had been created before" if there else ""
+    note = f"{existing} had been created before" if existing else ""
     if last.result == "done":
-        return Answer("done", 201 if made else 200, found)
-    if not made + there:
+        return Answer("done", 201 if created else 200, note)
+    if not created + existing:
         return last
-    told = f"{made + there} of {action.after - action.before} Jobs are there: {last.message}"
-    return Answer("done", last.code, told, "Partly", after=action.before + made + there)
+    message = f"{created + existing} of {action.after - action.before} Jobs are there: {last.message}"
+    return Answer("done", last.code, message, "Partly", after=action.before + created + existing)
 
 
 def _short(action: Remove, gone: int, last: Answer) -> Answer:

@@ -33,7 +33,7 @@ class Marker:
             return unknown_kind(error)
         except ApiError as error:
             self._budget.pause(error.quiet)
-            return _told(error, mark)
+            return _explain(error, mark)
         return Answer("done", 200)
 
     async def _patch(self, mark: Mark) -> None:
@@ -53,7 +53,7 @@ class Marker:
         )
 
 
-def _told(error: ApiError, mark: Mark) -> Answer:
+def _explain(error: ApiError, mark: Mark) -> Answer:
     if error.code == 409 and mark.version and not another(error):
         return conflict(409, f"it changed: {error}")
     if error.code in (404, 409) or another(error):  # 409: the uid is another, so that what was to be marked is gone

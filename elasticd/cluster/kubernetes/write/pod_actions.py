@@ -73,10 +73,10 @@ class PodActions:
             return conflict(404, "it is gone")
         if pod.node not in ("", action.node):
             return conflict(0, f"it is on {pod.node} already")
-        why = f"{action.node} is gone" if node is None else self._closed(pod, node)
+        why = f"{action.node} is gone" if node is None else self._why_closed(pod, node)
         return conflict(0, why) if why else None
 
-    def _closed(self, pod: Pod, node: Node) -> str:
+    def _why_closed(self, pod: Pod, node: Node) -> str:
         """Why a node that is there does not take a pod any more; empty: it does."""
         if not node.ready and pod.needs.tolerates((NOT_READY,)):
             return f"{node.name} is not ready"
@@ -84,22 +84,22 @@ class PodActions:
             return f"{node.name} is cordoned"
         if kept_off := pod.needs.tolerates(node.taints):
             return f"{node.name} has a taint by now that it does not tolerate, {kept_off}"
-        lack = self._lack(pod, node)
+        lack = self._lacking_resource(pod, node)
         return f"{node.name} is full by now: too little {lack} is left" if lack else ""
 
-    def _lack(self, pod: Pod, node: Node) -> str:
+    def _lacking_resource(self, pod: Pod, node: Node) -> str:
         """What a node has too little of for a pod, as its kubelet will count; empty: nothing."""
-        taken: Counter[str] = Counter()
-        for one in self._pods.places().on_nodes().get(node.name, ()):
-            taken.update(needed(one) if one.uid != pod.uid else {})
+        used: Counter[str] = Counter()
+        for occupant in self._pods.places().on_nodes().get(node.name, ()):
+            used.update(needed(occupant) if occupant.uid != pod.uid else {})
         for resource, amount in needed(pod).items():
-            if resource in node.allocatable and taken[resource] + amount > whole(resource, node.allocatable[resource]):
+            if resource in node.allocatable and used[resource] + amount > whole(resource, node.allocatable[resource]):
                 return resource
         return ""
 
     async def _evict(self, action: Evict) -> Answer:
-        known = self._pods.get(action.workload.namespace, action.workload.name)
-        if known is not None and known.uid == action.uid and known.deleted:
+        pod = self._pods.get(action.workload.namespace, action.workload.name)
+        if pod is not None and pod.uid == action.uid and pod.deleted:
             return TERMINATING
         evicts = self._restorer if action.restore else self._evictor
         answer = await evicts.evict(action, self._allowed)

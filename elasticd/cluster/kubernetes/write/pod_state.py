@@ -34,17 +34,17 @@ async def read_pod(session: Session, ref: Ref) -> PodState | None:
     """The pod of this name; None: there is none. Raises ApiError when the server does not say."""
     try:
         body = await session.send(Request(verb="get", path=PODS.path(ref.namespace, ref.name), resource="pods"))
-        found = _POD.decode(body)
+        pod = _POD.decode(body)
     except ApiError as error:
         if error.code == 404:
             return None
         raise
     except (msgspec.DecodeError, ValueError) as error:
         raise ApiError(500, "Unreadable", f"the server's answer is no Pod: {error}") from error
-    meta = found.metadata
+    meta = pod.metadata
     deleted = meta.deletion_timestamp is not None
-    noted = meta.annotations or {}
-    return PodState(meta.uid, meta.resource_version, found.spec.node_name, deleted, found.status.phase, noted, body)
+    annotations = meta.annotations or {}
+    return PodState(meta.uid, meta.resource_version, pod.spec.node_name, deleted, pod.status.phase, annotations, body)
 
 
 async def read_back(session: Session, clock: Clock, ref: Ref) -> PodState | None:

@@ -53,10 +53,10 @@ class Resizer:
             return refused_by(error)
 
     async def _change(self, resize: Resize) -> Answer:
-        found = await self._read(resize)
-        if moved := _moved(resize, to_pod(found)):
-            return moved
-        await self._patch(resize, found)
+        pod = await self._read(resize)
+        if stale := _find_change(resize, to_pod(pod)):
+            return stale
+        await self._patch(resize, pod)
         return Answer("done", 200)
 
     async def _read(self, resize: Resize) -> WirePod:
@@ -69,7 +69,7 @@ class Resizer:
             raise ApiError(500, "Unreadable", f"the server's answer is no Pod: {error}") from error
 
     async def _patch(self, resize: Resize, pod: WirePod) -> None:
-        sidecars = {one.name for one in pod.spec.init_containers or ()}
+        sidecars = {container.name for container in pod.spec.init_containers or ()}
         # A strategic merge patch finds containers by their names, each in its own list.
         spec: dict[str, list[object]] = {}
         for name, amounts in resize.after.items():
@@ -87,15 +87,17 @@ class Resizer:
         )
 
 
-def _moved(resize: Resize, pod: Pod) -> Answer | None:
+def _find_change(resize: Resize, pod: Pod) -> Answer | None:
     """What is no longer as it was judged."""
     if pod.uid != resize.uid:
         return conflict(404, "it was deleted and created anew")
-    present = {one.name: one.requests for one in pod.containers}
+    present = {container.name: container.requests for container in pod.containers}
     for name, amounts in resize.after.items():
         now = {key: value for key, value in present.get(name, {}).items() if key in amounts}
         if now != resize.before.get(name, {}):
-            return conflict(409, f"{name} requests {_told(now)}, not {_told(resize.before.get(name, {}))}")
+            return conflict(
+                409, f"{name} requests {_format_amounts(now)}, not {_format_amounts(resize.before.get(name, {}))}"
+            )
     return None
 
 
@@ -104,5 +106,5 @@ def quantities(amounts: Mapping[str, float]) -> dict[str, str]:
     return {name: format_milli(milli(value)) if name == "cpu" else str(ceil(value)) for name, value in amounts.items()}
 
 
-def _told(amounts: Mapping[str, float]) -> str:
+def _format_amounts(amounts: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value}" for name, value in quantities(amounts).items()) or "nothing"

@@ -123,8 +123,8 @@ class Scaler:
             return conflict(error.code, f"it changed, and cannot be read again: {error}")
         if lost is not None and scale.replicas == action.after:
             return self._judge(lost, scale, action)
-        if (other := _another(scale, action)) or scale.replicas != action.before:
-            return conflict(code, other or f"it has {scale.replicas} replicas, not {action.before}")
+        if (difference := _another(scale, action)) or scale.replicas != action.before:
+            return conflict(code, difference or f"it has {scale.replicas} replicas, not {action.before}")
         return scale.metadata.resource_version
 
     async def _read_back(self, lost: ApiError, resource: Resource, action: Scale) -> Answer:
@@ -141,8 +141,8 @@ class Scaler:
         return failed(lost.code, f"{lost}; whether it was carried out cannot be read back")
 
     def _judge(self, lost: ApiError, scale: WireScale, action: Scale) -> Answer:
-        if other := _another(scale, action):
-            return conflict(lost.code, other)
+        if difference := _another(scale, action):
+            return conflict(lost.code, difference)
         if scale.replicas == action.after:
             self._written(action, scale)
             return Answer("done", lost.code, f"the reply was lost ({lost}), but it was carried out")
