@@ -110,3 +110,16 @@ def test_it_scales_a_workload_in_the_demo(site: Path, tmp_path: Path) -> None:
     assert [(outcome.result, outcome.before, outcome.after) for outcome in outcomes][-1] == ("done", 1, 2)
     opinions = [one for record in records if isinstance(record, Decision) for one in record.recommendations]
     assert {one.strategy for one in opinions} == {"orders"}
+
+
+def test_the_readme_is_read_in_one_go() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+@pytest.mark.parametrize("kind", ["strategies", "sources"])
+def test_every_plugin_has_a_row_in_the_tables(kind: str) -> None:
+    pages = "".join(
+        (ROOT / "docs" / f"{name}.md").read_text() for name in ("strategies", "limits", "sources", "placing")
+    )
+    rows = "".join(re.findall(r"^\|[^|]*\|", pages, re.MULTILINE))
+    assert {name for name in getattr(discover(), kind) if f"`{name}`" not in rows} == set()
