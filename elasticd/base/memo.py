@@ -1,7 +1,7 @@
-"""What is worked out of a record that others share, kept for as long as they share the same one.
+"""Memoizes functions of an immutable record by the record's identity.
 
 A snapshot gives the same tuple of pods until one of them changes, which is rare beside polls. Knows identities; knows
-nothing of what is worked out.
+nothing of what is computed.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""From the time of day, as others write it, to the daemon's clock, which no step of it moves.
+"""Converts times of day, as others write them, to the daemon's clock, which no step of the system's clock moves.
 
 Knows both clocks; knows nothing of what is timed. Every time that is read from elsewhere and compared with another
 goes through here, so that a pod's times and a sample's are of one kind.

@@ -1,4 +1,4 @@
-"""The shape that things have for a machine, in pages and in what commands print with --json: docs/json.md.
+"""The JSON of pages, and of commands with --json: docs/json.md.
 
 Times are RFC 3339 in UTC, records have named fields. Pure. Knows records as msgspec does; knows none by name but their
 fields that are times.

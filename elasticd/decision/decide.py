@@ -26,8 +26,8 @@ from elasticd.model.workload import Condition, ConditionType, Failure, Limit, Re
 __all__ = ["Case", "decide", "held", "announcements"]
 
 VIEW_AGE = 120.0
-"""Seconds without a word from the cluster after which nothing is decided on what it said before: two of the minutes
-that pass between the bookmarks of a quiet watch."""
+"""Seconds without news from the cluster after which its last state is too old to act on: two of the minutes that pass
+between the bookmarks of a quiet watch."""
 
 
 class _Judgement(Struct, frozen=True, gc=False):
@@ -44,7 +44,7 @@ class _Judgement(Struct, frozen=True, gc=False):
 
 
 def decide(case: Case) -> Decision:
-    """The decision about one workload at one time, and when to look again."""
+    """Decide about one workload at one time, and when to look again."""
     policy, observation = case.policy, case.observation
     workload = observation.workload
     job, name = policy.job, _decision_id(policy, workload.ref, observation.at)
@@ -102,7 +102,7 @@ def decide(case: Case) -> Decision:
 
 
 def _must_stand_still(case: Case, judgement: _Judgement) -> bool:
-    """Whether a person, or the calendar, lets nothing be ended now."""
+    """Whether a veto (a person's freeze, for one) or a blackout window forbids ending Jobs now."""
     limits = [veto.limit for veto in vetoes(case.policy, case.observation, case.past)]
     limits += [limit for limit in judgement.limits if limit.name.partition("#")[0] == "blackout"]
     return any(limit.lowest is not None for limit in limits)
@@ -113,8 +113,8 @@ def _decision_id(policy: Policy, ref: Ref, at: float) -> str:
 
 
 def _without_forecast_values(observed: Collection[Series]) -> tuple[Series, ...]:
-    """As they are kept: one that is forecast without its values, which would fill the journal. What was made of them
-    stands in the recommendation."""
+    """The series as the journal records them: without the values of forecasts, which would fill it. What was made of
+    those stands in the recommendation."""
     for series in observed:
         if series.forecast is not None:
             return tuple(
@@ -142,7 +142,8 @@ def held(policy: Policy, ref: Ref, at: float, reason: str, message: str, current
 
 
 def _judge_bounds(case: Case, age: float) -> _Judgement | None:
-    """What needs no metrics: a view too old to act on, a person's pause, a count outside the policy's bounds.
+    """Judge what needs no metrics: a view too old to act on, a person's pause, a count outside the policy's bounds.
+    None: none of these holds.
 
     HPA: one pass, step 3, branches a to c.
     """
@@ -167,7 +168,7 @@ def _judge_bounds(case: Case, age: float) -> _Judgement | None:
 
 
 def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:
-    """What is left of an answer about a job set: Jobs are created, and never ended to become fewer."""
+    """Hold where fewer Jobs are wanted: Jobs are created, and never ended to become fewer."""
     floor = keep_running(judgement.replicas, current)
     if floor is None:
         return judgement
@@ -182,7 +183,7 @@ def _keep_jobs_running(judgement: _Judgement, current: int) -> _Judgement:
 
 
 def _judge_by_strategies(case: Case) -> _Judgement:
-    """HPA: one pass, steps 4 to 6: the highest proposal, then everything that restrains it."""
+    """Follow the recommendation that counts, within everything that restrains it. HPA: one pass, steps 4 to 6."""
     current = case.observation.workload.replicas
     reason, message = case.observation.fault
     if reason:
@@ -205,8 +206,8 @@ def _judge_by_strategies(case: Case) -> _Judgement:
 
 
 def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
-    """The same, held where somebody has frozen the workload or scales it too. What the strategies wished for stays, so
-    that it is seen and their windows know it."""
+    """Hold where somebody has frozen the workload or scales it too. The wish of the strategies is kept, so that it is
+    shown and stabilization windows remember it."""
     standing = vetoes(case.policy, case.observation, case.past)
     if not standing or judgement.reason == "StaleCluster":
         return judgement
@@ -231,7 +232,8 @@ def _apply_vetoes(case: Case, judgement: _Judgement) -> _Judgement:
 
 
 def _find_doubt(case: Case, silent: Recommendation | None, failures: Sequence[Failure]) -> Recommendation | None:
-    """Why the count may not fall: a strategy that cannot know, or one that is switched off."""
+    """The reason why the count may not fall: a strategy or a series that is not known, or a strategy that is switched
+    off. None: it may."""
     doubts = [] if silent is None else [silent]
     for series in case.observation.series.values():
         if not series.may_raise or series.trusted:
@@ -243,7 +245,8 @@ def _find_doubt(case: Case, silent: Recommendation | None, failures: Sequence[Fa
 
 
 def _choose_victims(case: Case, judgement: _Judgement) -> tuple[_Judgement, tuple[Mark, ...]]:
-    """Which pods go first where the count falls; where it does not, and none is to spare, none need."""
+    """Mark the pods that go first where the count falls; where it does not, and no pod is to spare, remove old
+    marks."""
     observation = case.observation
     spare = observation.workload.replicas - judgement.replicas
     if judgement.verdict != "scale" or spare <= 0:
@@ -260,8 +263,8 @@ def _choose_victims(case: Case, judgement: _Judgement) -> tuple[_Judgement, tupl
 
 
 def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judgement:
-    """What the policy wants done while it cannot be known what is needed: hold, or go to a count of its own, within all
-    limits as any wish. Only a ceiling lowers, and a fallback that is told to."""
+    """Judge while it is not known what is needed: hold, or go to the count that the policy names for that, within all
+    limits as any wish. Only a ceiling lowers the count, or a fallback that is set to."""
     current, trust = case.observation.workload.replicas, case.policy.trust
     if (
         doubt is None
@@ -291,8 +294,8 @@ def _judge_without_knowledge(case: Case, doubt: Recommendation | None) -> _Judge
 
 
 def _apply_limits(case: Case, best: Recommendation, wish: int, doubt: Recommendation | None) -> _Judgement:
-    """The wish after everything that restrains it. A limit that fails, even one switched off, might have forbidden
-    any change, so it holds; so do limits that contradict each other, and what would shrink in doubt."""
+    """Restrain a wish by all limits and bounds. Hold where a limit fails, even one switched off, as it might have
+    forbidden any change; where limits contradict each other; and where the count would fall in doubt."""
     current = case.observation.workload.replicas
     answers = case.ask("limit", wish=wish)
     limits = answers.given
@@ -326,7 +329,7 @@ def _hold(current: int, condition: ConditionType, reason: str, message: str) -> 
 
 
 def _hold_for_failures(case: Case, condition: ConditionType, failures: tuple[Failure, ...]) -> _Judgement:
-    """A plugin that failed holds its policy for this tick."""
+    """Hold, as a plugin of the policy failed in this tick."""
     first = min(failures, key=lambda failure: (failure.plugin in case.off, failure.plugin, failure.message))
     message = f"{first.plugin}: {first.hook} {first.message}"
     holding = _hold(case.observation.workload.replicas, condition, "PluginFailed", message)
@@ -334,7 +337,8 @@ def _hold_for_failures(case: Case, condition: ConditionType, failures: tuple[Fai
 
 
 def _ask_interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
-    """Seconds until the next look and who asked for it. A failure here is told, but holds nothing."""
+    """The shortest interval that plugins ask for, in seconds, and who asked for it. A failure here is recorded, but
+    holds nothing."""
     answers = case.ask("poll_interval")
     if not answers.given:
         return case.policy.interval, "policy", answers.failures
@@ -344,7 +348,8 @@ def _ask_interval(case: Case) -> tuple[float, str, tuple[Failure, ...]]:
 
 
 def condition_after(answer: Answer) -> Condition | None:
-    """What the HPA would report of this answer to a scale; None where nothing was tried. HPA: one pass, step 7."""
+    """The condition that the HPA would report after this answer to a scale; None where nothing was tried. HPA: one
+    pass, step 7."""
     if answer.result == "observed":
         return None
     succeeded = answer.result == "done"
@@ -352,7 +357,7 @@ def condition_after(answer: Answer) -> Condition | None:
 
 
 def announcements(decision: Decision, previous: Decision | None) -> tuple[Announce, ...]:
-    """What to tell at the workload: that it began to be held for lack of knowledge, once for each reason."""
+    """What to announce at the workload: that it began to be held for lack of knowledge, once for each reason."""
     if decision.verdict != "hold" or not decision.uid:
         return ()
     trouble = any(not condition.status for condition in decision.conditions if condition.type != "ScalingLimited")

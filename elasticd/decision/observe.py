@@ -23,10 +23,10 @@ def observe(
     names: frozenset[str] | None,
     at: float,
 ) -> Observation:
-    """What is known of a workload now. `names` are the series that are read, None for all there are.
+    """Build the observation of a workload. `names`: the series that are read, None for all there are.
 
-    Each series comes from the first of the readings whose samples of it can be trusted; which ones were passed over
-    for that, and why, is told with it.
+    Each series comes from the first reading whose samples can be trusted; its message says which sources were passed
+    over for that, and why.
     """
     pods = snapshot.pods(workload)
     fault = snapshot.selector_fault(workload)
@@ -61,8 +61,8 @@ def series_of(
 def on_nodes(
     names: Iterable[str], pods: Iterable[Pod], readings: Sequence[Readings], at: float, max_age: float
 ) -> dict[str, dict[str, float]]:
-    """What each node that a pod is on comes to, by series and then by node: as the first source says of which it can be
-    trusted. What nobody knows is left out."""
+    """The value of each series on each node that runs one of these pods, by series and then by node. It comes from the
+    first source that can be trusted; what no source knows is left out."""
     nodes = {pod.node for pod in pods if pod.node}
     by_series: dict[str, dict[str, float]] = {}
     for name in names:
@@ -90,7 +90,7 @@ _expected = Derived(_sample_keys)
 
 
 class _Cut:
-    """One workload's part of what sources say: of it and its pods, of which so many are expected to be heard of."""
+    """Cuts the series of one workload and its pods out of the readings of all sources."""
 
     def __init__(self, policy: Policy, ref: Ref, pods: tuple[Pod, ...], at: float) -> None:
         self._policy, self._trust = policy, policy.trust
@@ -98,7 +98,8 @@ class _Cut:
         self._keys, self._expected = _expected(ref, pods)
 
     def series(self, name: str, readings: Sequence[Readings]) -> Series:
-        """The first that is trusted; else the most that is left of it; else why there is none."""
+        """A series by name: the first that is trusted, else the one with most of its samples, else one that says why
+        there is none."""
         passed: list[Series] = []
         for reading in readings:
             if name in reading.forecasts:
@@ -119,7 +120,7 @@ class _Cut:
         return replace(best, may_raise=True) if self._trust.unknown == "up-only" else best
 
     def _grade_reading(self, name: str, reading: Readings) -> Series | None:
-        """What one source says of a series; None when it has no such series."""
+        """Grade what one source has of a series; None when it has no such series."""
         policy, trust = self._policy, self._trust
         fault = reading.faults.get(name, "")
         samples = self._samples(name, reading)
@@ -138,8 +139,8 @@ class _Cut:
         return series
 
     def _zero_of_empty(self, name: str, readings: Sequence[Readings], passed: Sequence[Series]) -> Series | None:
-        """Zero, as old as the answer, where all sources of the series have answered and none has a sample of this
-        workload, of which one knows all there is."""
+        """A series of 0, as old as the answer, where every source of it has answered without a sample of this workload,
+        and one of them would know of any. None elsewhere."""
         if any(series.quality is not Quality.EMPTY or series.message != NO_SAMPLE for series in passed):
             return None
         sources = {series.source for series in passed}
@@ -176,20 +177,20 @@ _LACKS = (Quality.PARTIAL, Quality.STALE, Quality.INVALID, Quality.EMPTY, Qualit
 
 
 def _lack(series: Series) -> tuple[bool, int]:
-    """How little there is of it: without samples is less than with any."""
+    """Sort key: the more samples are lacking, the greater; without any sample is greatest."""
     return (not series.samples, _LACKS.index(series.quality))
 
 
 def _explain_choice(chosen: Series, passed_over: Sequence[Series]) -> Series:
-    """The same, with what the others lack."""
+    """Add to the chosen series why others were passed over."""
     reasons = "; ".join(f"{series.source} {series.quality.value}: {series.message}" for series in passed_over)
     return replace(chosen, message=f"{chosen.message}; not {reasons}" if chosen.message else f"not {reasons}")
 
 
 def fingerprint(observation: Observation) -> tuple[object, ...]:
-    """Equal for two observations between which nothing moved but the clock, or what nodes are used: that says which
-    pods go, and not whether. Snapshots share the pods that did not
-    change, so comparing them costs a look at their identities."""
+    """A value that is equal for two observations between which only the clock moved, or what nodes use: that says which
+    pods go, and not whether. Snapshots share the pods that did not change, so comparing them costs a look at their
+    identities."""
     measurements = [
         (series.quality, [sample.measured for sample in series.samples], series.apart)
         for series in observation.series.values()

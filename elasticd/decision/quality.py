@@ -17,7 +17,7 @@ FUTURE = 60.0
 """Seconds a source's clock may run ahead of ours before its samples are called invalid."""
 
 _AGES = 10 * 365 * 86400.0
-"""Seconds: who says that a number is older does not know how old it is."""
+"""Seconds; a source that calls a number older than that does not know how old it is."""
 
 NO_SAMPLE = "no sample"
 
@@ -64,8 +64,8 @@ def grade(
 
 
 def _all_good(values: Sequence[float], times: AbstractSet[float], oldest: float, latest: float) -> bool:
-    """Whether all can be used, as they nearly always can; False too for values so great that their sum is infinite. A
-    sum shows a NaN, which least and greatest may not."""
+    """Whether all samples can be used, as they nearly always can. False too for values so great that their sum is
+    infinite. A sum shows a NaN, which min and max may not."""
     good = sum(values) < inf and min(values) >= 0.0
     return good and sum(times) < inf and oldest <= min(times) and max(times) <= latest
 
@@ -116,8 +116,8 @@ def apart(
     max_age: float,
     coverage: float,
 ) -> Series:
-    """The series with the samples of pods of which a container has none: those that can be used, if with them enough
-    of the pods that have settled are heard of, so that who looks at one container alone may trust it."""
+    """Add the samples of pods of which another container has none. Only usable ones are added, and only if enough of
+    the settled pods then have a sample, so that a strategy that looks at one container alone may trust the series."""
     good = tuple([s for s in halves if 0.0 <= s.value < inf and at - max_age <= s.measured <= at + FUTURE])
     sampled = {s.pod for s in (*series.samples, *good)}
     if not good or len(sampled) < coverage * len(settled | sampled):

@@ -1,4 +1,4 @@
-"""Which workloads are to be looked at now, since something that was read of them changes what is said of them.
+"""Finds the workloads to evaluate again, because what was read of them since may change their decision.
 
 Pure. Knows what was last evaluated and what is read now; knows nothing of who reads or decides.
 """
@@ -16,7 +16,7 @@ Key = tuple[str, Ref]
 """A workload under a policy."""
 
 _ANY = Band()
-"""Of a series that nobody reads who says anything of the count."""
+"""The band of a series that no strategy of the count reads."""
 
 
 class Watched(Struct, frozen=True, gc=False):
@@ -33,8 +33,8 @@ class Watched(Struct, frozen=True, gc=False):
 
 
 def stirred(watched: Iterable[Watched], at: float) -> Iterator[Key]:
-    """The keys of those that are worth a look: new samples of theirs leave a band, or are of other pods than before, or
-    what there is of a series is worth more or less than it was."""
+    """The keys of the workloads to evaluate again: a series left its band, has samples of other pods than before, or
+    changed its quality."""
     return (entry.key for entry in watched if _has_stirred(entry, at))
 
 
@@ -47,7 +47,7 @@ def _has_stirred(entry: Watched, at: float) -> bool:
 
 
 def stand(bands: Bands, before: Observation, last: Observation) -> bool:
-    """Whether bands that were told of an observation are those of a later one as well: nothing has left them, and
+    """Whether bands that were computed for one observation hold for a later one: no series has left its band, and
     nothing else has changed."""
     same = last.pods is before.pods and last.workload == before.workload and last.series.keys() == before.series.keys()
     return same and not any(
@@ -56,7 +56,7 @@ def stand(bands: Bands, before: Observation, last: Observation) -> bool:
 
 
 def _leaves_band(last: Series, now: Series, band: Band) -> bool:
-    """Whether what there is of a series now may change what was said. What is not a number is in no band."""
+    """Whether a series has changed so much that the decision may change. What is not a number is in no band."""
     if now.quality is not last.quality or now.source != last.source or now.trusted != last.trusted:
         return True
     if now.forecast is not last.forecast:

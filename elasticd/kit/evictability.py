@@ -1,4 +1,4 @@
-"""Which pods stay where they are, whoever wants them moved or out of the way; and which have failed.
+"""Which pods may never be moved or evicted, and which have failed.
 
 Pure. Knows what makes a pod one that must not be disturbed; knows no policy.
 """

@@ -1,4 +1,4 @@
-"""What the journal's records leave behind: a Past grows by decisions and outcomes.
+"""Builds a workload's Past from the decisions and outcomes that the journal records.
 
 Pure functions from one Past to the next; knows nothing of files.
 """

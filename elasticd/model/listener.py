@@ -1,4 +1,4 @@
-"""Who is told what the loop does.
+"""The protocol of those who are told what the loop does.
 
 Knows the records that are told; knows nothing of who listens.
 """

@@ -1,4 +1,4 @@
-"""Who is told what is decided about pods, and what came of it.
+"""Protocols of those who are told what is decided about pods, and what came of it.
 
 Knows the records; knows nothing of who listens.
 """

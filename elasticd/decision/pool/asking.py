@@ -1,4 +1,4 @@
-"""Puts the questions about a pool to its plugins, and sorts what can be used from what cannot.
+"""Calls the hooks of a pool's plugins, and checks their answers.
 
 Pure. Knows which answers make sense; knows nothing of what they mean. For workloads: decision/workload/asking.py.
 """
@@ -44,7 +44,7 @@ class PoolCase(Struct, frozen=True, eq=False):
     past: PoolPast = PoolPast()
 
     def ask(self, hook: str, **arguments: Any) -> Answers:
-        """The answers of one hook that make sense; nonsense is a failure."""
+        """Call a hook; an answer that makes no sense counts as a failure."""
         shared = {"nodes": self.columns, "observation": self.observation, "past": self.past}
         check, size = _CHECKS[hook], len(self.columns.names)
 
@@ -148,12 +148,12 @@ _TEXTS: Mapping[type, tuple[str, ...]] = {
     Move: ("reason", "message", "waits"),
     NodeLevel: ("message",),
 }
-"""The fields of an answer that are read by people, or that hold such."""
+"""The fields of an answer that hold text for people, or records with such text."""
 
 
 def _cut_texts(value: Any) -> Any:
-    """The same, where its texts are no longer than a line; else with those cut, for the log, the pages and the journal
-    keep them all."""
+    """Cut the texts of an answer to a line each, as the log, the pages and the journal keep them all. Returns the same
+    object where none is longer."""
     if isinstance(value, str):
         return one_line(value) if len(value) > LONGEST else value
     if isinstance(value, Sequence):

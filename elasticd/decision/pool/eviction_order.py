@@ -1,4 +1,4 @@
-"""Who would have to give way on a node, in which order, and what keeps each of them now.
+"""The order in which pods of a node would have to give way, and what protects each of them now.
 
 Pure. Knows what strategies say and what PodDisruptionBudgets allow; knows no rule of who matters less, and nothing of
 what is let through.
@@ -29,16 +29,15 @@ class LineCase(Struct, frozen=True, eq=False):
 
 
 class Queue(Struct, frozen=True, eq=False):
-    """What is said of a node's pods; None: nobody gives way there. Or who could not say it."""
+    """The eviction order of a node's pods, None where no pod gives way there; or the implementations that failed."""
 
     line: EvictionOrder | None = None
     failures: tuple[Failure, ...] = ()
 
 
 def gives_way(node_case: LineCase) -> Queue:
-    """Those who would have to give way, as things stand: with what keeps them, by the strategies that let pods give way
-    and by budgets, where those before them in the line have gone. Of several strategies one that keeps a pod does not
-    count beside one that does not."""
+    """The eviction order of a node as things stand, with what protects each pod: strategies, and budgets once the pods
+    before it have gone. A strategy that protects a pod does not count beside one that does not."""
     case = node_case.case
     if not case.hooks.implements("select_victims"):
         return Queue()
@@ -55,7 +54,7 @@ def gives_way(node_case: LineCase) -> Queue:
 
 
 def _apply_budgets(turns: Iterable[Turn], case: PoolCase) -> Iterator[Turn]:
-    """The same, with those whom budgets keep."""
+    """Mark the pods that disruption budgets protect."""
     observation = case.observation
     initial, remaining = (Budgets(observation.budgets, known=observation.budgets_known) for _ in range(2))
     refused = frozenset[str]().union(*(budget.pods for budget in observation.budgets if budget.why))

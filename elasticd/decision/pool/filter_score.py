@@ -1,4 +1,4 @@
-"""What plugins say of the nodes for one pod: where it fits, what it is bound to, and how good each node is.
+"""Filters and scores a pool's nodes for one pod: where it fits, what it is bound to, and how good each node is.
 
 Pure. Knows how several answers are put together; decides nothing.
 """
@@ -17,14 +17,14 @@ from elasticd.model.placement import FORCED, Column, Mask, Mend, NodeScore, Refu
 from elasticd.model.workload import Failure, Pod
 
 SHOWN = 3
-"""Of the nodes that were compared, how many a decision names."""
+"""How many of the compared nodes a decision names."""
 
 UNBOUND = "node(s) didn't match its binding"
 
 
 class Filtered(Struct, frozen=True, eq=False):
-    """What plugins said of the nodes for a pod: where it fits, where it would if fewer pods were there, what it is
-    bound to, and the counts of nodes by reason."""
+    """Where a pod fits, where it would if fewer pods were there (`curable`), what it is bound to, and how many nodes
+    refuse it by reason."""
 
     fits: Mask
     curable: Mask
@@ -32,7 +32,7 @@ class Filtered(Struct, frozen=True, eq=False):
     bound: Selection | None = None
     failures: tuple[Failure, ...] = ()
     said: tuple[Refusal, ...] = ()
-    """What those counts are made of."""
+    """The refusals that are counted."""
 
     def allowed(self) -> Mask:
         """Where it may go: where it fits, of the nodes it is bound to, if any of those counts (thesis, 4.2)."""
@@ -43,15 +43,15 @@ class Filtered(Struct, frozen=True, eq=False):
         return self.fits if bound.full == "any" and bound.nodes.any() and not within.any() else within
 
     def places(self) -> tuple[Mask | None, bool]:
-        """Where others may give way for it, None for nowhere; and whether its binding asks for it."""
+        """The nodes where others may give way for it, None for nowhere; and whether its binding asks for that."""
         bound = self.bound
         if bound is None or not bound.nodes.any() or bound.full == "any":
             return self.curable, False
         return (self.curable & bound.nodes, True) if bound.full in FORCED else (None, False)
 
     def missing(self, node: int) -> dict[str, int]:
-        """What filters say that this node lacks for it, where it is not just what the pods there request; of several
-        the most."""
+        """What filters say that this node lacks for the pod, beyond what the pods there request; the most of
+        several."""
         lacks: dict[str, int] = {}
         for refusal in self.said:
             for name, lack in refusal.missing.items() if refusal.nodes[node] else ():
@@ -87,7 +87,7 @@ class Scored(Struct, frozen=True, eq=False):
         return [int(places[index]) for index in order[:SHOWN]]
 
     def first(self, allowed: Mask, columns: NodeTable) -> int:
-        """The best of them alone, where there is one that is allowed."""
+        """The best allowed node; at least one must be allowed."""
         scores = np.where(allowed, self.total, np.nan)
         most = np.fmax.reduce(scores)
         places = np.flatnonzero(allowed if np.isnan(most) else scores == most)
@@ -104,11 +104,11 @@ class Scored(Struct, frozen=True, eq=False):
 
 
 UNRANKED = Scored(np.zeros(0, dtype=np.float64), {})
-"""Where no node is to be chosen."""
+"""The scores where no node is to be chosen."""
 
 
 def look(case: PoolCase, pod: Pod) -> Filtered:
-    """What stands against each node, and what the pod is bound to."""
+    """Filter the nodes for a pod: what is against each, and what the pod is bound to."""
     selections = case.ask("select_nodes", pod=pod)
     bound = _intersect([selection for _, selection in selections.values])
     refusals, failures = refusals_for(case, pod, bound)
@@ -125,13 +125,13 @@ def look(case: PoolCase, pod: Pod) -> Filtered:
 
 
 def refusals_for(case: PoolCase, pod: Pod, bound: Selection | None) -> tuple[list[Refusal], tuple[Failure, ...]]:
-    """What filters say against the nodes, as it counts for a pod that is bound like this; and who failed."""
+    """The refusals of filters, as they count for a pod with this binding; and who failed."""
     answers = case.ask("filter_nodes", pod=pod)
     return [_apply_binding(refusal, bound) for _, refusals in answers.values for refusal in refusals], answers.failures
 
 
 def rank(case: PoolCase, pod: Pod) -> Scored:
-    """How good each node is."""
+    """Score all nodes for a pod."""
     answers = case.ask("score_nodes", pod=pod)
     parts = {name: _weigh(scores) for name, scores in answers.values}
     zeros = np.zeros(len(case.columns.names), dtype=np.float64)
@@ -143,7 +143,7 @@ def _weigh(scores: Scores) -> Column:
 
 
 def _room_left(places: NDArray[np.intp], columns: NodeTable) -> Column:
-    """How much of cpu and memory nodes have left, in cores and in GiB, so that the larger of two empty ones counts for
+    """The free cpu of nodes plus their free memory, in cores and GiB, so that the larger of two empty nodes has
     more."""
     room = np.zeros(len(places), dtype=np.float64)
     for resource, unit in (("cpu", 1000.0), ("memory", 2.0**30)):
@@ -152,7 +152,7 @@ def _room_left(places: NDArray[np.intp], columns: NodeTable) -> Column:
 
 
 def _intersect(selections: Sequence[Selection]) -> Selection | None:
-    """Of several bindings, the nodes of all; what is strictest of each counts."""
+    """Combine several bindings: the nodes that all of them allow, and the strictest option of each kind."""
     if len(selections) <= 1:
         return selections[0] if selections else None
     nodes = np.logical_and.reduce([selection.nodes for selection in selections])
@@ -169,7 +169,8 @@ def _intersect(selections: Sequence[Selection]) -> Selection | None:
 
 
 def _apply_binding(refusal: Refusal, bound: Selection | None) -> Refusal:
-    """A refusal as it counts for a pod that is bound."""
+    """A refusal as it counts for a pod with this binding: one that yields does not count on nodes the pod is bound
+    to."""
     if bound is None or not refusal.yields:
         return refusal
     return replace(refusal, nodes=refusal.nodes & ~bound.nodes)

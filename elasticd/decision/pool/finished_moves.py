@@ -1,4 +1,4 @@
-"""Which pods are wanted moved no longer, so that nobody takes what was said of them last for what holds.
+"""Reports moves that are no longer wanted, so that stale statuses are cleared.
 
 Pure. Knows what was said before and what is said now; knows no rule of who should go.
 """
@@ -22,10 +22,12 @@ def over(
     leaving: Collection[str],
     at: float,
 ) -> list[MoveDecision]:
-    """A decision about each pod of which something was said `before` and nothing is said `now`. None while a strategy
-    cannot tell what it wants, nor of a pod that counts as leaving and is still there, as `on_nodes` has it: another is
-    made first. Those that leave are so in `columns`, the nodes of the pool; `leaving` has their UIDs, on other nodes
-    too."""
+    """Decide that moves are over: those that were decided `before` and are not wanted `now`.
+
+    None is over while a strategy cannot tell what it wants. Nor is that of a pod that is leaving and still there, as
+    `on_nodes` has it: another is made first. Pods that leave are marked so in `columns`, the nodes of the pool;
+    `leaving` has their UIDs, on other nodes too.
+    """
     if any(decision.failures for decision in now):
         return []
     wanted_pods = {decision.pod for decision in now}
@@ -43,7 +45,7 @@ def over(
 
 
 def dropped(before: Iterable[MoveDecision], at: float) -> list[MoveDecision]:
-    """The same where no policy in force moves pods as theirs did."""
+    """Decide that all these moves are over, as no policy in force moves pods as theirs did."""
     return [
         _finish(decision, NOT_WANTED, "the policy that wanted it moves no pods any more", at) for decision in before
     ]

@@ -1,6 +1,6 @@
-"""Where the nodes of a pool stand, as its strategies say it.
+"""How loaded the nodes of a pool are, as its strategies judge them.
 
-Pure. Knows which word about a node is the most urgent; knows no rule of what is too much.
+Pure. Knows which level of a node is the most urgent; knows no rule of what is too much.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ URGENT: tuple[Stand, ...] = ("gives", "high", "unknown", "level", "takes")
 
 
 def levels(case: PoolCase) -> tuple[tuple[NodeLevel, ...], tuple[Failure, ...]]:
-    """One word about each node that there is one about, in the order of the first strategy; and who failed."""
+    """The most urgent level of each node that a strategy judges, in the order of the first strategy; and who failed."""
     if not case.hooks.implements("explain_nodes"):
         return (), ()
     answers = case.ask("explain_nodes")
@@ -28,7 +28,7 @@ def levels(case: PoolCase) -> tuple[tuple[NodeLevel, ...], tuple[Failure, ...]]:
 
 
 def merged(opinions: Iterable[NodeLevel]) -> Sequence[NodeLevel]:
-    """The most urgent word about each node; of equal ones the first."""
+    """The most urgent level of each node; of equal ones the first."""
     by_node: dict[str, NodeLevel] = {}
     for level in opinions:
         previous = by_node.get(level.node)

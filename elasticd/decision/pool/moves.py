@@ -1,4 +1,4 @@
-"""Which pods of a pool are moved, of those that strategies want moved.
+"""Decides which pods of a pool are moved, of those that strategies want moved.
 
 Pure. Each move sees those before it done. Knows which pods stay, what a move must be worth, and that there must be a
 place elsewhere first; knows no rule of who should go.
@@ -31,18 +31,19 @@ ALL = 1 - 1e-9
 """All of what a node is to give up, but for the rounding of sums."""
 
 TRIES = 100
-"""Pods for which a place is sought in vain in one plan, beside four for each that may be moved: where nodes are full,
-none would be found for thousands."""
+"""Pods for which one plan seeks a place in vain, beside four for each that may be moved: where nodes are full, it would
+find none for thousands."""
 
 UNKNOWN: Why = ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
 
 def plan_moves(case: PoolCase) -> MovesPlan:
-    """Decisions about all pods that strategies want moved, in the order in which they were made: those whose nodes do
-    not suit them first. The second strategy that wants a pod moved has no say, but where the first one waits. Nothing
-    is said of pods whose namespace or labels are not the policy's. Those that were not let through last time come last:
-    else the others never had their turn. Where a strategy could not say what it wants, that is told before, about no
-    pod."""
+    """Decide about every pod that strategies want moved, those first whose nodes no longer suit them.
+
+    Of two strategies that want the same pod moved the first decides, unless it waits. Pods whose namespace or labels
+    are not the policy's are left out. Pods that were not let through last time come last, so that others have their
+    turn. Where a strategy could not say what it wants, a decision about no pod says so first.
+    """
     stand, mutes = levels(case)  # before anything is moved
     draft, decisions, failures = _Draft(case), list[MoveDecision](), tuple[Failure, ...]()
     considered: set[str] = set()
@@ -70,7 +71,8 @@ def plan_moves(case: PoolCase) -> MovesPlan:
 
 
 def restraint(case: PoolCase) -> Callable[[Pod], Why | None]:
-    """Says of a pod why it may not be moved though it need not, as things stand, wherever it would go; None: it may."""
+    """A function that tells why a pod may not be moved though it need not, as things stand, wherever it would go; None:
+    it may."""
     return _Draft(case).restraint
 
 
@@ -87,15 +89,15 @@ class _Draft:
         self._hopeful = True  # that there is a place for the next pod, as there was for the last one
 
     def movable(self, pod: Pod) -> bool:
-        """Whether a pod may be moved though it need not, as things stand after the moves before, wherever it goes."""
+        """Whether a pod that need not be moved may be, after the moves planned so far, wherever it would go."""
         return self._case.policy.pool.has(pod) and self._why_bound(pod) is None
 
     def restraint(self, pod: Pod) -> Why | None:
-        """Why it may not."""
+        """Why a pod that need not be moved may not be; None: it may."""
         return self._why_bound(pod) or self._why_foreign(pod, optional=True)
 
     def needed(self, strategy: str, move: Move) -> bool:
-        """Whether those that go leave a node with anything to give up."""
+        """Whether the pod's node still has something to give up after the moves planned so far."""
         relieved = self._relieved.get((strategy, move.pod.node))
         return not move.relief or relieved is None or min(relieved) < ALL
 
@@ -106,12 +108,12 @@ class _Draft:
             self._relieved[key] = [sum(pair) for pair in zip(before, move.relief, strict=False)]
 
     def decide(self, strategy: str, move: Move) -> MoveDecision:
-        """Whether a pod is moved."""
+        """Decide whether a pod is moved, and where."""
         pod, draft = move.pod, self._draft
         decision = self._decision(strategy, move)
         if why := self._why_stays(move):
             if why == self._enough:
-                self._relieve(strategy, move)  # it would go, so that others of its node are not told of
+                self._relieve(strategy, move)  # counted as gone, so that no more pods of its node are proposed
             return replace(decision, refusal=why[0], message=_join(move.message, why[1]))
         index = draft.columns.index(pod.node)
         if index is None:
@@ -196,7 +198,7 @@ class _Draft:
             and (place := ranking.best(elsewhere)) is not None
             and self._fit(move, np.array([place]))[0].all()
         ):
-            return place, ""  # the best of all is that of those where it fits, which need not be known then
+            return place, ""  # it fits on the best node of all, so that the others need not be checked
         fit, why = self._fit(move, slice(None))
         candidates = elsewhere & fit
         self._hopeful = hopeful = bool(candidates.any())
@@ -206,14 +208,14 @@ class _Draft:
         return (None, ranking.why) if place is None else (place, "")
 
     def _other_nodes(self, move: Move, index: int) -> Mask:
-        """The other nodes, but those that the move names."""
+        """All nodes but its own and those that the move excludes."""
         columns = self._draft.columns
         elsewhere = np.ones(len(columns.names), dtype=np.bool_)
         elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
         return elsewhere
 
     def _fit(self, move: Move, places: Places) -> tuple[Mask, str]:
-        """On which of these nodes what the pod uses fits; and why there is none."""
+        """Which of these nodes have room for what the pod uses; and why none has."""
         fit = np.ones(len(self._draft.columns.names), dtype=np.bool_)[places]
         if move.fits is None:
             return fit, "there is no other node that it should go to"
@@ -258,7 +260,7 @@ class _Draft:
 
 
 class _LazyRanking:
-    """What plugins say of the nodes for a pod, once that is wanted."""
+    """Filters and scores the nodes for a pod, each when it is first needed."""
 
     def __init__(self, case: PoolCase, pod: Pod) -> None:
         self._case, self._pod = case, pod
@@ -285,7 +287,7 @@ class _LazyRanking:
 
 
 def _report_failures(case: PoolCase, failures: tuple[Failure, ...]) -> MoveDecision:
-    """That strategies failed: nobody would know it from decisions about pods, of which there may be none."""
+    """A decision about no pod, which says that strategies failed: there may be no decision about a pod to show it."""
     policy, at = case.policy, case.observation.at
     return MoveDecision(
         id=f"{policy.name}:@{at:.3f}",

@@ -1,4 +1,4 @@
-"""Which pending pod is asked about first.
+"""The order in which pending pods are placed.
 
 Knows priorities, ages and who was evicted; knows no nodes.
 """

@@ -20,7 +20,7 @@ from elasticd.model.workload import Failure, Pod
 NEVER = "nobody gives way for it, as its preemptionPolicy is Never"
 
 QUESTIONS = 10_000
-"""Nodes about which is asked, for all pods of one plan together, who could give way there, so that a plan ends."""
+"""Nodes on which one plan looks for pods to give way, for all its pods together, so that it ends."""
 
 
 def plan(case: PoolCase) -> tuple[PodDecision, ...]:
@@ -40,8 +40,8 @@ def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
 
 
 SUPPOSED = 500
-"""Nodes about which the same is asked for pods for which nobody gives way as they are, to tell what would do. Of a pod
-that would need more of them nothing is told."""
+"""Nodes on which one plan looks for pods that would give way if the pending pod were different, to tell what would
+help. Of a pod that would need more of them nothing is told."""
 
 PREEMPTS = "its preemptionPolicy is not Never"
 FORCE = "its binding says resourceNotFit force"
@@ -60,8 +60,8 @@ class Draft:
         self._asked = self._asked_more = 0
 
     def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
-        """Ask about all at once, and then check each where it was put. One that was put nowhere waits, or has others
-        give way."""
+        """Decide about all pods by one call of place_pods, then check each where it was put. One that was put nowhere
+        waits, or has others give way."""
         filtered = {pod.uid: look(self._case, pod) for pod in pods if not _why_skipped(pod)}
         open_ = [pod for pod in pods if pod.uid in filtered]
         candidates = [Candidate(pod, filtered[pod.uid].allowed()) for pod in open_]
@@ -147,7 +147,7 @@ class Draft:
         return leaving and suffices(self._case, pod, bound, Preemption(node, ()))
 
     def _make_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> PodDecision:
-        """Others give way, if anybody can."""
+        """Have others give way, if any can."""
         if self._asked > QUESTIONS:
             return self._wait(pod, "Unschedulable", filtered, ranked, "who could give way is asked at a later look")
         if why := self._why_blind():
@@ -177,19 +177,19 @@ class Draft:
         return self._wait(pod, "Unschedulable", filtered, ranked, detail, yields)
 
     def _why_blind(self) -> tuple[str, str] | None:
-        """Why nobody may be made to give way on what is known, one word and a sentence; None: somebody may."""
+        """Why too little is known to have anybody give way, one word and a sentence; None: enough is known."""
         observation = self._case.observation
         return None if observation.budgets_known else ("BudgetsUnknown", "PodDisruptionBudgets are not known")
 
     def stale(self) -> tuple[str, str] | None:
-        """Why nothing may be done on what is known of pods and nodes, one word and a sentence; None: it may."""
+        """Why what is known of pods and nodes is too old to act on, one word and a sentence; None: it is not."""
         observation = self._case.observation
         if observation.at - observation.confirmed <= self._case.policy.max_age:
             return None
         return "StaleView", "what is known of the pods and nodes is older than max_age"
 
     def _find_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> Preemption | NoVictims:
-        """Who gives way. Nobody is asked again for a pod that is like one for which nobody could."""
+        """Find who gives way. Skips a pod equivalent to one for which nobody could in this plan."""
         like = _equivalence(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
         if like in self._hopeless and not again:
@@ -209,8 +209,8 @@ class Draft:
         detail: str = "",
         yields: Mapping[str, int] | None = None,
     ) -> PodDecision:
-        """It waits for better times; what was noted on it, for a place that it has not got, is taken away. `yields`:
-        what would have to be otherwise for others to give way, on how many nodes."""
+        """Let a pod wait, and remove the note of a node that it has not got. `yields`: what would have to change for
+        others to give way, on how many nodes."""
         message = f"{filtered.unavailable()}; {detail}" if detail else filtered.unavailable()
         like = _equivalence(pod)
         if like not in self._lacking:
@@ -221,7 +221,8 @@ class Draft:
         )
 
     def _suppose(self, pod: Pod, filtered: Filtered, ranked: Scored) -> tuple[str, ...]:
-        """What about the pod alone would let others give way for it; asked of some nodes, and once for pods alike."""
+        """What would have to change about the pod alone for others to give way; tried on some nodes, and once for
+        equivalent pods."""
         bound = filtered.bound
         if not self._case.hooks.implements("select_victims") or self._why_blind():
             return ()
@@ -242,12 +243,12 @@ class Draft:
         return self._supposed[like]
 
     def _take(self, node: int, pod: Pod) -> None:
-        """A place is promised: what pods alike lacked is no longer what they lack."""
+        """Promise a node to a pod; what equivalent pods lacked before has changed with it."""
         self._lacking.clear()
         self.columns.take(node, pod)
 
     def _await_leaving(self, pod: Pod, filtered: Filtered, ranked: Scored, node: int) -> PodDecision:
-        """It waits for those that are leaving a node, and what they have left so far is not another's."""
+        """Let a pod wait for those that are leaving a node, and keep for it what they have left so far."""
         self._take(node, pod)
         name = self.columns.names[node]
         actions = Preemption(node, ()).actions(pod, name)
@@ -279,7 +280,7 @@ class Draft:
         ranked: Scored | None = None,
         **fields: object,
     ) -> PodDecision:
-        """A record of what was found."""
+        """The record of a decision about a pod."""
         policy, at = self._case.policy, self._case.observation.at
         decision = PodDecision(
             id=f"{policy.name}:{pod.ref}@{at:.3f}",
@@ -300,7 +301,7 @@ class Draft:
 
 
 def _equivalence(pod: Pod) -> Hashable:
-    """Equal for pods of which all the same is to be said."""
+    """A key that is equal for pods about which plugins must say the same."""
     return id(pod.needs), pod.namespace, pod.owner, *map(frozenset, (pod.labels.items(), pod.annotations.items()))
 
 
@@ -315,12 +316,12 @@ def _why_skipped(pod: Pod) -> tuple[str, str] | None:
 
 
 def _binding_remedy(bound: Selection) -> str:
-    """What would have to be otherwise about a binding that cannot be read."""
+    """How a binding that cannot be read must change."""
     return f"{bound.why} would have to be mended, or taken away: {bound.fault.removeprefix(f'{bound.why}: ')}"
 
 
 def _clear_nomination(pod: Pod) -> tuple[Nominate, ...]:
-    """Take the note of a node away from a pod that has one."""
+    """Remove the note of a node from a pod that has one."""
     return (Nominate(pod.ref, pod.uid, ""),) if pod.nominated else ()
 
 

@@ -1,4 +1,4 @@
-"""Who gives way for a pod that fits nowhere.
+"""Preemption: which pods give way for one that fits nowhere.
 
 Pure. Knows how candidates are compared, that no budget is overdrawn, and that nobody goes where it would not suffice;
 knows no rule of who may be a victim.
@@ -20,18 +20,18 @@ from elasticd.model.placement import Column, DisruptionBudget, Mask, Selection, 
 from elasticd.model.workload import Failure, Pod
 
 OFFERS = 100
-"""Of the nodes where others could give way, how many are compared, the first by score; kube-scheduler compares a tenth
-of the nodes and at least as many."""
+"""How many of the nodes where others could give way are compared, best score first; kube-scheduler compares a tenth of
+the nodes and at least as many."""
 
 BUDGET = Spared("a PodDisruptionBudget lets too few of them go")
 IN_VAIN = Spared("it would not suffice")
 
 TOLD = 5
-"""Of the reasons for which nobody gives way, how many are told, the most frequent; each names its budget."""
+"""How many reasons for which nobody gives way are listed, the most frequent first; each names its budget."""
 
 
 class Preemption(Struct, frozen=True, eq=False):
-    """A node and who gives way there; nobody: those that are leaving already make the room."""
+    """A node and the pods that give way there; without pods: those that are leaving already make the room."""
 
     node: int
     victims: tuple[Pod, ...]
@@ -40,7 +40,7 @@ class Preemption(Struct, frozen=True, eq=False):
     """About how many nodes was asked."""
 
     def actions(self, pod: Pod, name: str) -> tuple[Nominate | Evict, ...]:
-        """What is to be done: note the node on the pod, then evict, in this order."""
+        """The actions in their order: note the node on the pod, then evict."""
         evictions = [
             Evict(
                 victim.ref,
@@ -58,8 +58,8 @@ class Preemption(Struct, frozen=True, eq=False):
 
 
 class NoVictims(Struct, frozen=True, gc=False):
-    """No others can give way: why, in words, and what would have to be otherwise for some to, on how many nodes; or it
-    is not known who may, as implementations failed."""
+    """Nobody can give way: why, and what would have to change for some to, on how many nodes. With `failures` it is not
+    known who may."""
 
     why: str = ""
     mends: Mapping[str, int] = {}
@@ -69,8 +69,8 @@ class NoVictims(Struct, frozen=True, gc=False):
 
 
 def forbidden(pod: Pod) -> str:
-    """What is said of a pod that a PodDisruptionBudget does not let go. One that is not ready is kept only where too
-    few are, and its policy is not AlwaysAllow: else the budget is not about it."""
+    """Why a PodDisruptionBudget protects a pod, in a clause. A pod that is not ready is protected only where too few
+    others are ready and the budget's policy is not AlwaysAllow: else the budget is not about it."""
     if pod.ready is True:
         return "a PodDisruptionBudget forbids it"
     return "a PodDisruptionBudget forbids it: it is not ready, and too few others are (unhealthyPodEvictionPolicy)"
@@ -85,17 +85,17 @@ class Budgets:
         self._by_namespace = _by_namespace(self._now)
 
     def now(self) -> tuple[DisruptionBudget, ...]:
-        """As they are after what was planned: the same tuple until something more is."""
+        """The budgets after what was planned: the same tuple until more is."""
         return self._now
 
     def spend(self, pod: Pod) -> None:
-        """A pod will go."""
+        """Count the eviction of a pod against its budgets."""
         if any(pod.uid in budget.pods for budget in self._by_namespace.get(pod.namespace, ())):
             self._now = tuple(_spend_one(budget, pod) for budget in self._now)
             self._by_namespace = _by_namespace(self._now)
 
     def bear(self, pods: Sequence[Pod]) -> bool:
-        """Whether all of these may go."""
+        """Whether the budgets let all of these pods go."""
         if not self.known:
             return not pods
         concerned = [budget for name in {pod.namespace for pod in pods} for budget in self._by_namespace.get(name, ())]
@@ -103,7 +103,7 @@ class Budgets:
 
 
 def _by_namespace(budgets: Iterable[DisruptionBudget]) -> dict[str, list[DisruptionBudget]]:
-    """A budget is about pods of its own namespace alone."""
+    """Group budgets by namespace: each is about pods of its own alone."""
     grouped: dict[str, list[DisruptionBudget]] = {}
     for budget in budgets:
         grouped.setdefault(budget.namespace, []).append(budget)
@@ -117,7 +117,7 @@ def _spend_one(budget: DisruptionBudget, pod: Pod) -> DisruptionBudget:
 
 
 def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budgets: Budgets) -> Preemption | NoVictims:
-    """The node where it costs least that others give way, and who."""
+    """Find the node where it costs least that others give way, and who does."""
     observation = replace(case.observation, budgets=budgets.now())
     places, forced = filtered.places()
     if places is None:
@@ -146,7 +146,7 @@ def make_room(case: PoolCase, pod: Pod, filtered: Filtered, total: Column, budge
 
 
 def _explain_spared(spared: Sequence[Spared]) -> NoVictims:
-    """What was said of the nodes, the most frequent first."""
+    """Summarize why nobody gives way, the most frequent reason first."""
     reasons = _by_frequency(answer.why for answer in spared)
     parts = [f"on {counted(count, 'node')} {why}" for why, count in reasons[:TOLD]]
     if remainder := sum(count for _, count in reasons[TOLD:]):
@@ -161,7 +161,7 @@ def _by_frequency(texts: Iterable[str]) -> list[tuple[str, int]]:
 def _within_budgets(
     answers: Iterable[tuple[str, Victims | Spared]], budgets: Budgets, spared: list[Spared]
 ) -> Iterator[Victims]:
-    """Those that may go by all budgets; why others may not is noted."""
+    """The victims that all budgets let go; why others may not is added to `spared`."""
     for _, victims in answers:
         if isinstance(victims, Spared):
             spared.append(victims)
@@ -172,7 +172,7 @@ def _within_budgets(
 
 
 def _check_victims(answers: Iterable[tuple[str, Victims | Spared]], residents: Sequence[Pod]) -> tuple[Failure, ...]:
-    """Who named victims that are none: not there, leaving already, or named twice."""
+    """The failures of strategies whose victims are not on the node, are leaving already, or are named twice."""
     staying = {pod.uid for pod in residents if not pod.deleted}
     failures: list[Failure] = []
     for name, victims in answers:
@@ -186,7 +186,8 @@ def _check_victims(answers: Iterable[tuple[str, Victims | Spared]], residents: S
 
 
 def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Preemption) -> bool:
-    """Whether no filter refuses the node to a pod that is bound like this once all who go have gone."""
+    """Whether all filters accept the node for a pod with this binding, once the victims and those already leaving have
+    gone."""
     going = [resident for resident in case.columns.pods(room.node) if resident.deleted]
     with case.columns.without(room.node, (*room.victims, *going)):
         refusals, failures = refusals_for(case, pod, bound)
@@ -194,7 +195,8 @@ def suffices(case: PoolCase, pod: Pod, bound: Selection | None, room: Preemption
 
 
 def _by_score(case: PoolCase, pod: Pod, places: Mask, total: Column) -> list[int]:
-    """The nodes in question, best first; of equal ones first that which lacks least, for fewer have to go there."""
+    """The nodes in question, best score first; of equal ones that first which lacks least, as fewer have to go
+    there."""
     nodes = np.flatnonzero(places)
     lack = np.zeros(len(nodes), dtype=np.float64)
     for resource, amount in needed(pod).items():

@@ -23,9 +23,12 @@ NOTHING = "no one thing alone would do"
 
 
 def lacking(case: PoolCase, pod: Pod, filtered: Filtered, yields: Mapping[str, int], own: Sequence[str] = ()) -> str:
-    """In a sentence: what is missing on the node that lacks least, of those where only what other pods take is in the
-    way; or what else would do, where it alone is in the way, on how many nodes; or what would let those others give
-    way: `yields`, on how many nodes, and what of the pod's `own`. Empty where nobody has said why."""
+    """Tell in a sentence what would have to change for a pod; empty where no filter has said why it is refused.
+
+    It names what is missing on the node that lacks least, of those where only other pods are in the way; or what else
+    would do by itself, and on how many nodes; or what would let others give way: `yields`, with numbers of nodes, and
+    what of the pod's `own`.
+    """
     columns, bound = case.columns, filtered.bound
     if not columns.names:
         return "a node would have to be in the pool: it has none"
@@ -48,9 +51,11 @@ def lacking(case: PoolCase, pod: Pod, filtered: Filtered, yields: Mapping[str, i
 
 
 def _count_remedies(refusals: Sequence[Refusal], within: Mask) -> Mapping[str, int]:
-    """What would have to be otherwise, on how many nodes; nodes to which the pod is not bound do not help, but if they
-    were among those it is bound to. Of nodes that several refuse nothing is said. Of amounts the largest is told that
-    would do for a node."""
+    """Count on how many nodes each remedy would do by itself.
+
+    Nodes to which the pod is not bound count only where its binding is to change, and nodes that several filters refuse
+    not at all. Of amounts the largest is named that would do for a node.
+    """
     once, several = np.zeros((2, len(within)), dtype=np.bool_)
     for refusal in refusals:
         several |= once & refusal.nodes
@@ -75,7 +80,7 @@ def _count_remedies(refusals: Sequence[Refusal], within: Mask) -> Mapping[str, i
 
 
 def _nearest_node(case: PoolCase, pod: Pod, filtered: Filtered, places: NDArray[np.intp]) -> str:
-    """The node that lacks the smallest share of what it has, and how much of what, once all that leave have left; of
+    """Describe the node that lacks the smallest share of what it has once leaving pods have left, and what it lacks; of
     the first few rather one where amounts alone are in the way."""
     columns, share = case.columns, np.zeros(len(places), dtype=np.float64)
     missing = {
@@ -97,8 +102,8 @@ def _nearest_node(case: PoolCase, pod: Pod, filtered: Filtered, places: NDArray[
 
 
 def _is_blocked(case: PoolCase, pod: Pod, bound: Selection | None, index: int, less: Mapping[str, int]) -> bool:
-    """Whether a node would refuse it still if so much less were requested there and all who are leaving had left. That
-    is asked only where something else than amounts may be in the way."""
+    """Whether a filter would refuse the node still, if so much less were requested there and all who are leaving had
+    left. Asked only where something else than amounts may be in the way."""
     if not (pod.needs.ports or pod.needs.disks or case.columns.repels()):
         return False
     leaving = [resident for resident in case.columns.pods(index) if resident.deleted]
@@ -108,7 +113,7 @@ def _is_blocked(case: PoolCase, pod: Pod, bound: Selection | None, index: int, l
 
 
 def _describe_node(node: str, less: Mapping[str, int], *, leaves: bool, blocked: bool) -> str:
-    """What of the pods on a node would have to be otherwise."""
+    """What would have to change about the pods on a node, in a sentence."""
     first = "once those that are leaving it have left" if leaves else ""
     amounts = [f"{format_amount(name, lack, up=True)} {name}" for name, lack in less.items() if name != "pods"]
     lack, count = " and ".join(amounts), less.get("pods")
@@ -125,7 +130,7 @@ def _describe_node(node: str, less: Mapping[str, int], *, leaves: bool, blocked:
 
 
 def _shortage(columns: NodeTable, resource: str, amount: int, refusals: Sequence[Refusal]) -> Whole:
-    """How much of a resource each node lacks; less than 0: it has more."""
+    """How much of a resource each node lacks; negative: it has more than is needed."""
     shortage = columns.requested(resource) + amount - columns.allocatable(resource)
     for refusal in refusals:
         if resource in refusal.missing:
@@ -134,7 +139,7 @@ def _shortage(columns: NodeTable, resource: str, amount: int, refusals: Sequence
 
 
 def _explain_too_large(columns: NodeTable, need: Mapping[str, int], within: Mask) -> str:
-    """What no node that it may go to has so much of, be it of one or of all together."""
+    """Say that the pod requests more than any node has, of one resource or of all together; empty: it does not."""
     whose = "no node" if within.all() else "no node to which it is bound"
     for resource, amount in need.items():
         most = int(columns.allocatable(resource)[within].max())
@@ -147,6 +152,6 @@ def _explain_too_large(columns: NodeTable, need: Mapping[str, int], within: Mask
 
 
 def _list_remedies(mends: Mapping[str, int]) -> str:
-    """What helps on most nodes first."""
+    """List remedies, those first that help on most nodes."""
     helpful = sorted(((mend, count) for mend, count in mends.items() if count), key=lambda pair: (-pair[1], pair[0]))
     return "; or ".join(f"{mend} ({counted(count, 'node')})" for mend, count in helpful[:_TOLD])

@@ -1,4 +1,4 @@
-"""Asks a policy's hooks, and sorts what can be used from what cannot.
+"""Calls the hooks of a policy's plugins, and checks their answers.
 
 Pure, as judgement is. Knows which answers make sense and that a record of them must be readable again; knows
 nothing of what they mean.
@@ -24,15 +24,15 @@ SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600.0
 
 
 class Answers(Protocol):
-    """What the implementations of one hook said, by name in `names`, and which could not."""
+    """The answers of a hook's implementations, by name in `names`, and which failed."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Who said something, in the order of what they said."""
+        """Who answered, in the order of the answers."""
 
     @property
     def given(self) -> tuple[Any, ...]:
-        """What they said."""
+        """The answers."""
 
     @property
     def values(self) -> tuple[tuple[str, Any], ...]:
@@ -48,16 +48,15 @@ class Asks(Protocol):
 
     @property
     def priorities(self) -> Mapping[str, int]:
-        """By the names under which they answer."""
+        """The priority of each strategy, by the name under which it answers."""
 
     @property
     def screened(self) -> Mapping[str, tuple[str, ...] | None]:
-        """By the names of those who say something about the count or the next look: the series that they read; None:
-        all there are."""
+        """The series that each strategy of the count, or of the interval, reads, by its name; None: all there are."""
 
     @property
     def recalls(self) -> float:
-        """The longest that any of them asks for."""
+        """The longest time for which any strategy wants series remembered, in seconds."""
 
     def implements(self, hook: str) -> bool:
         """Whether any of them implements a hook."""
@@ -78,7 +77,7 @@ class Case(Struct, frozen=True, gc=False):
     off: frozenset[str] = frozenset()
 
     def ask(self, hook: str, *, wish: int | None = None, replicas: int | None = None) -> Answers:
-        """The answers of one hook that make sense; nonsense is a failure."""
+        """Call a hook; an answer that makes no sense counts as a failure."""
         observation = self.observation
         arguments = {
             "policy": self.policy, "workload": observation.workload, "observation": observation, "past": self.past,
@@ -88,7 +87,7 @@ class Case(Struct, frozen=True, gc=False):
 
 
 _MOST = 4096
-"""Answers that are kept."""
+"""Answers that are cached."""
 
 LARGEST = 1 << 14
 """Bytes of one answer; of a larger one the texts are cut, as it stands in the journal and on pages."""
@@ -107,7 +106,7 @@ _decode_resources = msgspec.json.Decoder(list[Resources]).decode
 
 
 def _read_recommendation(value: Any, name: str) -> Recommendation:
-    """As the journal will give it back: what cannot be written and read again is no answer."""
+    """Read a recommendation as the journal will give it back: what cannot be written and read again is no answer."""
     if not isinstance(value, Recommendation):
         raise TypeError("must be a Recommendation")
     written = _encode(value)
@@ -141,7 +140,7 @@ def _check_size(written: bytes) -> bytes:
 
 @lru_cache(maxsize=_MOST)
 def _signed_recommendation(written: bytes, name: str) -> Recommendation:
-    """Kept, as are limits: by what is written, for 3.0 and True equal whole numbers and are none."""
+    """Cached, as limits are, by the JSON: by equality 3.0 and True would pass for whole numbers."""
     read = _decode_recommendation(written)
     if read.replicas is not None:
         _check_count(read.replicas, "replicas")
@@ -151,8 +150,8 @@ def _signed_recommendation(written: bytes, name: str) -> Recommendation:
 
 
 _read_before: dict[int, tuple[Limit | None, str, Limit]] = {}
-"""By identity: a limit that is kept by who gives it, as those that depend on little are, who gave it, and what was read
-of it. The limit is held, so that its identity cannot pass to another object."""
+"""Limits that were read before, by identity: the limit, who gave it, and what was read of it. A limit that depends on
+little is cached by who gives it. The limit is held, so that its identity cannot pass to another object."""
 
 _NOT_READ: tuple[None, str, Limit] = (None, "", Limit(""))
 
@@ -176,7 +175,8 @@ def _read_limit(value: Any, name: str) -> Limit:
 
 @lru_cache(maxsize=_MOST)
 def _signed_limit(written: bytes, name: str) -> Limit:
-    """Kept, as limits are mostly those of the look before, and then are the same objects for whoever compares them."""
+    """Cached, as limits are mostly those of the look before, and are then the same objects for whoever compares
+    them."""
     read = _decode_limit(written)
     if read.lowest is not None:
         _check_count(read.lowest, "lowest")

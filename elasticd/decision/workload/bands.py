@@ -1,4 +1,4 @@
-"""Within which bounds the series of a workload leave what was said of it as it is, by its strategies' own word.
+"""The bands within which the series of a workload change nothing, as its strategies declare them.
 
 Pure. Knows the hook that is asked and what stands for strategies that do not answer it; knows nothing of sources.
 """
@@ -9,7 +9,7 @@ from elasticd.decision.workload.asking import Case
 from elasticd.model.workload import NEVER, Band, Observation
 
 MOVED = 0.1
-"""Part of its sum by which a series has moved, for a strategy that does not say what it heeds."""
+"""Part of its sum by which a series must move, for a strategy that declares no bands."""
 
 _ANY = Band()
 
@@ -17,7 +17,7 @@ Bands = Mapping[str, Band]
 
 
 def bands_of(case: Case) -> Bands:
-    """Of each series that somebody reads who says something of the workload, what is steady to all of them."""
+    """The band of each series that a strategy of the count reads: what is steady to all that read it."""
     by_strategy = dict(case.ask("steady_bands").values) if case.hooks.implements("steady_bands") else {}
     bands: dict[str, Band] = {}
     for name, reads in case.hooks.screened.items():
@@ -29,7 +29,7 @@ def bands_of(case: Case) -> Bands:
 
 
 def _near_sum(name: str, observation: Observation) -> Band:
-    """A tenth up and down; of 0, nothing else."""
+    """The band of a tenth around the sum of a series; a sum of 0 must stay 0."""
     series = observation.series.get(name)
     if series is None:
         return NEVER

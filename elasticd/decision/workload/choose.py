@@ -30,8 +30,8 @@ def choose(how: Combine, opinions: Sequence[Recommendation], at: float) -> Recom
 def unknown(
     how: Combine, opinions: Sequence[Recommendation], chosen: Recommendation | None, at: float
 ) -> Recommendation | None:
-    """A strategy that cannot know, so that the count may not fall. Where priorities decide, one that would not have
-    been heard anyway says nothing."""
+    """The opinion of a strategy that cannot know, so that the count may not fall; None: there is none. Where priorities
+    decide, a strategy below the chosen one is ignored."""
     silent: Recommendation | None = None
     for opinion in opinions:
         if opinion.replicas is not None or opinion.abstains or _has_expired(opinion, at):
@@ -48,7 +48,7 @@ def _has_expired(opinion: Recommendation, at: float) -> bool:
 
 
 def _goes_before(how: Combine, opinion: Recommendation, rival: Recommendation) -> bool:
-    """Whether it is followed rather than the other."""
+    """Whether an opinion is followed rather than its rival."""
     if how == "priority" and opinion.priority != rival.priority:
         return opinion.priority > rival.priority
     if opinion.replicas != rival.replicas:
@@ -57,7 +57,7 @@ def _goes_before(how: Combine, opinion: Recommendation, rival: Recommendation) -
 
 
 def preference(opinion: Recommendation) -> tuple[int, str, str]:
-    """The largest first; among equals by content, because names depend on the order of a policy's tables."""
+    """Sort key: the largest first; among equals by content, because names depend on the order of a policy's tables."""
     return -(opinion.replicas or 0), opinion.reason, opinion.message
 
 

@@ -43,7 +43,7 @@ def within(count: int, bounds: Bounds) -> int:
 def restrained(wish: int, limits: tuple[Limit, ...], bounds: Bounds, current: int) -> Combined | str:
     """What the limits and the bounds leave of a wish; or why no count satisfies them all.
 
-    Kept, as the same limits hold the same wish from look to look, and in many workloads at once.
+    Cached, as the same limits hold the same wish from look to look, and in many workloads at once.
     """
     return contradiction(limits, current) or combine(wish, limits, bounds, current)
 

@@ -42,7 +42,8 @@ def size(case: Case, *, busy: bool) -> tuple[Sizing, tuple[Failure, ...]]:
 
 
 def largest(recommended: Sequence[Resources]) -> list[Resources]:
-    """One opinion for each pod and container: of each resource the largest, with the words of the first by strategy."""
+    """Merge recommendations by pod and container: the largest of each resource, with the reason of the first
+    strategy."""
     by_container: dict[tuple[str, str], Resources] = {}
     for resources in sorted(recommended, key=lambda each: (each.pod, each.container, each.strategy)):
         first = by_container.setdefault((resources.pod, resources.container), resources)
@@ -58,7 +59,7 @@ def largest(recommended: Sequence[Resources]) -> list[Resources]:
 
 
 def actions(ref: Ref, pods: Sequence[Pod], recommended: Sequence[Resources]) -> tuple[tuple[Resize, ...], list[str]]:
-    """A change for each pod that is named and requests something else, and a line for each that cannot be changed."""
+    """A resize for each named pod that requests something else, and a line for each that cannot be changed."""
     by_name = {pod.name: pod for pod in pods}
     sizes: dict[str, Sizes] = {}
     reasons: dict[str, str] = {}
@@ -81,7 +82,7 @@ def actions(ref: Ref, pods: Sequence[Pod], recommended: Sequence[Resources]) -> 
 
 
 def _present_requests(pod: Pod, after: Sizes) -> Sizes:
-    """What the pod requests of the same; what it does not request is left out."""
+    """What the pod requests of the same resources; those that it does not request are left out."""
     return {
         container.name: {name: container.requests[name] for name in after[container.name] if name in container.requests}
         for container in pod.containers

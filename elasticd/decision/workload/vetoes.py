@@ -34,7 +34,7 @@ class Veto(Struct, frozen=True):
 
 
 def vetoes(policy: Policy, seen: Observation, past: Past) -> tuple[Veto, ...]:
-    """Those in force, nearly always none. Others who set the count matter only to a policy that acts."""
+    """The vetoes in force, nearly always none. Others who set the count matter only to a policy that acts."""
     workload, standing = seen.workload, []
     if policy.freeze != "none":
         message = f'the policy has freeze = "{policy.freeze}"'
@@ -52,7 +52,7 @@ def vetoes(policy: Policy, seen: Observation, past: Past) -> tuple[Veto, ...]:
 
 
 def _read_annotation(annotations: Mapping[str, str], current: int) -> Veto:
-    """What nobody can read might have meant both ways."""
+    """The veto of a freeze annotation. One that cannot be read might mean both ways, so it freezes both."""
     way = annotations[FREEZE]
     if way in _FROZEN:
         return Veto(_freeze(way, f"the workload is annotated {FREEZE}: {way}", current))
@@ -85,8 +85,8 @@ def _find_owner(foreign: Foreign, observation: Observation, past: Past) -> str:
 
 
 def strikes(ours: Sequence[Change], theirs: Sequence[Change]) -> list[float]:
-    """When somebody else set another count over one of ours, oldest first. Of several such counts in a row the first is
-    one: who is not answered does not fight."""
+    """Times at which somebody else set another count over one of ours, oldest first. Of several in a row only the first
+    counts, as we did not answer it."""
     times: list[float] = []
     previous = float("-inf")
     for change in theirs:

@@ -1,7 +1,7 @@
 """Which pods go first when a count falls: the order that strategies want, as deletion costs.
 
-Pure. Knows what a ReplicaSet heeds when it has pods to spare; knows nothing of why a count falls. The costs are written
-before the count, and taken away when no pod is to spare any more, also those that a crash has left behind.
+Pure. Knows what a ReplicaSet looks at when it has pods to spare; knows nothing of why a count falls. The costs are
+written before the count, and removed when no pod is to spare any more, also those that a crash has left behind.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ def _why(number: int, pod: Pod, ranks: Ranks) -> str:
 
 
 def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
-    """Nothing is to spare, so that no pod need go before another."""
+    """Remove the deletion costs of pods once none is to spare."""
     marked = _chosen_before(workload.ref, pods)
     if not marked or max(workload.status_replicas, _count_live(pods)) > workload.replicas:
         return ()
