@@ -36,7 +36,7 @@ def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
 
 
 def _convert_first(table: Any, kind: Any, file: str, key: str) -> Any:
-    """The same; raises ConfigError for the first thing that is wrong."""
+    """Convert a table; raises ConfigError for the first thing that is wrong."""
     try:
         for where, problem in _find_unfit(table, []):
             raise ConfigError(file, one_line(_join(key, where)), problem)
@@ -63,8 +63,7 @@ class _Part(NamedTuple):
 
 
 def _mistakes(value: Any, kind: Any, file: str, key: str) -> list[ConfigError]:
-    """What is wrong with each entry, with the keys that there are and are not, and only where all of them are right
-    with the whole."""
+    """All mistakes of the entries, and of which keys there are; those of the whole only where there are no others."""
     errors = [
         error
         for part in _parts(value, kind)
@@ -97,7 +96,7 @@ def _parts(value: Any, kind: Any) -> Iterator[_Part]:
 
 
 def _members(kind: Any) -> Iterator[Any]:
-    """The types that a value may have, without what is said of them."""
+    """The types that a value may have, without their annotations."""
     if get_origin(kind) is Annotated:
         yield from _members(get_args(kind)[0])
     elif get_origin(kind) in (Union, UnionType):
@@ -120,8 +119,8 @@ def _struct_of(value: Any, kind: Any) -> type[Struct] | None:
 
 
 def _wrong_keys(table: Mapping[str, Any], struct: type[Struct]) -> Iterator[tuple[str, str]]:
-    """The keys that a record has not, and those that must be given and are not; why. One that is misspelt is not
-    missing as well."""
+    """Keys that the record does not have, and required ones that are missing; each with its problem. One that is
+    misspelt is not missing as well."""
     fields, config = msgspec.structs.fields(struct), struct.__struct_config__
     names, meant = [field.encode_name for field in fields], ""
     for name in table:
@@ -135,7 +134,8 @@ def _wrong_keys(table: Mapping[str, Any], struct: type[Struct]) -> Iterator[tupl
 
 
 def _find_unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]:
-    """What no value may be, wherever in nested tables it stands, and the way there."""
+    """Values that are refused everywhere, each with the way there: numbers that are not finite, and control
+    characters."""
     if isinstance(value, float) and not math.isfinite(value):
         yield where, f"must be finite, is {value}"
     elif isinstance(value, str) and (character := unprintable(value)):
@@ -151,7 +151,7 @@ def _find_unfit(value: Any, where: list[str]) -> Iterator[tuple[list[str], str]]
 
 
 def _reword(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
-    """The path and the problem in our words."""
+    """Translate a message of msgspec: the path and the problem in our words."""
     if match := re.match(r"Object contains unknown field `(.+)`", text, re.DOTALL):
         names = _fields(_type_at(kind, where, table))
         return [*where, match[1]], f"no such key{nearest(match[1], names)}"
@@ -163,7 +163,7 @@ def _reword(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[st
 
 
 def _reword_value(text: str, where: list[str], table: Any, kind: Any) -> tuple[list[str], str]:
-    """The path and the problem where a value is wrong, and not which keys there are."""
+    """Translate a message about a value, and not about which keys there are."""
     value = _value_at(table, where)
     if re.match(r"Invalid (?:enum )?value ", text):
         choices = _choices(_type_at(kind, where, table))
@@ -196,7 +196,7 @@ def _culprits(value: Any, where: list[str], got: str | None) -> Iterator[tuple[l
 
 
 def _reword_type(text: str) -> str:
-    """msgspec's words for a type or a bound, in ours."""
+    """Translate what msgspec calls a type or a bound."""
     if match := re.match(r"`(?:int|float)` ([<>]=? .+)", text):
         return f"be {match[1].removesuffix('.0')}"
     if re.match(r"`(str|array|object)` of length >= 1", text):

@@ -12,15 +12,15 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 MOST = 10_000
-"""Keys that are kept at most. When there are more all are let go, as what is gone leaves its keys behind."""
+"""Keys that are cached at most. When there are more all are dropped, as what is gone leaves its keys behind."""
 
 
 _NOTHING: tuple[Any, Any] = (object(), None)
-"""What is known of a key that is not: of no source."""
+"""The entry of a key that is not cached: no source is this object."""
 
 
 class Derived(Generic[K, S, T]):
-    """A pure function of a key and a source, computed once for a key until its source is another object.
+    """Memoizes a pure function of a key and a source: computed once for a key until its source is another object.
 
     The source must be immutable. It is held, so that its identity cannot pass to another object.
     """
@@ -30,7 +30,7 @@ class Derived(Generic[K, S, T]):
         self._known: dict[K, tuple[S, T]] = {}
 
     def __call__(self, key: K, source: S) -> T:
-        """The function's value; what it raises is not kept."""
+        """The function's value; an exception is not cached."""
         value: T
         cached, value = self._known.get(key, _NOTHING)
         if cached is source:

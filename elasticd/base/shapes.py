@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 RECORDS = "application/vnd.elasticd.records+json"
-"""Who accepts this is given records as the journal has them: elasticd's own commands, which make records of them."""
+"""The media type under which a client gets records as the journal has them: elasticd's own commands, which decode
+them."""
 
 TIMES = frozenset(
     {"at", "confirmed", "due", "expires", "first", "fitted", "looked", "measured", "received", "since"},
@@ -23,7 +24,7 @@ _LATEST = 253402300799.0
 """The last second of the year 9999, which has no successor in RFC 3339."""
 
 _DEFAULTS: dict[type[Struct], tuple[tuple[str, object], ...]] = {}
-"""Of types that leave out what is as usual: their fields, and what is usual."""
+"""The fields and defaults of each record type that leaves defaults out."""
 
 
 def encode(value: object) -> bytes:
@@ -32,7 +33,7 @@ def encode(value: object) -> bytes:
 
 
 def shaped(value: object) -> object:
-    """A value, as what JSON has: records, and what holds them."""
+    """Convert a value to what JSON has: records, and collections of them."""
     if isinstance(value, Struct):
         return _shape_record(value)
     if isinstance(value, Mapping):

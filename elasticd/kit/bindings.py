@@ -61,7 +61,7 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
     def __post_init__(self) -> None:
-        """Refuse values that its operator cannot be asked about."""
+        """Refuse values that do not fit the operator."""
         if not possible_key(self.key):
             rule = "what a label's key can be (NAME or DOMAIN/NAME, NAME at most 63 of A-Z a-z 0-9 - _ .)"
             raise ValueError(f"key: must be {rule}, is {shown(self.key)}")
@@ -81,7 +81,7 @@ class LabelRule(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def expression(self) -> Expression:
-        """The same, as Kubernetes has it."""
+        """The rule as an expression of Kubernetes."""
         return Expression(self.key, _KUBERNETES[self.operator], self.values)
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class BindingRule(Binding, frozen=True):
             raise ValueError("expressions: must not be empty, is []")
 
     def has(self, pod: Pod) -> bool:
-        """Whether it is about this pod."""
+        """Whether the rule is about this pod."""
         if pod.namespace not in self.namespaces and "*" not in self.namespaces:
             return False
         return all(pod.labels.get(key) == value for key, value in self.pods.items())

@@ -206,13 +206,13 @@ class Spell(NamedTuple, Generic[V]):
 
 
 def standing(hours: Sequence[H], at: float) -> Spell[list[HoursNow[H]]]:
-    """All these hours with whether they are in force, and until when that stays so."""
+    """These hours with whether they are in force, and until when that stays so."""
     states = [HoursNow(entry, entry.span(at)) for entry in hours]
     return Spell(at, min((state.span.steady for state in states), default=inf), states)
 
 
 def steady(find: Callable[[K, float], Spell[V]]) -> Callable[[K, float], Spell[V]]:
-    """The same, which keeps the last spell of each key: what changes a few times a day is not computed at each look."""
+    """Cache the last spell of each key, so that what changes a few times a day is not computed at each look."""
 
     @lru_cache(maxsize=4096)
     def kept(_: K) -> list[Spell[V]]:

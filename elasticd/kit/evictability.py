@@ -15,8 +15,8 @@ SPARE = "elasticd.io/do-not-disrupt"
 
 
 def stationary(pod: Pod) -> bool:
-    """Whether it belongs to its node: a kubelet runs it from a file, or a DaemonSet wants it there and ends it where it
-    does not. Nobody is told that such a pod stays."""
+    """Whether a pod belongs to its node: a kubelet runs it from a file, or a DaemonSet wants it there and ends it where
+    it does not. Such a pod is never reported as one that stays."""
     return pod.static or pod.owner[0] in ("Node", "DaemonSet")
 
 
@@ -31,7 +31,7 @@ def fails(before: Pod | None, now: Pod | None) -> bool:
 
 
 def one_failed(before: Sequence[Pod], now: Sequence[Pod]) -> bool:
-    """Whether any of a node's pods has."""
+    """Whether any of a node's pods has failed between two looks."""
     by_uid = {pod.uid: pod for pod in now}
     return any(fails(pod, by_uid.get(pod.uid)) for pod in before)
 

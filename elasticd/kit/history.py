@@ -22,7 +22,7 @@ GAP = 60.0
 
 
 def begin(at: float, replicas: int) -> Past:
-    """The first look: the count then found is remembered as a wish, so that nothing shrinks before a whole
+    """The past at the first look: the count then found is remembered as a wish, so that nothing shrinks before a whole
     window has passed (HPA: one pass, step 2)."""
     return Past(since=at, runs=(Run(at, at, replicas),), until=at)
 
@@ -70,8 +70,8 @@ def remember(past: Past, decision: Decision) -> Past:
 
 
 def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
-    """With the count that somebody else has set meanwhile, if there is one; without what is too old. Of a job set there
-    is none: Jobs end by themselves."""
+    """The changes by others, with the count that somebody else has set meanwhile, and without those that are too old.
+    None for a job set, as Jobs end by themselves."""
     foreign = past.others(decision.at, decision.current)
     if foreign and (decision.workload.api_version, decision.workload.kind) == JOB_KIND:
         return ()
@@ -81,7 +81,7 @@ def _foreign_changes(past: Past, decision: Decision) -> tuple[Change, ...]:
 
 
 def _is_moving(decision: Decision) -> bool:
-    """Whether a pod was being moved, and the count therefore for a while not what anybody wants."""
+    """Whether a pod was being moved, so that the count was for a while not what anybody wants."""
     return MOVED in [limit.reason for limit in decision.limits]
 
 
@@ -91,7 +91,7 @@ def _asked_change(decision: Decision) -> Change | None:
 
 
 def point_of(series: Series) -> Point:
-    """What a series comes to."""
+    """The sum of a series, when it was measured, and over how many pods."""
     total, pods = 0.0, set()
     for sample in series.samples:
         total += sample.value
@@ -101,13 +101,13 @@ def point_of(series: Series) -> Point:
 
 
 def timeline(series: Series, past: Past) -> tuple[Point, ...]:
-    """What a series came to, oldest first, and what it comes to now where it has newer samples."""
+    """The points of a series, oldest first, with one for its present samples where they are newer."""
     points = past.points.get(series.name, ())
     return points if points and points[-1].at >= series.measured else (*points, point_of(series))
 
 
 def _add_points(points: Mapping[str, tuple[Point, ...]], decision: Decision) -> dict[str, tuple[Point, ...]]:
-    """With what the decision's series came to, where that is new and can be trusted; without what is too old."""
+    """Add a point for each series that is new and trusted, and drop those that are too old."""
     cutoff, noted = decision.at - decision.recall, dict(points)
     for series in decision.series:
         before = noted.get(series.name, ())

@@ -85,7 +85,7 @@ def load_score(loads: Iterable[tuple[float, Column]], speeds: Iterable[tuple[flo
 
 
 def _is_known(ratio: Column) -> bool:
-    """Of any node; that it is of the first is nearly always enough to see."""
+    """Whether a ratio is known of any node; the first one nearly always shows it."""
     return len(ratio) > 0 and (not isnan(ratio[0]) or not np.isnan(ratio).all())
 
 

@@ -178,7 +178,7 @@ def _size_of(resource: str, allocatable: Whole) -> _Size:
 
 
 _size = Derived(_size_of)
-"""Nodes stay as they are from pod to pod."""
+"""Memoized: nodes stay as they are from pod to pod."""
 
 
 def capacity(nodes: Nodes, resource: str) -> Column:
@@ -189,10 +189,10 @@ def capacity(nodes: Nodes, resource: str) -> Column:
 _part: Derived[_Size, Column, Column] = Derived(lambda size, use: use / size.capacity, most=16)
 _own: Derived[_Size, Column, Column] = Derived(lambda size, use: np.maximum(_part(size, use), LEAST_USE), most=16)
 _mean: Derived[_Size, Column, float] = Derived(lambda size, own: average(own, size.capacity), most=16)
-"""One strategy after the other asks for these of nodes as they are."""
+"""Memoized: one strategy after the other asks for these of nodes as they are."""
 
 _share: Derived[tuple[str, float], Column, Column] = Derived(lambda amount, size: amount[1] / size, most=64)
-"""Which part of each node an amount is: many pods request the same."""
+"""The part of each node that an amount is. Memoized, as many pods request the same."""
 
 
 def _numbers(label: str, nodes: tuple[Node, ...]) -> Column:
@@ -200,7 +200,7 @@ def _numbers(label: str, nodes: tuple[Node, ...]) -> Column:
 
 
 def _number(text: str) -> float:
-    """NaN for what is no number above 0."""
+    """The number that a label holds; NaN where it holds none above 0."""
     try:
         number = float(text)
     except ValueError:

@@ -49,7 +49,7 @@ def _whole(_: int, requests: Mapping[str, float]) -> Mapping[str, int]:
 
 
 _amounts: Derived[int, Mapping[str, float], Mapping[str, int]] = Derived(_whole)
-"""Pods of one template share what they request."""
+"""Memoized by the requests' identity: pods of one template share them."""
 
 
 def needed(pod: Pod) -> Mapping[str, int]:
@@ -75,7 +75,8 @@ def estimated(pod: Pod, series: str) -> float:
 
 
 class _Frame:
-    """What stays while the nodes do: their records, what they can give, and which of them a test holds for."""
+    """What can be cached as long as the nodes stay the same: their records, what they can allocate, and masks of
+    tests."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self.nodes = nodes
@@ -93,7 +94,7 @@ class _Frame:
 
 
 class NodeTableBuilder:
-    """What is on each node, from one plan to the next: only nodes whose pods changed are counted again."""
+    """Builds node tables from one plan to the next: only nodes whose pods changed are counted again."""
 
     def __init__(self) -> None:
         self._frame = _Frame(())
@@ -111,8 +112,9 @@ class NodeTableBuilder:
         peaks: Mapping[str, Mapping[str, float]] | None = None,
         measured: Mapping[str, Mapping[str, float]] | None = None,
     ) -> "NodeTable":
-        """These nodes with the pods on them (by node's name; the same sequence while nothing changed), and what each
-        uses, by series and node; `measured`: without estimates, if that is something else."""
+        """The table of these nodes. `pods`: those on each, by node's name, the same sequence while nothing changed.
+        `use` and `peaks`: what each node uses, by series and node. `measured`: `use` without estimates, where it
+        differs."""
         if nodes != self._frame.nodes:
             self._frame = _Frame(nodes)
             self._pods, self._special = [()] * len(nodes), [()] * len(nodes)
@@ -151,8 +153,8 @@ class NodeTableBuilder:
 
 
 class NodeTable:
-    """A pool's nodes within one plan: see placements.Nodes. `take`, `release`, `leave` and `without` are for who
-    makes the plan alone."""
+    """The nodes of a pool within one plan: see placement.Nodes. Only who makes the plan may call `take`, `release`,
+    `leave` and `without`."""
 
     def __init__(
         self,
@@ -241,7 +243,7 @@ class NodeTable:
         return column
 
     def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
-        """Of which nodes a test holds."""
+        """The nodes for which a test holds, cached by key."""
         mask = self._frame.masks.get(key)
         if mask is None:
             if len(self._frame.masks) >= _KEPT:
@@ -266,7 +268,7 @@ class NodeTable:
         return _read_only(mask)
 
     def repels(self) -> Collection[tuple[str, Repel]]:
-        """By which rules pods keep others off."""
+        """The rules by which pods keep others off."""
         if self._repels is None:
             self._repels = {rule for pods in self._special for pod in pods for rule in _rules(pod)}
         return self._repels
@@ -281,14 +283,13 @@ class NodeTable:
         self._pods[index] = (*self._pods[index], pod)
 
     def release(self, index: int, pod: Pod) -> None:
-        """A pod is thought to be gone from its node."""
+        """Take a pod off its node, within this plan."""
         self._promised.pop(pod.uid, None)
         self._change(index, pod, -1)
         self._pods[index] = tuple(resident for resident in self._pods[index] if resident.uid != pod.uid)
 
     def leave(self, index: int, uid: str) -> bool:
-        """A pod has been told to leave its node, though it is not seen to do so yet; False: it is not there, or is
-        seen to."""
+        """Count a pod as leaving its node before the cluster shows it; False: it is not there, or is shown to leave."""
         resident = next((pod for pod in self._pods[index] if pod.uid == uid), None)
         if resident is None or resident.deleted:
             return False
@@ -303,7 +304,7 @@ class NodeTable:
     def without(
         self, index: int, pods: Sequence[Pod], less: Mapping[str, int] = MappingProxyType({})
     ) -> Iterator[None]:
-        """For as long as this lasts these pods are not on their node, and the others request so much less."""
+        """Within this block these pods are not on their node, and the others request so much less."""
         original, gone = (self._pods[index], self._special[index]), {pod.uid for pod in pods}
         used = {key: float(column[index]) for key, column in self._columns.items()}
         self._pods[index] = tuple(pod for pod in self._pods[index] if pod.uid not in gone)
@@ -374,7 +375,8 @@ _going: Derived[int, Mapping[str, int], Mapping[str, int]] = Derived(_with_leavi
 
 
 def _taken(pod: Pod) -> Mapping[str, int]:
-    """What it takes, and apart from that what is assumed of what it does not request, and what it gives back soon."""
+    """What a pod takes of its node; under keys of their own what is assumed where it requests nothing, and what it
+    gives back soon, as it is leaving."""
     requests = pod.counted
     counted = _counted(id(requests), requests)
     return _going(id(counted), counted) if pod.deleted else counted
@@ -398,7 +400,7 @@ def _freeze(array: T) -> T:
 
 
 def _read_only(array: T) -> T:
-    """The same numbers, which nobody can change through it."""
+    """A read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view

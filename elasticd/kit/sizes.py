@@ -52,7 +52,7 @@ def _why_unfit(container: Container, amounts: Mapping[str, float], *, lacking: s
 
 
 def resized(containers: Collection[Container], sizes: Sizes) -> tuple[Container, ...]:
-    """The containers as they then are."""
+    """The containers with these requests."""
     return tuple(
         replace(container, requests={**container.requests, **sizes[container.name]})
         if container.name in sizes

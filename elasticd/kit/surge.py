@@ -139,7 +139,7 @@ def next_step(workload: Workload, pods: Sequence[Pod], now: float, *, honours_co
 
 
 class _MoveState:
-    """What is found of a move."""
+    """The state of a move; each phase has a method that returns its next step."""
 
     def __init__(self, workload: Workload, pods: Sequence[Pod], note: Note, now: float) -> None:
         self._workload, self._note, self._now = workload, note, now
@@ -150,7 +150,7 @@ class _MoveState:
 
     @property
     def stays(self) -> bool:
-        """Whether the pod is there, and nothing that is next would make it go."""
+        """Whether the pod is still there, and no step ahead would make it go."""
         note, count = self._note, self._workload.replicas
         if self._old is None:
             return False
@@ -158,7 +158,7 @@ class _MoveState:
         return note.phase == "back" or count not in (note.count, note.count + 1) or (overtaken and not self._more)
 
     def up(self) -> Step:
-        """One replica more."""
+        """Ask for one replica more."""
         if self._more:
             return self._enter("wait", "Raised", "one more is asked for")
         if self._old is None:
@@ -166,7 +166,7 @@ class _MoveState:
         return self._scale(self._note.count + 1, "Raise", "one more is made first")
 
     def wait(self, *, honours_costs: bool) -> Step:
-        """As many as before are ready without it, and the new one not beside it."""
+        """Wait until as many as before are ready without the pod, and the new one is not beside it."""
         note = self._note
         if not self._more:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
@@ -182,8 +182,8 @@ class _MoveState:
         return Step("Mark", f"{note.pod} is the one to go", self._mark_cost(self._old, LEAST))
 
     def _trouble(self, *, marked: bool) -> tuple[str, str] | None:
-        """Why it is given up: the pod that was made has come to the same node, or is not ready in time; or the one that
-        is to go cannot be marked."""
+        """Why the move is given up: the pod that was made has come to the same node, or is not ready in time; or the
+        one that is to go cannot be marked. None: it is not."""
         note = self._note
         newest = max(self._others, key=lambda pod: (pod.created, pod.name), default=None)
         if len(self._others) >= note.count and newest is not None and newest.node == note.node:
@@ -195,7 +195,8 @@ class _MoveState:
         return None
 
     def down(self) -> Step:
-        """One replica fewer, as long as that is the marked one: its controller takes what is not ready first."""
+        """Ask for one replica fewer, as long as the marked pod is the one to go: its controller takes what is not ready
+        first."""
         note = self._note
         if self._more:
             if self._old is not None and len(self._ready) < len(self._others):
@@ -208,7 +209,7 @@ class _MoveState:
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
 
     def out(self) -> Step:
-        """It is evicted, within disruption budgets, and then one fewer is asked for."""
+        """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
         note, old = self._note, self._old
         if old is None and not self._more:
             return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
@@ -227,7 +228,7 @@ class _MoveState:
         return self._enter("back", "TooLate", message)
 
     def back(self) -> Step:
-        """As it was before. The mark goes first: without it what is not ready goes."""
+        """Restore what was before. The mark goes first: without it the pod that is not ready goes."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
             return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
         if self._more:
@@ -235,7 +236,7 @@ class _MoveState:
         return Step("TakenBack", "it is as it was before", _clear_note(self._workload), last=True)
 
     def leave(self, word: str, message: str) -> Step:
-        """Take the marks away, and leave the count to whoever has set it."""
+        """Remove the marks, and leave the count to whoever has set it."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
             return Step(word, message, self._mark_cost(self._old, self._note.cost))
         return Step(word, message, _clear_note(self._workload), last=True)

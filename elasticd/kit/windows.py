@@ -68,7 +68,7 @@ def stabilize(wish: int, observation: Observation, past: Past, *, up: float, dow
 
 @lru_cache(maxsize=4096)
 def _stabilizing_limit(falls: bool, lowest: int | None, highest: int | None, window: float) -> Limit:
-    """Kept, as it mostly is the one of the look before."""
+    """The limit of stabilization windows. Cached, as it mostly is that of the look before."""
     reason = "ScaleDownStabilized" if falls else "ScaleUpStabilized"
     effect = f"at least {lowest} for now: the highest" if falls else f"at most {highest} for now: the lowest"
     message = f"{effect} recommendation of the last {window:g} s counts"
@@ -103,7 +103,7 @@ _Starts = tuple[int, ...] | None
 def _rate_limit(
     falls: bool, current: int, up: Rates | None, tops: _Starts, down: Rates | None, bottoms: _Starts
 ) -> Limit | None:
-    """The same by what the count was. Kept, as it mostly was what it is."""
+    """The limit of the rates. Cached by the counts at which their periods began, as they mostly are the present one."""
     top = _reach(current, up, tops, 1) if up else None
     bottom = _reach(current, down, bottoms, -1) if down else None
     highest = max(current, top.replicas) if top else None
@@ -202,7 +202,8 @@ def _last_change(past: Past, after: float, sign: int) -> float | None:
 
 @lru_cache(maxsize=4096)
 def _cooldown_limit(reason: str, way: str, age: int, window: float, current: int) -> Limit:
-    """Kept, as many workloads are looked at within a second of the same age, and one more than once a second."""
+    """The limit of a cooldown. Cached, as many workloads are looked at within a second of the same age, and one more
+    than once a second."""
     both = reason == "BackoffBoth"
     effect, highest = ("no change", current) if both else ("no scale-in", None)
     message = f"scaled {way} {age} s ago; {effect} for {window:g} s after that"

@@ -86,7 +86,8 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         return ("bad", f"{count} pods are {self.pods}; at most {most:g}") if count > most else GOOD
 
     def _mean_within(self, begin: float, end: float, observation: Observation, past: Past) -> float | None:
-        """The mean of what is remembered, and of what is seen now."""
+        """The mean of the remembered points in a span, and of the present samples where they are newer; None: there is
+        none."""
         now, points = observation.series.get(self.series), past.points.get(self.series, ())
         stop = bisect_right(points, end, key=_at)
         remembered = points[bisect_right(points, begin, hi=stop, key=_at) : stop]
@@ -98,7 +99,7 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=4096)
 def _mean_of(points: tuple[Point, ...]) -> float:
-    """Kept, as a window that is over is asked about at every look until the pause is."""
+    """Cached, as a window that is over is asked about at every look until the pause is."""
     total = 0.0
     for point in reversed(points):
         total += point.total / (point.pods or 1)

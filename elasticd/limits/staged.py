@@ -158,7 +158,7 @@ class Staged(Strategy, tag="staged", frozen=True):
         return None
 
     def _judge_last(self, guards: Sequence[Guard], observation: Observation, past: Past) -> _Halt | None:
-        """What becomes of the last change, which went the way that these guards judge."""
+        """Why the last change, which went the way that these guards judge, halts the next; None: it does not."""
         last = past.changes[-1]
         age = observation.at - last.at
         if last.reason == ROLLED_BACK or age >= self.window + self.pause:
@@ -195,7 +195,8 @@ class Staged(Strategy, tag="staged", frozen=True):
 
 @lru_cache(maxsize=4096)
 def _stage_limit(stage: Stage, start: int, wish: int, current: int, bound: int | None) -> Limit:
-    """As far as the next stage goes, and to the `other` end. Kept, as it mostly is the one of the look before."""
+    """The limit of one stage: as far as it goes one way, to `bound` the other. Cached, as it mostly is that of the look
+    before."""
     size = max(1, ceil(abs(wish - start) * stage.percent / 100))
     message = f"{size} at a time: {stage.percent:g} % of the change from {start} to {wish}"
     lowest, highest = (bound, current + size) if wish > current else (max(0, current - size), bound)
@@ -204,7 +205,7 @@ def _stage_limit(stage: Stage, start: int, wish: int, current: int, bound: int |
 
 @lru_cache(maxsize=4096)
 def _hold_limit(reason: str, message: str, lowest: int | None, highest: int | None) -> Limit:
-    """Kept as well."""
+    """Cached as well."""
     return Limit(reason, message, lowest, highest, gives_way=True)
 
 
@@ -220,7 +221,7 @@ def _find_run_start(key: tuple[Ref, int, float], changes: tuple[Change, ...]) ->
 
 
 def _make_trail(_: Ref, changes: tuple[Change, ...]) -> _Trail:
-    """Of each kind the newest, which is found first."""
+    """The newest change of each kind, which is found first."""
     up: dict[str, Change] = {}
     down: dict[str, Change] = {}
     for change in reversed(changes):

@@ -45,7 +45,7 @@ class Blackout(Strategy, tag="blackout", frozen=True, cache_hash=True):
 
 @steady
 def _blackout(limit: Blackout, at: float) -> Spell[str]:
-    """What is said while one of the windows is in force; else nothing."""
+    """The sentence while one of the windows is in force, else an empty one."""
     spell = standing(limit.windows, at)
     inside = [state for state in spell.value if state.span.inside]
     if not inside:
@@ -117,7 +117,7 @@ class ScheduledBounds(Strategy, tag="scheduled-bounds", frozen=True, cache_hash=
 
 @steady
 def _bounds(limit: ScheduledBounds, at: float) -> Spell[Limit | None]:
-    """What all windows in force allow."""
+    """The limit of all windows in force; None: none is."""
     spell = standing(limit.windows, at)
     inside = [state for state in spell.value if state.span.inside]
     if not inside:

@@ -12,10 +12,10 @@ Samples = tuple[Sample, ...]
 
 
 class Together:
-    """A table that has the samples of a workload's pods side by side, and need not look each of them up."""
+    """A table that finds the samples of a workload's pods at once, without looking each of them up."""
 
     def together(self, keys: tuple[str, ...]) -> Samples:
-        """What one_by_one would give."""
+        """The same as one_by_one."""
         raise NotImplementedError
 
 
@@ -25,5 +25,5 @@ def one_by_one(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
 
 
 def samples_of(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
-    """The same, in the way that is shortest for the table."""
+    """The samples of these subjects, in the way that is shortest for the table."""
     return table.together(keys) if isinstance(table, Together) else one_by_one(table, keys)

@@ -33,13 +33,13 @@ REMEMBERED = 900.0
 
 
 class Gone:
-    """The Jobs of a set that are no more there, each with the time at which it ended or was deleted."""
+    """The Jobs of a set that are gone, each with the time at which it ended or was deleted."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
     def add(self, job: Job, at: float) -> None:
-        """One has been deleted, or was found to be gone, at a time. What is gone for long is forgotten."""
+        """Add a Job that was deleted, or was found to be gone, at a time; forget those that are gone for long."""
         oldest = at - REMEMBERED
         if not job.ended or job.ended >= oldest:
             self._jobs[job.uid] = job if job.ended else replace(job, ended=at)
@@ -47,7 +47,7 @@ class Gone:
             del self._jobs[first.uid]
 
     def back(self, uid: str) -> None:
-        """It is there after all."""
+        """Remove a Job that is there after all."""
         self._jobs.pop(uid, None)
 
     def all(self) -> tuple[Job, ...]:

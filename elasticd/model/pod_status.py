@@ -63,7 +63,7 @@ class PodStatus(Struct, frozen=True):
 
     @property
     def fresh(self) -> bool:
-        """Whether what the cluster showed can be taken for how it is."""
+        """Whether what the cluster showed is recent enough to be true now."""
         return self.at - self.confirmed <= FRESH
 
 
@@ -74,7 +74,7 @@ def about(policy: PoolPolicy, looked: float | None) -> PoolAbout:
 
 
 def found(pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None) -> PodFound:
-    """A pod, and whose it is."""
+    """A pod, and which policies are about it."""
     mine = next((policy.name for policy in policies if policy.pool.has(pod)), "")
     all_of = tuple(
         [policy.name for policy in policies if policy.pool.has(pod) or (policy.moves.others and policy.pool.names(pod))]
@@ -83,7 +83,7 @@ def found(pod: Pod, policies: Sequence[PoolPolicy], latest: PodDecision | None) 
 
 
 def strayed(pod: PodFound, really: str, seen: str) -> PodFound:
-    """The same in a dry run, which shows it elsewhere than it is."""
+    """The pod as a dry run has it, where that differs from the cluster."""
     if not really:
         return replace(pod, node="", phase="Pending", pretended="bound", seen=seen)
     return replace(pod, node=really, pretended="moved" if seen else "evicted", seen=seen)
@@ -124,7 +124,7 @@ def _last_heard(seen: PodStatus) -> str:
 
 
 def _explain_unclaimed(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:
-    """Why no policy is about it."""
+    """Why no policy is about a pod."""
     same_scheduler = [pool for pool in pools if pool.scheduler == pod.scheduler]
     if not same_scheduler:
         schedulers = sorted({pool.scheduler for pool in pools})
