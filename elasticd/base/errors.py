@@ -88,27 +88,27 @@ def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def near(name: str, candidates: Iterable[str]) -> str:
     """As `nearest`, of names such as shop/web: each part must be the other's but for one letter in five, or one."""
     parts = name.lower().split("/")
-    return nearest(name, [candidate for candidate in known if _is_like(parts, candidate.lower().split("/"))])
+    return nearest(name, [candidate for candidate in candidates if _is_like(parts, candidate.lower().split("/"))])
 
 
 def _is_like(parts: list[str], candidate: list[str]) -> bool:
     return len(parts) == len(candidate) and all(map(_is_slip, parts, candidate))
 
 
-def _is_slip(part: str, other: str) -> bool:
-    if part == other:
+def _is_slip(part: str, candidate: str) -> bool:
+    if part == candidate:
         return True
-    size = max(len(part), len(other))
+    size = max(len(part), len(candidate))
     enough = max(0.6, (size - max(1, size // 5)) / size - 1e-9)
-    matcher = difflib.SequenceMatcher(None, part, other)
+    matcher = difflib.SequenceMatcher(None, part, candidate)
     return matcher.real_quick_ratio() >= enough and matcher.quick_ratio() >= enough and matcher.ratio() >= enough
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, candidates: Iterable[str]) -> str:
     """`, did you mean "x"?` for the known word most like this one, or an empty string."""
-    words = {candidate.lower(): candidate for candidate in known}
+    words = {candidate.lower(): candidate for candidate in candidates}
     matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
     return f', did you mean "{words[matches[0]]}"?' if matches else ""

@@ -27,16 +27,16 @@ class Derived(Generic[K, S, T]):
 
     def __init__(self, function: Callable[[K, S], T], most: int = MOST) -> None:
         self._function, self._most = function, most
-        self._known: dict[K, tuple[S, T]] = {}
+        self._cached: dict[K, tuple[S, T]] = {}
 
     def __call__(self, key: K, source: S) -> T:
         """The function's value; an exception is not cached."""
         value: T
-        cached, value = self._known.get(key, _NOTHING)
+        cached, value = self._cached.get(key, _NOTHING)
         if cached is source:
             return value
         value = self._function(key, source)
-        if len(self._known) >= self._most:
-            self._known.clear()
-        self._known[key] = (source, value)
+        if len(self._cached) >= self._most:
+            self._cached.clear()
+        self._cached[key] = (source, value)
         return value

@@ -161,13 +161,13 @@ class NodeTable:
         frame: _Frame,
         requested: dict[str, Whole],
         pods: tuple[list[Sequence[Pod]], list[tuple[Pod, ...]]],
-        known: Mapping[str, Mapping[str, Mapping[str, float]]],
+        use_by_kind: Mapping[str, Mapping[str, Mapping[str, float]]],
         siblings: Mapping[str, int],
     ) -> None:
         """`pods`: those on each node, and of those the ones with ports or disks, or that repel others.
-        `known`: by kind (use, peak, measured), series and node. `siblings`: by controller."""
+        `use_by_kind`: by kind (use, peak, measured), series and node. `siblings`: by controller."""
         self._frame, self._requested, (self._pods, self._special) = frame, requested, pods
-        self._known, self._siblings = known, siblings
+        self._use_by_kind, self._siblings = use_by_kind, siblings
         self._columns: dict[tuple[str, str], Column] = {}
         self._views: dict[tuple[str, str], Column] = {}
         self._promised: dict[str, tuple[int, Pod]] = {}
@@ -234,7 +234,7 @@ class NodeTable:
     def _column(self, kind: str, series: str) -> Column:
         column = self._columns.get((kind, series))
         if column is None:
-            by_node = self._known[kind].get(series, {})
+            by_node = self._use_by_kind[kind].get(series, {})
             column = np.array([by_node.get(name, nan) for name in self.names], dtype=np.float64)
             if kind != "measured":
                 for index, pod in self._promised.values():

@@ -143,10 +143,10 @@ class _MoveState:
 
     def __init__(self, workload: Workload, pods: Sequence[Pod], note: Note, now: float) -> None:
         self._workload, self._note, self._now = workload, note, now
-        self._more = workload.replicas > note.count
+        self._is_raised = workload.replicas > note.count
         self._old = next((pod for pod in pods if pod.uid == note.uid and not pod.deleted), None)
-        self._others = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
-        self._ready = [pod for pod in self._others if pod.ready]
+        self._other_pods = [pod for pod in pods if pod.uid != note.uid and not pod.deleted]
+        self._ready = [pod for pod in self._other_pods if pod.ready]
 
     @property
     def stays(self) -> bool:
@@ -154,12 +154,12 @@ class _MoveState:
         note, count = self._note, self._workload.replicas
         if self._old is None:
             return False
-        overtaken = note.phase in ("wait", "out") or (note.phase == "down" and len(self._others) < note.count)
-        return note.phase == "back" or count not in (note.count, note.count + 1) or (overtaken and not self._more)
+        overtaken = note.phase in ("wait", "out") or (note.phase == "down" and len(self._other_pods) < note.count)
+        return note.phase == "back" or count not in (note.count, note.count + 1) or (overtaken and not self._is_raised)
 
     def up(self) -> Step:
         """Ask for one replica more."""
-        if self._more:
+        if self._is_raised:
             return self._enter("wait", "Raised", "one more is asked for")
         if self._old is None:
             return self.leave("WentByItself", f"{self._note.pod} is gone already")
@@ -168,7 +168,7 @@ class _MoveState:
     def wait(self, *, honours_costs: bool) -> Step:
         """Wait until as many as before are ready without the pod, and the new one is not beside it."""
         note = self._note
-        if not self._more:
+        if not self._is_raised:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if self._old is None:
             return self._enter("back", "WentByItself", f"{note.pod} is gone already")
@@ -185,8 +185,8 @@ class _MoveState:
         """Why the move is given up: the pod that was made has come to the same node, or is not ready in time; or the
         one that is to go cannot be marked. None: it is not."""
         note = self._note
-        newest = max(self._others, key=lambda pod: (pod.created, pod.name), default=None)
-        if len(self._others) >= note.count and newest is not None and newest.node == note.node:
+        newest = max(self._other_pods, key=lambda pod: (pod.created, pod.name), default=None)
+        if len(self._other_pods) >= note.count and newest is not None and newest.node == note.node:
             return "PutBack", f"{newest.name} was put on {note.node} too"
         if len(self._ready) < note.count and self._now >= note.until:
             return "TooLate", f"no other pod was ready within {note.until - note.at:.0f} s"
@@ -198,24 +198,24 @@ class _MoveState:
         """Ask for one replica fewer, as long as the marked pod is the one to go: its controller takes what is not ready
         first."""
         note = self._note
-        if self._more:
-            if self._old is not None and len(self._ready) < len(self._others):
-                return self._wait_or_give_up(f"{counted(len(self._others) - len(self._ready), 'other')} not ready")
+        if self._is_raised:
+            if self._old is not None and len(self._ready) < len(self._other_pods):
+                return self._wait_or_give_up(f"{counted(len(self._other_pods) - len(self._ready), 'other')} not ready")
             return self._scale(note.count, "Lower", f"{note.pod} goes")
         if self._old is None:
             return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
-        if len(self._others) >= note.count:
+        if len(self._other_pods) >= note.count:
             return Step("Leaving", f"{note.pod} has yet to go")
         return self.leave("AnotherWent", f"another pod went in place of {note.pod}")
 
     def out(self) -> Step:
         """Evict the pod, within disruption budgets, and then ask for one replica fewer."""
         note, old = self._note, self._old
-        if old is None and not self._more:
+        if old is None and not self._is_raised:
             return Step("Moved", f"{note.pod} left {note.node}", _clear_note(self._workload), last=True, done=True)
         if old is None:
             return self._scale(note.count, "Lower", f"{note.pod} has gone")
-        if not self._more:
+        if not self._is_raised:
             return self.leave("Overtaken", "somebody else has taken the additional replica away")
         if len(self._ready) < note.count or self._now >= note.until:
             return self._wait_or_give_up(f"{len(self._ready)} of {note.count} are ready without {note.pod}")
@@ -231,7 +231,7 @@ class _MoveState:
         """Restore what was before. The mark goes first: without it the pod that is not ready goes."""
         if self._old is not None and self._old.annotations.get(COST) == LEAST:
             return Step("Unmark", f"{self._note.pod} stays", self._mark_cost(self._old, self._note.cost))
-        if self._more:
+        if self._is_raised:
             return self._scale(self._note.count, "TakeBack", "the additional replica is taken back")
         return Step("TakenBack", "it is as it was before", _clear_note(self._workload), last=True)
 

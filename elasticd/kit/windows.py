@@ -154,16 +154,16 @@ def _bottom(rate: Rate, start: int) -> int:
     return max(0, start - rate.value if rate.type == "Pods" else int(start * (1 - rate.value / 100)))
 
 
-def _explain_pace(reach: _Reach | None, rates: Rates | None, current: int, done: str) -> str:
+def _explain_pace(reach: _Reach | None, rates: Rates | None, current: int, action: str) -> str:
     if reach is None or rates is None:
         return ""
     if rates.select == "Disabled":
-        return f"no pods may be {done}"
+        return f"no pods may be {action}"
     rate = reach.rate
     most = f"{rate.value}" if rate.type == "Pods" else f"{rate.value} % of {reach.start}"
-    net = max(0, current - reach.start if done == "added" else reach.start - current)
+    net = max(0, current - reach.start if action == "added" else reach.start - current)
     pods = "pod" if net == 1 else "pods"
-    return f"{net} {pods} {done} in the last {rate.period} s; at most {most} in {rate.period} s"
+    return f"{net} {pods} {action} in the last {rate.period} s; at most {most} in {rate.period} s"
 
 
 def cool_down(

@@ -53,22 +53,24 @@ class Guard(Struct, frozen=True, forbid_unknown_fields=True):
         """Whether it looks at growth (+1) or shrinking (-1)."""
         return self.direction == "both" or (self.direction == "up") == (sign > 0)
 
-    def known(self, seen: Observation) -> bool:
+    def known(self, observation: Observation) -> bool:
         """Whether it can be judged by what is seen now."""
-        return not self.series or (self.series in seen.series and seen.series[self.series].trusted)
+        return not self.series or (self.series in observation.series and observation.series[self.series].trusted)
 
-    def look(self, change: Change, span: tuple[float, float], seen: Observation, past: Past) -> tuple[Outcome, str]:
+    def look(
+        self, change: Change, span: tuple[float, float], observation: Observation, past: Past
+    ) -> tuple[Outcome, str]:
         """How it went in a span of time (later than its begin, up to its end) after a change, and in a sentence. The
         window before the change is as long as the span."""
         if self.pods:
-            return self._judge_pods(seen)
+            return self._judge_pods(observation)
         begin, end = span
-        after = self._mean_within(begin, end, seen, past)
+        after = self._mean_within(begin, end, observation, past)
         if after is None:
             return "unknown", f"{self.series} has no trusted sample after the change"
         most, was = -inf if self.above is None else self.above, ""
         if self.ratio is not None:
-            before = self._mean_within(change.at - (end - begin), change.at, seen, past)
+            before = self._mean_within(change.at - (end - begin), change.at, observation, past)
             if before is None:
                 return "unknown", f"{self.series} has no trusted sample before the change"
             if before == 0 and self.above is None:

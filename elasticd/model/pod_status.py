@@ -89,25 +89,27 @@ def strayed(pod: PodFound, really: str, seen: str) -> PodFound:
     return replace(pod, node=really, pretended="moved" if seen else "evicted", seen=seen)
 
 
-def undecided(named: str, seen: PodStatus) -> str:
+def undecided(name: str, status: PodStatus) -> str:
     """Why nothing was decided about a pod, in a clause."""
-    pod, namespace = seen.found, named.split("/", maxsplit=1)[0]
-    if not seen.fresh:
-        return _last_heard(seen)
+    pod, namespace = status.found, name.split("/", maxsplit=1)[0]
+    if not status.fresh:
+        return _last_heard(status)
     if pod is None:
-        problem = "no such pod waits or runs" if seen.inhabited else f"no pod is seen in namespace {namespace}"
-        return one_line(f"{problem}{seen.near}")
-    if not seen.pools:
+        problem = "no such pod waits or runs" if status.inhabited else f"no pod is seen in namespace {namespace}"
+        return one_line(f"{problem}{status.near}")
+    if not status.pools:
         return "no policy in force has a table [pool]"
     return one_line(
-        _explain_claimed(pod, leading=seen.leading) if pod.policy else _explain_unclaimed(namespace, pod, seen.pools)
+        _explain_claimed(pod, leading=status.leading)
+        if pod.policy
+        else _explain_unclaimed(namespace, pod, status.pools)
     )
 
 
-def unclaimed(named: str, seen: PodStatus) -> str:
+def unclaimed(name: str, status: PodStatus) -> str:
     """Why no policy is about a pod that is there, in a clause; empty: one is, or it is not known."""
-    pod = seen.found
-    return undecided(named, seen) if seen.fresh and pod is not None and not (pod.policy or pod.policies) else ""
+    pod = status.found
+    return undecided(name, status) if status.fresh and pod is not None and not (pod.policy or pod.policies) else ""
 
 
 def _explain_claimed(pod: PodFound, *, leading: bool) -> str:
@@ -119,8 +121,8 @@ def _explain_claimed(pod: PodFound, *, leading: bool) -> str:
     return f"policy {pod.policy} is about it, and has yet to look at it"
 
 
-def _last_heard(seen: PodStatus) -> str:
-    return last_heard(seen.at, seen.confirmed)
+def _last_heard(status: PodStatus) -> str:
+    return last_heard(status.at, status.confirmed)
 
 
 def _explain_unclaimed(namespace: str, pod: PodFound, pools: Sequence[PoolAbout]) -> str:
@@ -143,11 +145,11 @@ def _labels(labels: dict[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def now(seen: PodStatus, uid: str) -> str:
+def now(status: PodStatus, uid: str) -> str:
     """Where it is now, in a clause; `uid` is the pod's that something was decided about."""
-    pod = seen.found
-    if not seen.fresh:
-        return f"it is not known where it is: {_last_heard(seen)}"
+    pod = status.found
+    if not status.fresh:
+        return f"it is not known where it is: {_last_heard(status)}"
     if pod is None:
         return "it is gone: no pod of this name waits or runs"
     another = "another pod of this name " if uid and pod.uid != uid else "it "

@@ -37,4 +37,4 @@ def test_it_is_never_wrong_and_never_large(asked: list[tuple[int, int]], most: i
     derived: Derived[int, tuple[int, ...], tuple[int, int]] = Derived(lambda key, source: (key, source[0]), most)
     for key, number in asked:
         assert derived(key, sources[number]) == (key, number)
-        assert len(derived._known) <= most
+        assert len(derived._cached) <= most

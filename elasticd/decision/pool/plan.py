@@ -28,8 +28,8 @@ def plan(case: PoolCase) -> tuple[PodDecision, ...]:
     state = Draft(case)
     pods = in_order(case.observation.pending, case.policy.pool.order, case.observation.moved, case.observation.returned)
     if case.hooks.implements("place_pods"):
-        return state.together(pods)
-    return tuple([state.one(pod) for pod in pods])
+        return state.decide_together(pods)
+    return tuple([state.decide(pod) for pod in pods])
 
 
 def stuck(case: PoolCase, reason: str, message: str) -> tuple[PodDecision, ...]:
@@ -54,12 +54,12 @@ class Draft:
     def __init__(self, case: PoolCase) -> None:
         self._case, self.columns = case, case.columns
         self.budgets = Budgets(case.observation.budgets, known=case.observation.budgets_known)
-        self._hopeless: dict[Hashable, NoVictims] = {}
+        self._without_victims: dict[Hashable, NoVictims] = {}
         self._supposed: dict[Hashable, tuple[str, ...]] = {}
-        self._lacking: dict[Hashable, str] = {}
-        self._asked = self._asked_more = 0
+        self._remedies: dict[Hashable, str] = {}
+        self._nodes_searched = self._nodes_supposed = 0
 
-    def together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
+    def decide_together(self, pods: Sequence[Pod]) -> tuple[PodDecision, ...]:
         """Decide about all pods by one call of place_pods, then check each where it was put. One that was put nowhere
         waits, or has others give way."""
         filtered = {pod.uid: look(self._case, pod) for pod in pods if not _why_skipped(pod)}
@@ -71,9 +71,9 @@ class Draft:
             for placement in placements:
                 if placement.pod < len(open_):
                     places.setdefault(open_[placement.pod].uid, placement)
-        return tuple([self.one(pod, places.get(pod.uid), answers.failures) for pod in pods])
+        return tuple([self.decide(pod, places.get(pod.uid), answers.failures) for pod in pods])
 
-    def one(self, pod: Pod, place: Placement | None = None, failures: tuple[Failure, ...] = ()) -> PodDecision:
+    def decide(self, pod: Pod, place: Placement | None = None, failures: tuple[Failure, ...] = ()) -> PodDecision:
         """The decision about a pod, as things stand after those before it."""
         if why := _why_skipped(pod):
             return self.decision(pod, "wait" if pod.needs.gated else "leave", *why)
@@ -148,7 +148,7 @@ class Draft:
 
     def _make_room(self, pod: Pod, filtered: Filtered, ranked: Scored) -> PodDecision:
         """Have others give way, if any can."""
-        if self._asked > QUESTIONS:
+        if self._nodes_searched > QUESTIONS:
             return self._wait(pod, "Unschedulable", filtered, ranked, "who could give way is asked at a later look")
         if why := self._why_blind():
             return self._wait(pod, why[0], filtered, ranked, f"nobody gives way while {why[1]}")
@@ -192,12 +192,12 @@ class Draft:
         """Find who gives way. Skips a pod equivalent to one for which nobody could in this plan."""
         like = _equivalence(pod)
         again = self._case.observation.gave_way.get(pod.uid, 0) > 0
-        if like in self._hopeless and not again:
-            return self._hopeless[like]
+        if like in self._without_victims and not again:
+            return self._without_victims[like]
         room = make_room(self._case, pod, filtered, ranked.total, self.budgets)
-        self._asked += room.asked
+        self._nodes_searched += room.asked
         if isinstance(room, NoVictims) and not again:
-            self._hopeless[like] = room
+            self._without_victims[like] = room
         return room
 
     def _wait(
@@ -213,11 +213,11 @@ class Draft:
         others to give way, on how many nodes."""
         message = f"{filtered.unavailable()}; {detail}" if detail else filtered.unavailable()
         like = _equivalence(pod)
-        if like not in self._lacking:
+        if like not in self._remedies:
             own = self._suppose(pod, filtered, ranked)
-            self._lacking[like] = lacking(self._case, pod, filtered, yields or {}, own)
+            self._remedies[like] = lacking(self._case, pod, filtered, yields or {}, own)
         return self.decision(
-            pod, "wait", reason, message, filtered, ranked, mend=self._lacking[like], actions=_clear_nomination(pod)
+            pod, "wait", reason, message, filtered, ranked, mend=self._remedies[like], actions=_clear_nomination(pod)
         )
 
     def _suppose(self, pod: Pod, filtered: Filtered, ranked: Scored) -> tuple[str, ...]:
@@ -236,15 +236,15 @@ class Draft:
         if like not in self._supposed:
             places, _ = then.places()
             count = 0 if places is None else int(np.count_nonzero(places))
-            able = 0 < count <= SUPPOSED - self._asked_more
-            self._asked_more += count if able else 0
+            able = 0 < count <= SUPPOSED - self._nodes_supposed
+            self._nodes_supposed += count if able else 0
             room = make_room(self._case, pod, then, ranked.total, self.budgets) if able else NoVictims()
             self._supposed[like] = (mend,) if isinstance(room, Preemption) and room.victims else ()
         return self._supposed[like]
 
     def _take(self, node: int, pod: Pod) -> None:
         """Promise a node to a pod; what equivalent pods lacked before has changed with it."""
-        self._lacking.clear()
+        self._remedies.clear()
         self.columns.take(node, pod)
 
     def _await_leaving(self, pod: Pod, filtered: Filtered, ranked: Scored, node: int) -> PodDecision:

@@ -25,9 +25,9 @@ def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str
     return Create(workload.ref, workload.uid, workload.replicas, after, reason, job.template, first, decision)
 
 
-def keep_running(wanted: int, current: int) -> Limit | None:
+def keep_running(replicas: int, current: int) -> Limit | None:
     """The limit that keeps Jobs from being ended to become fewer, where fewer were wanted. So it is with KEDA."""
-    if wanted >= current:
+    if replicas >= current:
         return None
     message = f"{current} Jobs are in flight, and run to their end"
     return Limit("JobsRunOn", message, lowest=current, name="jobs", bound=True)

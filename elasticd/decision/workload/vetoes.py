@@ -33,9 +33,9 @@ class Veto(Struct, frozen=True):
     trouble: bool = False
 
 
-def vetoes(policy: Policy, seen: Observation, past: Past) -> tuple[Veto, ...]:
+def vetoes(policy: Policy, observation: Observation, past: Past) -> tuple[Veto, ...]:
     """The vetoes in force, nearly always none. Others who set the count matter only to a policy that acts."""
-    workload, standing = seen.workload, []
+    workload, standing = observation.workload, []
     if policy.freeze != "none":
         message = f'the policy has freeze = "{policy.freeze}"'
         standing.append(Veto(_freeze(policy.freeze, message, workload.replicas)))
@@ -45,7 +45,7 @@ def vetoes(policy: Policy, seen: Observation, past: Past) -> tuple[Veto, ...]:
         message = f"a pod of it is being moved, another being made first ({note})"
         limit = Limit(MOVED, message, workload.replicas, workload.replicas, "AbleToScale", "surge", standstill=True)
         return (*standing, Veto(limit))  # and its count is ours, whoever seems to have set it
-    if policy.mode == "act" and (owner := _find_owner(policy.foreign, seen, past)):
+    if policy.mode == "act" and (owner := _find_owner(policy.foreign, observation, past)):
         limit = Limit("ForeignOwner", owner, workload.replicas, workload.replicas, "AbleToScale", "owner")
         standing.append(Veto(limit, trouble=True))
     return tuple(standing)
