@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from elasticd.cluster.pretended import Kept, Pretence, PretendedPods
+from elasticd.cluster.pretended import PodCache, Pretence, PretendedPods
 from elasticd.model.actions import Action, Answer, Bind, Create, Evict, Mark, Nominate, Scale
 from elasticd.model.moves import Underway
 from elasticd.model.placement import DisruptionBudget
@@ -28,7 +28,7 @@ from elasticd.ports.metrics_api import Followed, MetricQuery, Part, Pull
 MESSAGE = "dry run: not sent"
 
 
-class _Wanted(Struct, frozen=True, gc=False):
+class _PretendedCount(Struct, frozen=True, gc=False):
     """The count and marks that would have been set, and the workload and real count they would have been set on."""
 
     uid: str
@@ -40,8 +40,8 @@ class _Wanted(Struct, frozen=True, gc=False):
 class DryRunSnapshot:
     """A snapshot with the counts and marks that would have been set."""
 
-    def __init__(self, real: Snapshot, wanted: Mapping[Ref, _Wanted], placed: PretendedPods) -> None:
-        self.real, self._wanted, self._placed = real, wanted, placed
+    def __init__(self, real: Snapshot, pretended: Mapping[Ref, _PretendedCount], placed: PretendedPods) -> None:
+        self.real, self._wanted, self._placed = real, pretended, placed
         self._workloads: Collection[Workload] | None = None
 
     @property
@@ -113,12 +113,12 @@ class DryRunSnapshot:
         return self.real.autoscaler(ref)
 
     def _pretend(self, workload: Workload) -> Workload:
-        wanted = self._wanted.get(workload.ref)
-        if wanted is None:
+        pretended = self._wanted.get(workload.ref)
+        if pretended is None:
             return workload
-        marked = {**workload.annotations, **wanted.marks}
+        marked = {**workload.annotations, **pretended.marks}
         annotations = {key: value for key, value in marked.items() if value is not None}
-        return replace(workload, replicas=wanted.replicas, annotations=annotations)
+        return replace(workload, replicas=pretended.replicas, annotations=annotations)
 
 
 class DryRun:
@@ -126,10 +126,10 @@ class DryRun:
 
     def __init__(self, inner: Cluster) -> None:
         self._inner = inner
-        self._wanted: dict[Ref, _Wanted] = {}
-        self._seen: DryRunSnapshot | None = None
+        self._wanted: dict[Ref, _PretendedCount] = {}
+        self._snapshot: DryRunSnapshot | None = None
         self._pretended: PretendedPods | None = None
-        self._kept: Kept = {}
+        self._cache: PodCache = {}
 
     @property
     def leading(self) -> bool:
@@ -161,11 +161,13 @@ class DryRun:
         """The cluster as it would be now. A count that somebody really changed is no longer pretended, and neither is a
         pod that really went elsewhere."""
         real = await self._inner.observe(now, kinds)
-        self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if _holds(wanted, real.workload(ref))}
+        self._wanted = {
+            ref: pretended for ref, pretended in self._wanted.items() if _still_holds(pretended, real.workload(ref))
+        }
         before = self._pretended.pretence if self._pretended else Pretence()
-        self._pretended = PretendedPods(real, before.true_to(real), self._kept)
-        self._seen = DryRunSnapshot(real, self._wanted, self._pretended)
-        return self._seen
+        self._pretended = PretendedPods(real, before.true_to(real), self._cache)
+        self._snapshot = DryRunSnapshot(real, self._wanted, self._pretended)
+        return self._snapshot
 
     async def usage(self, now: float) -> Readings:
         """The metrics of the pods that exist."""
@@ -202,36 +204,36 @@ class DryRun:
 
     def _change(self, action: Scale | Create | Mark) -> Answer:
         """A workload's count or its marks."""
-        real = self._seen.real.workload(action.workload) if self._seen else None
+        real = self._snapshot.real.workload(action.workload) if self._snapshot else None
         if real is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
-        wanted = self._wanted.get(action.workload) or _Wanted(real.uid, real.replicas, real.replicas, {})
+        pretended = self._wanted.get(action.workload) or _PretendedCount(real.uid, real.replicas, real.replicas, {})
         if isinstance(action, Mark):
             if action.uid != real.uid:
                 return Answer("conflict", 0, f"dry run: {action.workload} was made anew", "NotFound")
-            return self._want(action.workload, replace(wanted, marks={**wanted.marks, **action.annotations}))
+            return self._pretend(action.workload, replace(pretended, marks={**pretended.marks, **action.annotations}))
         version = action.version if isinstance(action, Scale) else real.version  # Jobs come and go meanwhile
-        judged, present = (action.uid, version, action.before), (real.uid, real.version, wanted.replicas)
+        judged, present = (action.uid, version, action.before), (real.uid, real.version, pretended.replicas)
         if judged != present:
             moved = f"dry run: uid, version and replicas were {judged}, are {present}"
             return Answer("conflict", 0, moved, "Conflict")
-        return self._want(action.workload, replace(wanted, replicas=action.after))
+        return self._pretend(action.workload, replace(pretended, replicas=action.after))
 
     def _place(self, action: Bind | Evict | Nominate) -> Answer:
         if self._pretended is None:
             return Answer("conflict", 0, f"dry run: there is no {action.workload}", "NotFound")
-        found = self._pretended.after(action)
-        if isinstance(found, Answer):
-            return found
-        self._pretended = self._pretended.then(found)
+        outcome = self._pretended.after(action)
+        if isinstance(outcome, Answer):
+            return outcome
+        self._pretended = self._pretended.then(outcome)
         return Answer("done", 0, MESSAGE)
 
-    def _want(self, ref: Ref, wanted: _Wanted) -> Answer:
+    def _pretend(self, ref: Ref, pretended: _PretendedCount) -> Answer:
         # A new mapping: the snapshots that were handed out stay as they are.
-        self._wanted = {**self._wanted, ref: wanted}
+        self._wanted = {**self._wanted, ref: pretended}
         return Answer("done", 0, MESSAGE)
 
 
-def _holds(wanted: _Wanted, real: Workload | None) -> bool:
+def _still_holds(pretended: _PretendedCount, real: Workload | None) -> bool:
     """Whether the workload is still the one it would have been set on. Its version moves with its status."""
-    return real is not None and (real.uid, real.replicas) == (wanted.uid, wanted.real)
+    return real is not None and (real.uid, real.replicas) == (pretended.uid, pretended.real)

@@ -18,7 +18,7 @@ from elasticd.model.workload import Pod, Room
 from elasticd.ports.cluster import Snapshot, Stray
 
 OnNodes = Mapping[str, Sequence[Pod]]
-Kept = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
+PodCache = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
 """By node: its real pods and what was changed about them when last looked at, and what came of it."""
 
 
@@ -41,8 +41,8 @@ class Pretence(Struct, frozen=True):
         if not self:
             return self
         waiting, nodes = {pod.uid for pod in real.pending()}, {node.name for node in real.nodes()}
-        there, on = {pod.node for pod in self.gone.values()}, real.on_nodes()
-        running = {pod.uid for node in there for pod in on.get(node, ())}
+        nodes_left, on = {pod.node for pod in self.gone.values()}, real.on_nodes()
+        running = {pod.uid for node in nodes_left for pod in on.get(node, ())}
         return Pretence(
             {uid: pod for uid, pod in self.bound.items() if uid in waiting and pod.node in nodes},
             {uid: pod for uid, pod in self.gone.items() if uid in running},
@@ -55,59 +55,61 @@ class PretendedPods:
     """A snapshot's pods with that. `kept` is handed from one to the next, so that a node on which nothing changed has
     the same sequence."""
 
-    def __init__(self, real: Snapshot, pretence: Pretence, kept: Kept) -> None:
+    def __init__(self, real: Snapshot, pretence: Pretence, cache: PodCache) -> None:
         self.pretence = pretence
-        self._real, self._kept = real, kept
+        self._real, self._cache = real, cache
         self._waiting: dict[str, Pod] | None = None
         self._on_nodes: OnNodes | None = None
         self._rooms: tuple[Room, ...] | None = None
 
     def pending(self) -> tuple[Pod, ...]:
         """The pods that would still be on no node."""
-        told = self.pretence
-        if not told.bound and not told.nominated:
+        pretence = self.pretence
+        if not pretence.bound and not pretence.nominated:
             return self._real.pending()
-        left = (pod for pod in self._real.pending() if pod.uid not in told.bound)
-        noted = told.nominated
-        return tuple(replace(pod, nominated=noted[pod.uid]) if pod.uid in noted else pod for pod in left)
+        unbound = (pod for pod in self._real.pending() if pod.uid not in pretence.bound)
+        noted = pretence.nominated
+        return tuple(replace(pod, nominated=noted[pod.uid]) if pod.uid in noted else pod for pod in unbound)
 
     def on_nodes(self) -> OnNodes:
         """The pods that would be on each node."""
         if not self.pretence.bound and not self.pretence.gone:
             return self._real.on_nodes()
         if self._on_nodes is None:
-            self._on_nodes = {**self._real.on_nodes(), **{node: self._mixed(node) for node in self._touched()}}
+            self._on_nodes = {**self._real.on_nodes(), **{node: self._pods_on(node) for node in self._touched_nodes()}}
         return self._on_nodes
 
     def rooms(self) -> tuple[Room, ...]:
         """What they would leave of the nodes."""
-        touched = self._touched()
+        touched = self._touched_nodes()
         if not touched:
             return self._real.rooms()
         if self._rooms is None:
             on = self.on_nodes()
             self._rooms = tuple(
-                room(one.node, on.get(one.node.name, ())) if one.node.name in touched else one
-                for one in self._real.rooms()
+                room(real_room.node, on.get(real_room.node.name, ())) if real_room.node.name in touched else real_room
+                for real_room in self._real.rooms()
             )
         return self._rooms
 
     def strays(self) -> tuple[Stray, ...]:
         """Who would be elsewhere."""
-        told = self.pretence
-        bound = [Stray(pod, "", pod.node) for pod in told.bound.values()]
-        elsewhere = {uid: pod.node for uid, pod in told.moved.items()}
-        return (*bound, *[Stray(pod, pod.node, elsewhere.get(uid, "")) for uid, pod in told.gone.items()])
+        pretence = self.pretence
+        bound = [Stray(pod, "", pod.node) for pod in pretence.bound.values()]
+        elsewhere = {uid: pod.node for uid, pod in pretence.moved.items()}
+        return (*bound, *[Stray(pod, pod.node, elsewhere.get(uid, "")) for uid, pod in pretence.gone.items()])
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
         """What budgets would still allow; None: they are not known."""
-        found, gone = self._real.budgets(), self.pretence.gone.keys()
-        if not found or not gone:
-            return found
+        real_budgets, gone = self._real.budgets(), self.pretence.gone.keys()
+        if not real_budgets or not gone:
+            return real_budgets
         away = gone - self.pretence.moved.keys()
         return tuple(
-            DisruptionBudget(one.namespace, one.name, one.pods - away, one.allowed - len(one.pods & gone))
-            for one in found
+            DisruptionBudget(
+                budget.namespace, budget.name, budget.pods - away, budget.allowed - len(budget.pods & gone)
+            )
+            for budget in real_budgets
         )
 
     def after(self, action: Bind | Evict | Nominate) -> "Pretence | Answer":
@@ -122,72 +124,74 @@ class PretendedPods:
 
     def then(self, pretence: Pretence) -> "PretendedPods":
         """The same pods with another pretence."""
-        other = PretendedPods(self._real, pretence, self._kept)
-        other._waiting = self._waiting
-        return other
+        successor = PretendedPods(self._real, pretence, self._cache)
+        successor._waiting = self._waiting
+        return successor
 
     def _bind(self, bind: Bind) -> "Pretence | Answer":
-        pod, told = self._waits(bind.uid), self.pretence
-        if pod is None or bind.uid in told.bound:
+        pod, pretence = self._waiting_pod(bind.uid), self.pretence
+        if pod is None or bind.uid in pretence.bound:
             return _conflict(f"{bind.workload} of uid {bind.uid} does not wait for a node")
         begun = {"phase": "Running", "started": self._real.confirmed, "ready": True}
-        there = replace(pod, node=bind.node, nominated="", waits=None, **begun)
-        nominated = {uid: node for uid, node in told.nominated.items() if uid != bind.uid}
-        return replace(told, bound={**told.bound, bind.uid: there}, nominated=nominated)
+        bound_pod = replace(pod, node=bind.node, nominated="", waits=None, **begun)
+        nominated = {uid: node for uid, node in pretence.nominated.items() if uid != bind.uid}
+        return replace(pretence, bound={**pretence.bound, bind.uid: bound_pod}, nominated=nominated)
 
     def _evict(self, evict: Evict) -> "Pretence | Answer":
-        told = self.pretence
-        if evict.uid in told.bound:
-            return replace(told, bound={uid: pod for uid, pod in told.bound.items() if uid != evict.uid})
-        if evict.uid in told.moved and told.moved[evict.uid].node == evict.node:
-            return self._moving(told, evict, told.moved[evict.uid])
-        pod = next((one for one in self._real.on_nodes().get(evict.node, ()) if one.uid == evict.uid), None)
+        pretence = self.pretence
+        if evict.uid in pretence.bound:
+            return replace(pretence, bound={uid: pod for uid, pod in pretence.bound.items() if uid != evict.uid})
+        if evict.uid in pretence.moved and pretence.moved[evict.uid].node == evict.node:
+            return self._with_move(pretence, evict, pretence.moved[evict.uid])
+        pod = next(
+            (candidate for candidate in self._real.on_nodes().get(evict.node, ()) if candidate.uid == evict.uid), None
+        )
         if pod is None:
             return _conflict(f"{evict.workload} of uid {evict.uid} is not on {evict.node}")
-        return told if evict.uid in told.gone or pod.deleted else self._leave(told, evict, pod)
+        return pretence if evict.uid in pretence.gone or pod.deleted else self._evict_running(pretence, evict, pod)
 
-    def _leave(self, told: Pretence, evict: Evict, pod: Pod) -> "Pretence | Answer":
+    def _evict_running(self, pretence: Pretence, evict: Evict, pod: Pod) -> "Pretence | Answer":
         """It is gone, if budgets allow it."""
         budgets = self.budgets()
         if budgets is None:
             return Answer("refused", 0, "dry run: budgets are not known", "Budget")
-        if spent := [one.name for one in budgets if evict.uid in one.pods and one.allowed < 1]:
+        if spent := [budget.name for budget in budgets if evict.uid in budget.pods and budget.allowed < 1]:
             return Answer("refused", 0, f"dry run: budget {spent[0]} allows none", "Budget")
-        return self._moving(replace(told, gone={**told.gone, evict.uid: pod}), evict, pod)
+        return self._with_move(replace(pretence, gone={**pretence.gone, evict.uid: pod}), evict, pod)
 
-    def _moving(self, told: Pretence, evict: Evict, pod: Pod) -> Pretence:
+    def _with_move(self, pretence: Pretence, evict: Evict, pod: Pod) -> Pretence:
         """It is where it was thought to go, if that is known, and has only begun to run there."""
-        moved = {uid: one for uid, one in told.moved.items() if uid != evict.uid}
+        moved = {uid: moved_pod for uid, moved_pod in pretence.moved.items() if uid != evict.uid}
         if evict.target:
             moved[evict.uid] = replace(pod, node=evict.target, started=self._real.confirmed)
-        return replace(told, moved=moved)
+        return replace(pretence, moved=moved)
 
     def _nominate(self, nominate: Nominate) -> "Pretence | Answer":
-        if self._waits(nominate.uid) is None:
+        if self._waiting_pod(nominate.uid) is None:
             return _conflict(f"{nominate.workload} of uid {nominate.uid} does not wait for a node")
         return replace(self.pretence, nominated={**self.pretence.nominated, nominate.uid: nominate.node})
 
-    def _waits(self, uid: str) -> Pod | None:
+    def _waiting_pod(self, uid: str) -> Pod | None:
         if self._waiting is None:
             self._waiting = {pod.uid: pod for pod in self._real.pending()}
         return self._waiting.get(uid)
 
-    def _touched(self) -> frozenset[str]:
-        told = self.pretence
-        changed = (*told.bound.values(), *told.gone.values(), *told.moved.values())
+    def _touched_nodes(self) -> frozenset[str]:
+        pretence = self.pretence
+        changed = (*pretence.bound.values(), *pretence.gone.values(), *pretence.moved.values())
         return frozenset(pod.node for pod in changed)
 
-    def _mixed(self, node: str) -> Sequence[Pod]:
+    def _pods_on(self, node: str) -> Sequence[Pod]:
         """A node's pods without those that would have left, and with those that would have come."""
-        real, told = self._real.on_nodes().get(node, ()), self.pretence
-        came = [pod for pods in (told.bound, told.moved) for pod in pods.values() if pod.node == node]
-        changes = (*came, *(pod for pod in told.gone.values() if pod.node == node))
-        kept = self._kept.get(node)
-        if kept is not None and kept[0] is real and kept[1] == changes:
-            return kept[2]
-        pods = [*(pod for pod in real if pod.uid not in told.gone), *came]
+        real, pretence = self._real.on_nodes().get(node, ()), self.pretence
+        came = [pod for pods in (pretence.bound, pretence.moved) for pod in pods.values() if pod.node == node]
+        changes = (*came, *(pod for pod in pretence.gone.values() if pod.node == node))
+        cached = self._cache.get(node)
+        if cached is not None and cached[0] is real and cached[1] == changes:
+            return cached[2]
+        pods = [*(pod for pod in real if pod.uid not in pretence.gone), *came]
         mixed = tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
-        self._kept[node] = (real, changes, mixed)
+        self._cache[node] = (real, changes, mixed)
         return mixed
 
 

@@ -49,10 +49,10 @@ class Loads:
         """The rooms of these nodes, in their order; the same tuple while neither they nor their pods changed."""
         if nodes is self._nodes and not self._stale:
             return self._all
-        known = self._rooms
+        previous = self._rooms
         self._rooms = {
-            node.name: found
-            if (found := known.get(node.name)) is not None and found.node is node and node.name not in self._stale
+            node.name: cached
+            if (cached := previous.get(node.name)) is not None and cached.node is node and node.name not in self._stale
             else room(node, self._pods.get(node.name, {}).values())
             for node in nodes
         }

@@ -53,7 +53,7 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     parts += _section("Samples", _samples(decision.series, decision.at), counted(decision.pods, "pod"))
     parts[-1:-1] = _remarks(decision.series, decision.at)
     wish = "" if decision.wish is None else f": {decision.wish} replicas"
-    parts += _section(f"Wanted{wish}", _wanted(decision), "no strategy was asked")
+    parts += _section(f"Wanted{wish}", _recommendations(decision), "no strategy was asked")
     if decision.sizing != Sizing():
         parts += _section("Resources", _resources(decision.sizing), "")
     cut = any(limit.bound for limit in decision.limits) and decision.wish not in (None, decision.replicas)
@@ -65,8 +65,8 @@ def explain(decision: Decision, outcome: Outcome | None, now: float) -> Renderab
     parts.append(Text.assemble(("Action      ", "dim"), _action(decision, outcome)))
     next_look = f"looks again after {decision.interval:g} s ({decision.interval_by or 'policy'})"
     if outcome is not None and outcome.condition is not None:
-        told = f"{outcome.condition.type} {outcome.condition.status}, {outcome.condition.reason}"
-        parts.append(Text.assemble(("            ", "dim"), told))
+        condition = f"{outcome.condition.type} {outcome.condition.status}, {outcome.condition.reason}"
+        parts.append(Text.assemble(("            ", "dim"), condition))
     parts.append(Text.assemble(("Next        ", "dim"), next_look))
     return Group(*parts)
 
@@ -79,35 +79,35 @@ def _section(title: str, table: Table, note: str) -> list[RenderableType]:
 def headline(decision: Decision) -> str:
     """The answer in one line."""
     if decision.verdict == "scale":
-        told = f"{decision.current} -> {decision.replicas} replicas"
+        text = f"{decision.current} -> {decision.replicas} replicas"
     else:
-        told = f"{decision.verdict} {counted(decision.current, 'replica')}"
+        text = f"{decision.verdict} {counted(decision.current, 'replica')}"
         if decision.verdict == "hold" and decision.wish not in (None, decision.current):
-            told += f" (wanted {decision.wish})"
-    return one_line(f"{told}: {decision.reason}" + (f", {decision.message}" if decision.message else ""))
+            text += f" (wanted {decision.wish})"
+    return one_line(f"{text}: {decision.reason}" + (f", {decision.message}" if decision.message else ""))
 
 
-def _samples(series: Iterable[Series], at: float) -> Table:
+def _samples(all_series: Iterable[Series], at: float) -> Table:
     table = make_table("series", "source", "quality", "samples", "total", "age", "window")
-    for one in series:
+    for series in all_series:
         total, age, window = "-", "-", "-"
-        if one.samples:
-            total = f"{sum(sample.value for sample in one.samples):.4g}"
-            age = seconds(max(0.0, at - one.measured))
-            window = seconds(max(sample.window for sample in one.samples))
-        quality = Text(one.quality.value, style="default" if one.trusted else "yellow")
-        add_row(table, one.name, one.source or "-", quality, str(len(one.samples)), total, age, window)
+        if series.samples:
+            total = f"{sum(sample.value for sample in series.samples):.4g}"
+            age = seconds(max(0.0, at - series.measured))
+            window = seconds(max(sample.window for sample in series.samples))
+        quality = Text(series.quality.value, style="default" if series.trusted else "yellow")
+        add_row(table, series.name, series.source or "-", quality, str(len(series.samples)), total, age, window)
     return table
 
 
-def _remarks(series: Iterable[Series], at: float) -> Iterator[Text]:
+def _remarks(all_series: Iterable[Series], at: float) -> Iterator[Text]:
     """What there is to say of single series, a line each: in a column of the table it would be narrow."""
-    for one in series:
-        told = one.message
-        if one.forecast and one.trusted:
-            told += f", expires in {seconds(one.forecast.expires - at)}"
-        if told:
-            yield Text(one_line(f"{one.name}: {told}"), style="dim" if one.trusted else "yellow")
+    for series in all_series:
+        remark = series.message
+        if series.forecast and series.trusted:
+            remark += f", expires in {seconds(series.forecast.expires - at)}"
+        if remark:
+            yield Text(one_line(f"{series.name}: {remark}"), style="dim" if series.trusted else "yellow")
 
 
 def query(policy: str, series: Series, now: float) -> RenderableType:
@@ -116,16 +116,16 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
     source = f" from {series.source}" if series.source else ""
     head = f"{series.name} for policy {policy}: {worth}{source}"
     table = make_table("pod", "container", "value", "age", "received", "window")
-    for one in series.samples:
-        ages = (seconds(now - one.measured), f"{seconds(now - one.received)} ago", seconds(one.window))
-        add_row(table, one.pod or "-", one.container or "-", f"{one.value:.6g}", *ages)
-    said = "" if series.forecast and series.trusted else series.message  # what is below says the same
-    told = [Text(f"  {one_line(said)}", style="dim")] if said else []
-    told += [Text(f"  {one_line(line)}") for line in _foreseen(series.forecast, now)] if series.forecast else []
-    return Group(Text(one_line(head), style="bold"), *told, *([table] if table.row_count else []))
+    for sample in series.samples:
+        ages = (seconds(now - sample.measured), f"{seconds(now - sample.received)} ago", seconds(sample.window))
+        add_row(table, sample.pod or "-", sample.container or "-", f"{sample.value:.6g}", *ages)
+    message = "" if series.forecast and series.trusted else series.message  # what is below says the same
+    lines = [Text(f"  {one_line(message)}", style="dim")] if message else []
+    lines += [Text(f"  {one_line(line)}") for line in _forecast_lines(series.forecast, now)] if series.forecast else []
+    return Group(Text(one_line(head), style="bold"), *lines, *([table] if table.row_count else []))
 
 
-def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
+def _forecast_lines(forecast: Forecast, now: float) -> Iterator[str]:
     """What is expected when, in a few lines, and how it was found."""
     if not forecast.method:
         return
@@ -149,53 +149,63 @@ def _foreseen(forecast: Forecast, now: float) -> Iterator[str]:
         yield f"not learnt what a pod uses: {forecast.untaught}"
 
 
-def _wanted(decision: Decision) -> Table:
+def _recommendations(decision: Decision) -> Table:
     """What each strategy said, and below it what of. The one that was followed has a mark."""
     table = make_table("", "strategy", "replicas", "why")
-    followed = _followed(decision)
-    for said in decision.recommendations:
-        mark, style = (">", "bold") if said is followed else ("", "default")
-        count, why = _count(said.replicas), _why(said.reason, said.message)
-        if said.abstains:
+    followed = _followed_recommendation(decision)
+    for recommendation in decision.recommendations:
+        mark, style = (">", "bold") if recommendation is followed else ("", "default")
+        count, why = _count(recommendation.replicas), _why(recommendation.reason, recommendation.message)
+        if recommendation.abstains:
             count, style = "-", "dim"
-        elif said.replicas is None:
+        elif recommendation.replicas is None:
             style = "yellow"
-        elif _expired(said, decision.at):
-            why, style = f"expired {seconds(decision.at - (said.expires or 0.0))} ago: {why}", "yellow"
-        add_row(table, *(Text(one_line(cell), style=style) for cell in (mark, said.strategy, count, why)))
-        for measure in said.measures:
-            add_row(table, "", "", _count(measure.replicas), _measured(measure))
-            for one in measure.left_out:
-                add_row(table, "", "", "", _left_out(one))
+        elif _is_expired(recommendation, decision.at):
+            why, style = f"expired {seconds(decision.at - (recommendation.expires or 0.0))} ago: {why}", "yellow"
+        add_row(table, *(Text(one_line(cell), style=style) for cell in (mark, recommendation.strategy, count, why)))
+        for measure in recommendation.measures:
+            add_row(table, "", "", _count(measure.replicas), _metric_text(measure))
+            for left_out in measure.left_out:
+                add_row(table, "", "", "", _left_out_text(left_out))
     return table
 
 
-def _followed(decision: Decision) -> Recommendation | None:
+def _followed_recommendation(decision: Decision) -> Recommendation | None:
     """The recommendation that became the wish. A mean is none of them, unless it happens to be one's count."""
     wished = [
-        one for one in decision.recommendations if one.replicas == decision.wish and not _expired(one, decision.at)
+        recommendation
+        for recommendation in decision.recommendations
+        if recommendation.replicas == decision.wish and not _is_expired(recommendation, decision.at)
     ]
     if decision.wish is None or decision.reason == "MeanOfStrategies" or not wished:
         return None
-    return min(wished, key=lambda one: (one.reason != decision.reason, -one.priority, one.reason, one.message))
+    return min(
+        wished,
+        key=lambda recommendation: (
+            recommendation.reason != decision.reason,
+            -recommendation.priority,
+            recommendation.reason,
+            recommendation.message,
+        ),
+    )
 
 
-def _expired(said: Recommendation, at: float) -> bool:
-    return said.expires is not None and said.expires <= at
+def _is_expired(recommendation: Recommendation, at: float) -> bool:
+    return recommendation.expires is not None and recommendation.expires <= at
 
 
-def _measured(measure: Measure) -> str:
+def _metric_text(measure: Measure) -> str:
     """What a metric is, what it should be, and what is to say of it."""
     target = f", target {measure.target}" if measure.target else ""
     problem = _why(measure.reason, measure.message)
     return f"{measure.metric} {measure.current or '-'}{target}" + (f": {problem}" if problem else "")
 
 
-def _left_out(one: LeftOut) -> str:
+def _left_out_text(left_out: LeftOut) -> str:
     """How many pods a metric's rule leaves out, which and why."""
-    more = one.count - len(one.pods)
-    named = ", ".join([*one.pods, *([f"{more} more"] if more > 0 and one.pods else [])])
-    return f"without {counted(one.count, 'pod')}{f' ({named})' if named else ''}: {one.why}"
+    unnamed = left_out.count - len(left_out.pods)
+    names = ", ".join([*left_out.pods, *([f"{unnamed} more"] if unnamed > 0 and left_out.pods else [])])
+    return f"without {counted(left_out.count, 'pod')}{f' ({names})' if names else ''}: {left_out.why}"
 
 
 def _why(reason: str, message: str) -> str:
@@ -205,15 +215,28 @@ def _why(reason: str, message: str) -> str:
 
 def _resources(sizing: Sizing) -> Table:
     table = make_table("container", "resource", "requests", "should", "why")
-    for one in sizing.resources:
-        why = f"{one.reason}: {one.message}" if one.message else one.reason
-        for name in sorted({*one.present, *one.requests}) or ["-"]:
-            present, wanted = (requests.get(name) for requests in (one.present, one.requests))
-            add_row(table, one.container, name, amount(name, present), amount(name, wanted), why)
+    for container_sizing in sizing.resources:
+        why = (
+            f"{container_sizing.reason}: {container_sizing.message}"
+            if container_sizing.message
+            else container_sizing.reason
+        )
+        for name in sorted({*container_sizing.present, *container_sizing.requests}) or ["-"]:
+            present, recommended = (
+                requests.get(name) for requests in (container_sizing.present, container_sizing.requests)
+            )
+            add_row(table, container_sizing.container, name, amount(name, present), amount(name, recommended), why)
     if sizing.unresized:
         add_row(table, "", "", "", "", f"pods are left as they are: {sizing.unresized}")
-    for each in sizing.resizing[:_RESIZING]:
-        add_row(table, "", "", "", "", f"{each.pod}: {_why(each.state, each.message or _RESIZES.get(each.state, ''))}")
+    for resizing in sizing.resizing[:_RESIZING]:
+        add_row(
+            table,
+            "",
+            "",
+            "",
+            "",
+            f"{resizing.pod}: {_why(resizing.state, resizing.message or _RESIZES.get(resizing.state, ''))}",
+        )
     if len(sizing.resizing) > _RESIZING:
         add_row(table, "", "", "", "", f"and {len(sizing.resizing) - _RESIZING} more pods that are being resized")
     return table
@@ -278,22 +301,22 @@ def _action(decision: Decision, outcome: Outcome | None) -> str:
         steps += [f"create {counted(action.after - action.before, 'Job')} from {action.names()[0]} on"]
     elif action:
         steps += [f"scale {action.before} -> {action.after}"]
-    steps += [f"delete {counted(len(one.jobs), 'Job')} ({one.reason})" for one in decision.removals]
-    steps += [resize(one) for one in decision.sizing.resizes]
+    steps += [f"delete {counted(len(removal.jobs), 'Job')} ({removal.reason})" for removal in decision.removals]
+    steps += [resize(change) for change in decision.sizing.resizes]
     if not steps:
         return "none"
-    told = ", ".join(steps)
+    text = ", ".join(steps)
     if outcome is None and decision.mode == "observe" and not action:
-        return f"would {told}"
-    return f"{told}: {answer(outcome)}" if outcome else f"{told}: no answer is recorded"
+        return f"would {text}"
+    return f"{text}: {answer(outcome)}" if outcome else f"{text}: no answer is recorded"
 
 
 def answer(outcome: Outcome) -> str:
     """What came of an action, with the reason and the API's status."""
     codes = [outcome.reason] * bool(outcome.reason) + [f"HTTP {outcome.code}"] * bool(outcome.code)
     code = f" ({', '.join(codes)})" if codes else ""
-    more = f", {outcome.message}" if outcome.message else ""
-    return one_line(f"{outcome.result}{code} in {outcome.seconds:.3f} s{more}")
+    message = f", {outcome.message}" if outcome.message else ""
+    return one_line(f"{outcome.result}{code} in {outcome.seconds:.3f} s{message}")
 
 
 def _count(replicas: int | None) -> str:
@@ -302,36 +325,40 @@ def _count(replicas: int | None) -> str:
 
 def status(report: StatusReport, now: float) -> Iterator[RenderableType]:
     """How the daemon stands, and a row for each governed workload: its last decision."""
-    yield Text(one_line(_standing(report)), style="default" if report.running and report.leading else "yellow")
-    yield _decided(report, now)
-    rows = {one.policy for one in report.decisions}
-    silent = [one.policy for one in report.policies or () if not one.pool and one.policy not in rows]
+    yield Text(one_line(_standing_line(report)), style="default" if report.running and report.leading else "yellow")
+    yield _decision_table(report, now)
+    rows = {decision.policy for decision in report.decisions}
+    silent = [policy.policy for policy in report.policies or () if not policy.pool and policy.policy not in rows]
     if silent:
         yield Text(one_line(f"nothing is decided yet by: {', '.join(silent)}"), style="yellow")
-    if pools := [one.policy for one in report.policies or () if one.pool]:
+    if pools := [policy.policy for policy in report.policies or () if policy.pool]:
         yield Text(one_line(f"policies of pools (elasticd nodes): {', '.join(pools)}"))
 
 
-def _standing(report: StatusReport) -> str:
+def _standing_line(report: StatusReport) -> str:
     dry = "; dry run: nothing is sent to the cluster" if report.dry_run else ""
     if not report.running:
         return f"{report.note}{dry}"
     count = len(report.policies or ())
-    told = f"{count} {'policy' if count == 1 else 'policies'} in force{dry}"
+    in_force = f"{count} {'policy' if count == 1 else 'policies'} in force{dry}"
     if report.leading:
-        return f"this elasticd leads, {told}"
-    other = f"{report.leader} leads" if report.leader else "nobody is known to lead"
-    return f"this elasticd does not lead, {other}: below is what this one decided before; {told}"
+        return f"this elasticd leads, {in_force}"
+    leader = f"{report.leader} leads" if report.leader else "nobody is known to lead"
+    return f"this elasticd does not lead, {leader}: below is what this one decided before; {in_force}"
 
 
-def _decided(report: StatusReport, now: float) -> Table:
+def _decision_table(report: StatusReport, now: float) -> Table:
     table = make_table("policy", "mode", "workload", "replicas", "wanted", "verdict", "why", "poll", "judged")
-    for one in report.decisions:
-        mode = "dry run" if report.dry_run and one.mode == "act" else one.mode
-        verdict = Text(one.verdict, style=_COLOURS[one.verdict])
-        wanted = str(one.wish) if one.wish is not None else "-"
-        ago = f"{seconds(max(0.0, now - one.at))} ago"
-        poll = f"{one.interval:g} s"
-        count = str(one.current) if one.current == one.replicas else f"{one.current} -> {one.replicas}"
-        add_row(table, one.policy, mode, str(one.workload), count, wanted, verdict, one.reason, poll, ago)
+    for decision in report.decisions:
+        mode = "dry run" if report.dry_run and decision.mode == "act" else decision.mode
+        verdict = Text(decision.verdict, style=_COLOURS[decision.verdict])
+        wish = str(decision.wish) if decision.wish is not None else "-"
+        ago = f"{seconds(max(0.0, now - decision.at))} ago"
+        poll = f"{decision.interval:g} s"
+        count = (
+            str(decision.current)
+            if decision.current == decision.replicas
+            else f"{decision.current} -> {decision.replicas}"
+        )
+        add_row(table, decision.policy, mode, str(decision.workload), count, wish, verdict, decision.reason, poll, ago)
     return table

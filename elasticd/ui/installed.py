@@ -41,33 +41,33 @@ def everything(registry: Registry) -> list[Installed]:
 
 def called(registry: Registry, name: str) -> list[Installed]:
     """Those of this name: a strategy and a source may share one. Raises UnavailableError for one that nothing has."""
-    found = [one for one in everything(registry) if one.name == name]
-    if not found:
-        known = {one.name for one in everything(registry)}
-        raise UnavailableError(f'nothing installed is called "{one_line(name)}"{nearest(name[:60], known)}')
-    return found
+    matches = [plugin for plugin in everything(registry) if plugin.name == name]
+    if not matches:
+        names = {plugin.name for plugin in everything(registry)}
+        raise UnavailableError(f'nothing installed is called "{one_line(name)}"{nearest(name[:60], names)}')
+    return matches
 
 
-def described(one: Installed, registry: Registry) -> dict[str, Any]:
+def described(plugin: Installed, registry: Registry) -> dict[str, Any]:
     """All of one, for a machine."""
-    hooks = implemented(one.type)
-    kind = _kind(one, hooks, registry)
+    hooks = implemented(plugin.type)
+    kind = _kind(plugin, hooks, registry)
     return {
-        "name": one.name,
+        "name": plugin.name,
         "kind": kind,
         "does": [words for hook, words in _DOES.items() if hook in hooks],
-        "plugin": one.plugin,
-        "distribution": one.distribution,
-        "file": _file(one.type),
-        "summary": summary(one.type),
-        "doc": inspect.getdoc(one.type) or "",
-        "options": [found for found in options(one.type) if not (kind == "limit" and found.name == "priority")],
+        "plugin": plugin.plugin,
+        "distribution": plugin.distribution,
+        "file": _file(plugin.type),
+        "summary": summary(plugin.type),
+        "doc": inspect.getdoc(plugin.type) or "",
+        "options": [option for option in options(plugin.type) if not (kind == "limit" and option.name == "priority")],
     }
 
 
-def _kind(one: Installed, hooks: frozenset[str], registry: Registry) -> str:
+def _kind(plugin: Installed, hooks: frozenset[str], registry: Registry) -> str:
     """What kind it is: where it may stand in a file."""
-    if registry.sources.get(one.name) == one:
+    if registry.sources.get(plugin.name) == plugin:
         return "source"
     if hooks & PLACING:
         return "pool strategy"
@@ -85,22 +85,32 @@ def _file(record: type[Any]) -> str:
 def listed(registry: Registry) -> RenderableType:
     """A row for each, by kind."""
     table = make_table("name", "kind", "what it does")
-    known = [described(one, registry) for one in everything(registry)]
+    descriptions = [described(plugin, registry) for plugin in everything(registry)]
     for kind in ("strategy", "limit", "pool strategy", "source"):
-        for one in sorted((one for one in known if one["kind"] == kind), key=lambda one: str(one["name"])):
-            add_row(table, one["name"], kind, ", ".join(one["does"]) if one["does"] else one["summary"])
+        for description in sorted(
+            (description for description in descriptions if description["kind"] == kind),
+            key=lambda description: str(description["name"]),
+        ):
+            add_row(
+                table,
+                description["name"],
+                kind,
+                ", ".join(description["does"]) if description["does"] else description["summary"],
+            )
     problems = [Text(plain(problem), style="red") for problem in registry.problems]
     return Group(table, *problems, Text("\nelasticd plugins NAME: its options, with defaults and bounds", style="dim"))
 
 
-def shown(one: Installed, registry: Registry) -> RenderableType:
+def shown(plugin: Installed, registry: Registry) -> RenderableType:
     """All of one."""
-    said = described(one, registry)
-    does = f": {', '.join(said['does'])}" if said["does"] else ""
-    head = Text.assemble((one_line(one.name), "bold"), "  ", one_line(f"{said['kind']}{does}"))
-    brought = f"plugin {one.plugin} of {one.distribution or 'no distribution'}, {said['file'] or 'of no file'}"
-    told = [Text(one_line(brought), style="dim"), Text(), Text(plain(_flowing(said["doc"]))), Text()]
-    return Group(head, *told, Text(_place(said["kind"], one.name)), _options(said["options"]))
+    description = described(plugin, registry)
+    does = f": {', '.join(description['does'])}" if description["does"] else ""
+    head = Text.assemble((one_line(plugin.name), "bold"), "  ", one_line(f"{description['kind']}{does}"))
+    brought = (
+        f"plugin {plugin.plugin} of {plugin.distribution or 'no distribution'}, {description['file'] or 'of no file'}"
+    )
+    lines = [Text(one_line(brought), style="dim"), Text(), Text(plain(_flowing(description["doc"]))), Text()]
+    return Group(head, *lines, Text(_place(description["kind"], plugin.name)), _options(description["options"]))
 
 
 def _flowing(doc: str) -> str:
@@ -113,13 +123,13 @@ def _place(kind: str, name: str) -> str:
     return f'[[{table}]]\ntype = "{name}"'
 
 
-def _options(found: Sequence[Option]) -> Table:
+def _options(entries: Sequence[Option]) -> Table:
     """A row for each; those of a table stand below it, further in."""
     table = make_table("option", "is", "default", "what it means")
     table.columns[0].no_wrap = True
     table.columns[1].max_width, table.columns[2].max_width = 28, 16
     before = ""
-    for option in found:
+    for option in entries:
         above, _, name = option.name.rpartition(".")
         inward = "  " * option.name.count(".")
         if above.endswith("]") and above[-2] != "[" and above != before:  # of a table of this type

@@ -18,7 +18,7 @@ from elasticd.ui.telling import is_name
 FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 
 
-def workload_of(words: Sequence[str], namespace: str, known: Callable[[], Collection[str]]) -> str:
+def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Collection[str]]) -> str:
     """The workload, NAMESPACE/KIND/NAME, that these words name: shop/Deployment/web, deploy/web or `deploy web`. Of
     those that are `known`, where no namespace is given, and for a kind that is not Kubernetes' own. Raises ConfigError
     where they name none, or several."""
@@ -33,21 +33,23 @@ def workload_of(words: Sequence[str], namespace: str, known: Callable[[], Collec
     kind = kind_of(word)
     if space and kind[:1].isupper():  # as kinds are written, so that nobody need be asked
         return f"{space}/{kind}/{name}"
-    return _among(known(), space, kind, name)
+    return _among(workloads(), space, kind, name)
 
 
-def _among(known: Collection[str], space: str, kind: str, name: str) -> str:
+def _among(workloads: Collection[str], space: str, kind: str, name: str) -> str:
     """The one of these workloads that is of this kind, however it is written, and this name."""
-    found = [one for one in sorted(known) if _is_it(one.split("/"), space, kind, name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ConfigError("", "-n", f"must be given, for there are {', '.join(found)}")
+    matches = [workload for workload in sorted(workloads) if _is_it(workload.split("/"), space, kind, name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise ConfigError("", "-n", f"must be given, for there are {', '.join(matches)}")
     if space:
         return f"{space}/{kind}/{name}"
-    alike = [one for one in sorted(known) if _is_it(one.split("/"), kind, "", name)]  # the kind was left out
-    named = {one.partition("/")[2]: one for one in known}
-    meant = f', did you mean "{alike[0]}"?' if alike else near(f"{kind}/{name}", named)
+    alike = [
+        workload for workload in sorted(workloads) if _is_it(workload.split("/"), kind, "", name)
+    ]  # the kind was left out
+    by_kind_and_name = {workload.partition("/")[2]: workload for workload in workloads}
+    meant = f', did you mean "{alike[0]}"?' if alike else near(f"{kind}/{name}", by_kind_and_name)
     raise ConfigError("", "WORKLOAD", f'must be {FORMS}, is "{one_line(f"{kind}/{name}")}"{meant}')
 
 
@@ -61,28 +63,30 @@ def _is_it(parts: Sequence[str], space: str, kind: str, name: str) -> bool:
 def why_nothing(workload: str, settings: Settings) -> str:
     """Why there is no decision about a workload, as far as the policies tell."""
     policies, errors = read_policies(settings.policies, discover(), settings)
-    about = [one for one in policies if isinstance(one, Policy)]
-    naming = [one.name for one in about if one.workload is not None and str(one.workload.ref) == workload]
+    about = [policy for policy in policies if isinstance(policy, Policy)]
+    naming = [policy.name for policy in about if policy.workload is not None and str(policy.workload.ref) == workload]
     if naming:
         return f"policy {naming[0]} is about it, and no daemon has decided yet: `elasticd status` says whether one runs"
     space, kind, _ = workload.split("/")
     selecting = [
-        one.name
-        for one in about
-        if one.select is not None and one.select.kind == kind and {space, "*"} & {*one.select.namespaces}
+        policy.name
+        for policy in about
+        if policy.select is not None and policy.select.kind == kind and {space, "*"} & {*policy.select.namespaces}
     ]
     if selecting:
-        told = "may lack its labels, may not be there, or was not looked at yet"
-        return f"policy {selecting[0]} selects such workloads by their labels, and it {told}"
+        doubt = "may lack its labels, may not be there, or was not looked at yet"
+        return f"policy {selecting[0]} selects such workloads by their labels, and it {doubt}"
     return "no policy is about it" + (", of those files that have no mistakes" if errors else "")
 
 
 def no_samples(series: str, reports: Sequence[SourceReport]) -> str:
     """Which series there are where nobody has this one, or who has it and no sample of the workload."""
-    having = [one for one in reports if series in one.series]
+    having = [report for report in reports if series in report.series]
     if having:
-        return f"{', '.join(one.name for one in having)} has it, and no sample of this workload"
-    known = {name for one in reports for name in one.series}
-    meant = near(series, known) or (f"; there are {', '.join(sorted(known)[:12])}" if known else "")
-    failing = "".join(f"; {one.name} does not answer" for one in reports if one.health != "ok")
+        return f"{', '.join(report.name for report in having)} has it, and no sample of this workload"
+    series_names = {name for report in reports for name in report.series}
+    meant = near(series, series_names) or (
+        f"; there are {', '.join(sorted(series_names)[:12])}" if series_names else ""
+    )
+    failing = "".join(f"; {report.name} does not answer" for report in reports if report.health != "ok")
     return f"no source has samples of {one_line(series)}{meant}{failing}"

@@ -30,31 +30,41 @@ _LEGEND = 6
 """Messages that are shown below a table of moves."""
 
 
-def shown(found: Sequence[PoolReport | NodeView], now: float) -> RenderableType:
+def shown(reports: Sequence[PoolReport | NodeView], now: float) -> RenderableType:
     """Each pool, or each view of a node, one below the other."""
-    parts = [_pool(one, now) if isinstance(one, PoolReport) else _view(one, now) for one in found]
+    parts = [_pool(report, now) if isinstance(report, PoolReport) else _view(report, now) for report in reports]
     return Group(*chain.from_iterable(part if place == 0 else (Text(), *part) for place, part in enumerate(parts)))
 
 
-def _pool(one: PoolReport, now: float) -> list[RenderableType]:
+def _pool(pool: PoolReport, now: float) -> list[RenderableType]:
     """Its nodes, and then what would move, which is what is seen of a long list."""
-    head = Text.assemble((f"pool {one_line(one.pool)}", "bold"), f" ({one.mode})")
-    return [head, nodes(one.nodes), *([Text(), *_moving("Next", one.moving, now)] if one.moving else [])]
+    head = Text.assemble((f"pool {one_line(pool.pool)}", "bold"), f" ({pool.mode})")
+    return [head, nodes(pool.nodes), *([Text(), *_moving("Next", pool.moving, now)] if pool.moving else [])]
 
 
 def nodes(reports: Sequence[NodeReport]) -> RenderableType:
     """A row for each node: what is requested of it, what it really uses, and where it stands."""
     if not reports:
         return Text("no node has the labels that it asks for", style="yellow")
-    levels = any(one.level for one in reports)
+    levels = any(report.level for report in reports)
     numbers = ("pods", "cpu\nasked", "cpu\nused", "memory\nasked", "memory\nused")
     table = _tight(make_table("node", "state", *numbers, "moves" if levels else "score"), 2, 7)
-    for one in reports:
-        state = Text(one_line(one.state), style="default" if one.state == "ready" else "yellow")
-        cells = [_share(one.requested, one.allocatable, "cpu"), _share(one.used, one.allocatable, "cpu")]
-        cells += [_share(one.requested, one.allocatable, "memory"), _share(one.used, one.allocatable, "memory")]
-        score = "-" if one.score is None else f"{one.score:+.2f}"
-        add_row(table, one.node, state, f"{one.pods}/{one.most_pods}", *cells, _mark(one.level) if levels else score)
+    for report in reports:
+        state = Text(one_line(report.state), style="default" if report.state == "ready" else "yellow")
+        cells = [_share(report.requested, report.allocatable, "cpu"), _share(report.used, report.allocatable, "cpu")]
+        cells += [
+            _share(report.requested, report.allocatable, "memory"),
+            _share(report.used, report.allocatable, "memory"),
+        ]
+        score = "-" if report.score is None else f"{report.score:+.2f}"
+        add_row(
+            table,
+            report.node,
+            state,
+            f"{report.pods}/{report.most_pods}",
+            *cells,
+            _mark(report.level) if levels else score,
+        )
     return table
 
 
@@ -71,19 +81,19 @@ def _mark(level: NodeLevel | None) -> Text:
     return Text(one_line(" ".join((level.state, ", ".join(level.resources))).strip()), style=_STATES[level.state])
 
 
-def _moving(title: str, found: Moving, now: float) -> list[RenderableType]:
+def _moving(title: str, moving: Moving, now: float) -> list[RenderableType]:
     """What would move next, and why; or why nothing does."""
-    looked = f"looked {seconds(max(0.0, now - found.at))} ago" if found.at else ""
-    due = f"looks again in {seconds(max(0.0, found.due - now))}" if found.due else ""
-    when = ", ".join(filter(None, (looked, due)))
+    last_look = f"looked {seconds(max(0.0, now - moving.at))} ago" if moving.at else ""
+    due = f"looks again in {seconds(max(0.0, moving.due - now))}" if moving.due else ""
+    when = ", ".join(filter(None, (last_look, due)))
     head = Text.assemble((title, "bold"), (f"  {when}" if when else "", "dim"))
-    parts: list[RenderableType] = [head, Text(one_line(found.summary))]
-    parts += [_failure(one.plugin, one.hook, one.message) for one in found.failures]
-    if found.moves:
-        parts += _moves(found.moves[:MOST])
-    if rest := found.moves[MOST:]:
-        counts = Counter(held(one)[0] or "moving" for one in rest)
-        parts.append(Text(f"and {len(rest)} more: {words(counts)}; --json has them all", style="dim"))
+    parts: list[RenderableType] = [head, Text(one_line(moving.summary))]
+    parts += [_failure(failure.plugin, failure.hook, failure.message) for failure in moving.failures]
+    if moving.moves:
+        parts += _moves(moving.moves[:MOST])
+    if hidden := moving.moves[MOST:]:
+        counts = Counter(held(move)[0] or "moving" for move in hidden)
+        parts.append(Text(f"and {len(hidden)} more: {words(counts)}; --json has them all", style="dim"))
     return parts
 
 
@@ -94,71 +104,77 @@ def _failure(plugin: str, hook: str, message: str) -> Text:
 def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
     """A row for each, and below what their words mean, for many say the same."""
     table, legend = make_table("pod", "from", "to", "why"), dict[tuple[str, str], None]()
-    for one in moves:
-        decision, (word, why) = one.decision, held(one)
-        to, told = Text("stays", style="yellow"), ""
+    for move in moves:
+        decision, (word, why) = move.decision, held(move)
+        to, progress = Text("stays", style="yellow"), ""
         if not word:
             nowhere = "(waits)" if decision.how == "release" else "(ends)"
-            gone = decision.target or ("on the way" if one.begun else nowhere)
+            gone = decision.target or ("on the way" if move.begun else nowhere)
             to = Text(one_line(gone), style="bold green")
             # Of one that is leaving the plan says why it is not told to go again.
             why = "" if decision.verdict == "refuse" else decision.message
             word = f"{decision.reason} ({decision.strategy})"
-            told = _far(one)
-        add_row(table, f"{decision.pod.namespace}/{decision.pod.name}", decision.node, to, word + told)
+            progress = _progress(move)
+        add_row(table, f"{decision.pod.namespace}/{decision.pod.name}", decision.node, to, word + progress)
         if why:
             legend[word, why] = None
     yield table
     yield from (Text(one_line(f"{word}: {why}"), style="dim") for word, why in islice(legend, _LEGEND))
 
 
-def _far(one: NextMove) -> str:
+def _progress(move: NextMove) -> str:
     """How far a move is that nothing keeps."""
-    if one.underway is not None:
-        how = "another is made first" if one.awaited else one.underway.how
-        return f"; {'another was made first' if one.underway.ends else how}: {one.underway.step}"
-    if one.begun:
+    if move.underway is not None:
+        how = "another is made first" if move.awaited else move.underway.how
+        return f"; {'another was made first' if move.underway.ends else how}: {move.underway.step}"
+    if move.begun:
         return "; it is leaving"
-    return f"; {one.outcome.message}" if one.outcome and one.outcome.message else ""
+    return f"; {move.outcome.message}" if move.outcome and move.outcome.message else ""
 
 
-def _view(one: NodeView, now: float) -> list[RenderableType]:
+def _view(view: NodeView, now: float) -> list[RenderableType]:
     """A node: its load, where it stands, who would give way, and which of its moves are next."""
-    node = one.node
-    where = one_line(f"pool {node.pool} ({one.mode}), {node.state}, {node.pods} of {node.most_pods} pods")
+    node = view.node
+    where = one_line(f"pool {node.pool} ({view.mode}), {node.state}, {node.pods} of {node.most_pods} pods")
     parts: list[RenderableType] = [Text.assemble((one_line(node.node), "bold"), "  ", where)]
     if node.level is not None:
-        said = Text.assemble(_mark(node.level), one_line(f": {node.level.message}" if node.level.message else ""))
-        parts.append(said)
+        level = Text.assemble(_mark(node.level), one_line(f": {node.level.message}" if node.level.message else ""))
+        parts.append(level)
     parts += [_load(node)]
-    parts += [Text(one_line(f"taint {taint}"), style="yellow") for taint in one.taints]
-    parts += [Text(one_line(f"label {key}={value}"), style="dim") for key, value in one.labels.items()]
-    parts += [Text(), _who(one), *[_failure(failed.plugin, failed.hook, failed.message) for failed in one.failures]]
+    parts += [Text(one_line(f"taint {taint}"), style="yellow") for taint in view.taints]
+    parts += [Text(one_line(f"label {key}={value}"), style="dim") for key, value in view.labels.items()]
+    parts += [
+        Text(),
+        _eviction_rule(view),
+        *[_failure(failed.plugin, failed.hook, failed.message) for failed in view.failures],
+    ]
     for heap, title in _HEAPS:
-        parts += _heap(title, getattr(one, heap), one)
-    parts += _legend(one)
-    if one.leaving:
-        parts += [Text(), Text("On their way", style="bold"), _rooted(one.leaving)]
-    if one.rooted:
-        parts += [Text(), Text("Never give way, nor are moved", style="bold"), _rooted(one.rooted)]
-    return [*parts, *([Text(), *_moving("Next in its pool", one.moving, now)] if one.moving else [])]
+        parts += _heap(title, getattr(view, heap), view)
+    parts += _legend(view)
+    if view.leaving:
+        parts += [Text(), Text("On their way", style="bold"), _reason_table(view.leaving)]
+    if view.rooted:
+        parts += [Text(), Text("Never give way, nor are moved", style="bold"), _reason_table(view.rooted)]
+    return [*parts, *([Text(), *_moving("Next in its pool", view.moving, now)] if view.moving else [])]
 
 
 def _load(node: NodeReport) -> Table:
     table = make_table("", "has", "asked", "", "used", "")
     for resource in ("cpu", "memory"):
-        asked, used, whole = (amounts.get(resource) for amounts in (node.requested, node.used, node.allocatable))
+        requested, used, allocatable = (
+            amounts.get(resource) for amounts in (node.requested, node.used, node.allocatable)
+        )
         shares = [_share(amounts, node.allocatable, resource) for amounts in (node.requested, node.used)]
-        amounts = [_amount(resource, value) for value in (whole, asked, used)]
+        amounts = [_amount(resource, value) for value in (allocatable, requested, used)]
         add_row(table, resource, amounts[0], amounts[1], shares[0], amounts[2], "" if used is None else shares[1])
     return table
 
 
-def _who(one: NodeView) -> Text:
+def _eviction_rule(view: NodeView) -> Text:
     """To whom pods give way, and whether they are moved."""
-    if one.yields:
-        return Text(one_line(f"Pods give way {one.rule}".strip()))
-    moved = "" if one.moving else ", nor is anybody moved: none of its strategies makes pods leave"
+    if view.yields:
+        return Text(one_line(f"Pods give way {view.rule}".strip()))
+    moved = "" if view.moving else ", nor is anybody moved: none of its strategies makes pods leave"
     return Text(f"Nobody gives way in this pool{moved}", style="dim")
 
 
@@ -166,30 +182,30 @@ def _heap(title: str, pods: Sequence[HeapPod], view: NodeView) -> list[Renderabl
     """The first to give way first."""
     if not pods:
         return [Text(), Text.assemble((title, "bold"), (", nobody", "dim"))]
-    more = [*(["gives\nway"] if view.yields else []), *(["moved\nnow?"] if view.moving else [])]
-    table = _tight(make_table("pod", "priority", "memory\nasked", "cpu\nused", "memory\nused", *more), 1, 5)
-    for one in pods:
-        asked = _amount("memory", one.requested.get("memory", 0.0))
-        used = [_amount(resource, one.used.get(resource)) for resource in ("cpu", "memory")]
-        turn = str(one.turn) if one.turn else Text(one_line(one.spared or "unknown"), style="yellow")
-        stays = Text(one_line(one.stays), style="yellow") if one.stays else Text("may be", style="dim")
-        said = [*([turn] if view.yields else []), *([stays] if view.moving else [])]
-        add_row(table, f"{one.namespace}/{one.name}", str(one.priority), asked, *used, *said)
+    columns = [*(["gives\nway"] if view.yields else []), *(["moved\nnow?"] if view.moving else [])]
+    table = _tight(make_table("pod", "priority", "memory\nasked", "cpu\nused", "memory\nused", *columns), 1, 5)
+    for pod in pods:
+        requested = _amount("memory", pod.requested.get("memory", 0.0))
+        used = [_amount(resource, pod.used.get(resource)) for resource in ("cpu", "memory")]
+        turn = str(pod.turn) if pod.turn else Text(one_line(pod.spared or "unknown"), style="yellow")
+        stays = Text(one_line(pod.stays), style="yellow") if pod.stays else Text("may be", style="dim")
+        cells = [*([turn] if view.yields else []), *([stays] if view.moving else [])]
+        add_row(table, f"{pod.namespace}/{pod.name}", str(pod.priority), requested, *used, *cells)
     return [Text(), Text(title, style="bold"), table]
 
 
 def _legend(view: NodeView) -> Iterator[Text]:
     """What the words mean that keep pods where they are."""
     pods = [pod for heap, _ in _HEAPS for pod in getattr(view, heap)]
-    spared = (f"{one.spared}: {one.spared_why}" for one in pods if one.spared and view.yields)
-    said = dict.fromkeys((*spared, *(f"{one.stays}: {one.why}" for one in pods if one.stays and view.moving)))
-    yield from ((Text(), *[Text(one_line(line), style="dim") for line in said]) if said else ())
+    spared = (f"{pod.spared}: {pod.spared_why}" for pod in pods if pod.spared and view.yields)
+    lines = dict.fromkeys((*spared, *(f"{pod.stays}: {pod.why}" for pod in pods if pod.stays and view.moving)))
+    yield from ((Text(), *[Text(one_line(line), style="dim") for line in lines]) if lines else ())
 
 
-def _rooted(pods: Iterable[HeapPod]) -> Table:
+def _reason_table(pods: Iterable[HeapPod]) -> Table:
     table = make_table("pod", "why")
-    for one in pods:
-        add_row(table, f"{one.namespace}/{one.name}", f"{one.stays}: {one.why}")
+    for pod in pods:
+        add_row(table, f"{pod.namespace}/{pod.name}", f"{pod.stays}: {pod.why}")
     return table
 
 
@@ -197,8 +213,8 @@ def _amount(resource: str, value: float | None) -> str:
     return "unknown" if value is None else amount(resource, value)
 
 
-def _share(amounts: Mapping[str, float], whole: Mapping[str, float], resource: str) -> str:
+def _share(amounts: Mapping[str, float], allocatable: Mapping[str, float], resource: str) -> str:
     """A part of a node, in hundredths; what is not known is no 0."""
-    if resource not in amounts or not whole.get(resource):
+    if resource not in amounts or not allocatable.get(resource):
         return "unknown"
-    return f"{100 * amounts[resource] / whole[resource]:.0f} %"
+    return f"{100 * amounts[resource] / allocatable[resource]:.0f} %"

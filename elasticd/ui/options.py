@@ -26,21 +26,21 @@ class Option(Struct, frozen=True):
 def options(record: type[Any]) -> list[Option]:
     """The keys a record type takes, in order; those of nested tables as `table.key`, of tables in arrays as
     `array[].key`, and of a table of one of several types as `array[TYPE].key`."""
-    found = inspect.type_info(record)
-    return _of(found) if isinstance(found, inspect.StructType) else []
+    info = inspect.type_info(record)
+    return _options_of(info) if isinstance(info, inspect.StructType) else []
 
 
-def _of(struct: inspect.StructType, prefix: str = "") -> list[Option]:
-    found = []
+def _options_of(struct: inspect.StructType, prefix: str = "") -> list[Option]:
+    keys = []
     for field in struct.fields:
         kind, name = field.type, prefix + field.encode_name
-        found.append(Option(name, _kind(kind), _default(field), _described(kind)))
+        keys.append(Option(name, _kind(kind), _default(field), _description(kind)))
         item = _item(kind)
         nested = _structs_in(kind if item is None else item)
-        for one in nested:
-            which = str(one.tag) if len(nested) > 1 else ""
-            found += _of(one, f"{name}." if item is None and not which else f"{name}[{which}].")
-    return found
+        for inner in nested:
+            which = str(inner.tag) if len(nested) > 1 else ""
+            keys += _options_of(inner, f"{name}." if item is None and not which else f"{name}[{which}].")
+    return keys
 
 
 def summary(record: type[Any]) -> str:
@@ -63,18 +63,18 @@ def _bare(kind: inspect.Type) -> inspect.Type:
 def _structs_in(kind: inspect.Type) -> list[inspect.StructType]:
     """The tables a field may hold, alone, as `table | None` or as one of several types."""
     kind = _bare(kind)
-    members = [_bare(one) for one in kind.types] if isinstance(kind, inspect.UnionType) else [kind]
-    return [one for one in members if isinstance(one, inspect.StructType)]
+    members = [_bare(member) for member in kind.types] if isinstance(kind, inspect.UnionType) else [kind]
+    return [member for member in members if isinstance(member, inspect.StructType)]
 
 
-def _described(kind: inspect.Type) -> str:
+def _description(kind: inspect.Type) -> str:
     """The description: the field's own, that of what it may be, as in `Seconds | None`, or a table's first sentence."""
     extra = kind.extra_json_schema if isinstance(kind, inspect.Metadata) else None
     bare = _bare(kind)
     members = bare.types if isinstance(bare, inspect.UnionType) else ()
     structs = _structs_in(_item(kind) or kind)
     own = str((extra or {}).get("description", "")) or next(
-        filter(None, (_described(one) for one in members if _bare(one) not in structs)), ""
+        filter(None, (_description(member) for member in members if _bare(member) not in structs)), ""
     )
     return own or (summary(structs[0].cls).removesuffix(".") if len(structs) == 1 else "")
 
@@ -84,11 +84,11 @@ def _kind(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.LiteralType):
         return " | ".join(msgspec.json.encode(value).decode() for value in kind.values)
     if isinstance(kind, inspect.UnionType):
-        tags = [f'"{one.tag}"' for one in _structs_in(kind) if one.tag]
+        tags = [f'"{struct.tag}"' for struct in _structs_in(kind) if struct.tag]
         if len(tags) > 1:
             return f"table of type {' | '.join(tags)}"
-        kinds = [_kind(one) for one in kind.types if not isinstance(_bare(one), inspect.NoneType)]
-        return " | ".join(one for one in kinds if one != "integer" or "number" not in kinds)  # which is one
+        kinds = [_kind(member) for member in kind.types if not isinstance(_bare(member), inspect.NoneType)]
+        return " | ".join(text for text in kinds if text != "integer" or "number" not in kinds)  # which is one
     if isinstance(kind, inspect.StructType):
         return f'table of type "{kind.tag}"' if kind.tag else "table"
     if isinstance(kind, inspect.CollectionType | inspect.VarTupleType):
@@ -99,12 +99,12 @@ def _kind(kind: inspect.Type) -> str:
 def _bounds(kind: inspect.Type) -> str:
     words = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
     bounds = [(sign, getattr(kind, key, None)) for key, sign in words]
-    found = [
+    texts = [
         f"{sign} {bound:g}" if abs(bound) < 1e6 else f"{sign} {bound:.0f}"
         for sign, bound in bounds
         if bound is not None
     ]
-    return f" {', '.join(found)}" if found else ""
+    return f" {', '.join(texts)}" if texts else ""
 
 
 def _default(field: inspect.Field) -> str:
@@ -113,11 +113,11 @@ def _default(field: inspect.Field) -> str:
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     if value is None:
         return "unset"
-    return msgspec.json.encode(_given(msgspec.to_builtins(value))).decode()
+    return msgspec.json.encode(_without_nulls(msgspec.to_builtins(value))).decode()
 
 
-def _given(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     """Without what is left out in it: TOML has no null."""
     if isinstance(value, dict):
-        return {key: _given(one) for key, one in value.items() if one is not None}
-    return [_given(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list | tuple) else value

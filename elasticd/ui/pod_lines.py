@@ -47,14 +47,14 @@ class PodLines:
             return
         if len(self._open) >= MOST:
             self._close(next(iter(self._open)))
-        wanted = len(decision.actions) if isinstance(decision, PodDecision) else 1
-        self._open[decision.id] = _Open(decision, wanted, [])
+        expected = len(decision.actions) if isinstance(decision, PodDecision) else 1
+        self._open[decision.id] = _Open(decision, expected, [])
 
     def ended(self, outcome: PodOutcome) -> None:
         """Something was done, or not."""
         opened = self._open.get(outcome.decision)
         if opened is None:
-            self._alone(outcome)
+            self._emit_attempt(outcome)
             return
         # In a dry run the line has its mark already.
         unsaid = self._dry_run and outcome.result == "done"
@@ -67,7 +67,7 @@ class PodLines:
         opened = self._open.pop(key)
         self._line(opened.decision, opened.outcomes)
 
-    def _alone(self, outcome: PodOutcome) -> None:
+    def _emit_attempt(self, outcome: PodOutcome) -> None:
         """Of an attempt of which the decision was the one before: what came of it is told when that is news."""
         if self._is_news(outcome) and not pod_words.on_the_way(outcome):
             text = f"{pod_words.mark('act', dry_run=self._dry_run)}{pod_words.answer(outcome)}"
@@ -89,16 +89,16 @@ class PodLines:
             text = pod_words.placing(decision, outcomes)
         else:
             text = pod_words.moving(decision, outcomes[-1] if outcomes else None)
-        if self._was_said(decision, outcomes, text):
+        if self._is_repeated(decision, outcomes, text):
             return
-        who = f"{decision.pod}" if decision.pod.name else decision.policy
-        self._emit(decision.at, who, f"{pod_words.mark(decision.mode, dry_run=self._dry_run)}{text}")
+        subject = f"{decision.pod}" if decision.pod.name else decision.policy
+        self._emit(decision.at, subject, f"{pod_words.mark(decision.mode, dry_run=self._dry_run)}{text}")
 
-    def _was_said(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome], text: str) -> bool:
+    def _is_repeated(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome], text: str) -> bool:
         """Whether the same was tried before, and as vainly."""
         key = decision.policy, decision.pod
         before = self._vain.pop(key, None)
-        if all(one.result == "done" for one in outcomes):
+        if all(outcome.result == "done" for outcome in outcomes):
             return False
         if len(self._vain) >= MOST:
             del self._vain[next(iter(self._vain))]

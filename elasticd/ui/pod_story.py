@@ -51,16 +51,16 @@ class Story(Struct, frozen=True):
 
 def story(folder: Path, pod: str, policy: str | None = None) -> Story:
     """What is told of a pod, NAMESPACE/NAME; of one policy alone, if that is named."""
-    told = _Told(*pod.split("/"))
-    for record in read_back(folder, containing=msgspec.json.encode(told.name)):
-        if told.done(record):
+    reader = _PodReader(*pod.split("/"))
+    for record in read_back(folder, containing=msgspec.json.encode(reader.name)):
+        if reader.done(record):
             break
         if isinstance(record, PodDecision | PodOutcome | MoveDecision):
-            told.take(record, policy)
-    return told.story()
+            reader.take(record, policy)
+    return reader.story()
 
 
-class _Told:
+class _PodReader:
     """What has been read so far, the newest first."""
 
     def __init__(self, namespace: str, name: str) -> None:
@@ -88,17 +88,17 @@ class _Told:
             return
         match record:
             case PodOutcome() if not self._is(record.pod):
-                self._evicted(record)
+                self._note_eviction(record)
             case PodOutcome():
                 self._outcomes.append(record)
             case PodDecision() if self._placing is None:
                 self._placing = record
             case MoveDecision() if self._placing is None:
-                self._move(record)
+                self._note_move(record)
             case _:
                 pass
 
-    def _move(self, decision: MoveDecision) -> None:
+    def _note_move(self, decision: MoveDecision) -> None:
         """That it is leaving, or has left, says nothing of why: that stands before."""
         if decision.refusal == LEAVING or self._differed:
             return
@@ -113,12 +113,12 @@ class _Told:
     def _is(self, pod: Ref) -> bool:
         return (pod.namespace, pod.name) == (self.namespace, self.name)
 
-    def _evicted(self, outcome: PodOutcome) -> None:
+    def _note_eviction(self, outcome: PodOutcome) -> None:
         """Another pod was to take its place."""
         if self._gave_way is None and outcome.result == "done" and outcome.action == "evict":
             self._gave_way = outcome
 
-    def _left_by_giving_way(self, since: float) -> bool:
+    def _gave_way_first(self, since: float) -> bool:
         """Whether it was evicted for another pod since then, and seen to be gone only after that."""
         return self._gave_way is not None and self._gone is not None and since <= self._gave_way.at <= self._gone
 
@@ -128,11 +128,17 @@ class _Told:
         outcomes = self._outcomes[::-1]
         return Story(
             placing,
-            tuple([one for one in outcomes if placing and one.decision == placing.id]),
+            tuple([outcome for outcome in outcomes if placing and outcome.decision == placing.id]),
             moving,
-            tuple([one for one in outcomes if moving and _concerns(one, moving) and one.at >= (self._wanted or 0.0)]),
+            tuple(
+                [
+                    outcome
+                    for outcome in outcomes
+                    if moving and _concerns(outcome, moving) and outcome.at >= (self._wanted or 0.0)
+                ]
+            ),
             self._wanted,
-            None if moving is None or self._left_by_giving_way(moving.at) else self._gone,
+            None if moving is None or self._gave_way_first(moving.at) else self._gone,
             self._gave_way,
             frozenset(self._others),
         )
@@ -169,33 +175,37 @@ def held(folder: Path) -> list[Held]:
     for record in read_back(folder, containing=b'"type":"moving"'):
         if isinstance(record, MoveDecision):
             newest.setdefault((record.policy, record.pod), record)
-    standing = {key: one for key, one in newest.items() if one.verdict != "over" and one.refusal != LEAVING}
-    found = list(_stay(standing, folder))
-    return sorted(found, key=lambda one: (one.decision.policy, one.reason, one.decision.pod))
+    standing = {
+        key: decision for key, decision in newest.items() if decision.verdict != "over" and decision.refusal != LEAVING
+    }
+    held_back = list(_held_back(standing, folder))
+    return sorted(held_back, key=lambda entry: (entry.decision.policy, entry.reason, entry.decision.pod))
 
 
-def _stay(standing: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[Held]:
-    moves = {key: one for key, one in standing.items() if one.verdict == "move" and one.mode == "act"}
-    for key, one in standing.items():
-        if one.verdict == "refuse":
-            yield Held(one, one.refusal, one.message, one.at)
+def _held_back(standing: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[Held]:
+    moves = {
+        key: decision for key, decision in standing.items() if decision.verdict == "move" and decision.mode == "act"
+    }
+    for key, decision in standing.items():
+        if decision.verdict == "refuse":
+            yield Held(decision, decision.refusal, decision.message, decision.at)
         elif key not in moves:
-            yield Held(one, "Observe", 'mode is "observe": nothing is moved', one.at)
-    for outcome in _last(moves, folder):
+            yield Held(decision, "Observe", 'mode is "observe": nothing is moved', decision.at)
+    for outcome in _last_outcomes(moves, folder):
         if outcome.result != "done":
             yield Held(moves[outcome.policy, outcome.pod], outcome.reason, outcome.message, outcome.at)
 
 
-def _last(moves: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[PodOutcome]:
+def _last_outcomes(moves: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[PodOutcome]:
     """What came of each of these last."""
-    left = dict(moves)
-    oldest = min((one.at for one in left.values()), default=0.0)
-    for record in read_back(folder, containing=b'"type":"placed"') if left else ():
-        if record.at < oldest or not left:
+    unanswered = dict(moves)
+    oldest = min((decision.at for decision in unanswered.values()), default=0.0)
+    for record in read_back(folder, containing=b'"type":"placed"') if unanswered else ():
+        if record.at < oldest or not unanswered:
             return
         if not isinstance(record, PodOutcome):
             continue
-        decision = left.get((record.policy, record.pod))
+        decision = unanswered.get((record.policy, record.pod))
         if decision is not None and came_of(record, decision):
-            del left[record.policy, record.pod]
+            del unanswered[record.policy, record.pod]
             yield record

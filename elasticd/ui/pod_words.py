@@ -31,13 +31,13 @@ def mark(mode: str, *, dry_run: bool = False) -> str:
 def placing(decision: PodDecision, outcomes: Sequence[PodOutcome] = ()) -> str:
     """Where a pod goes, or why it waits, and how that ended where it did not simply work."""
     where = {"bind": f"bind to {decision.node}", "preempt": f"make room on {decision.node}"}
-    told = where.get(decision.verdict, decision.verdict)
-    said = f"{told}: {_why(decision.reason, decision.message)}"
+    verdict = where.get(decision.verdict, decision.verdict)
+    text = f"{verdict}: {_why(decision.reason, decision.message)}"
     if not acts(decision):
-        return one_line(said)
-    failed = next((one for one in outcomes if one.result != "done"), None)
+        return one_line(text)
+    failed = next((outcome for outcome in outcomes if outcome.result != "done"), None)
     last = failed or (outcomes[-1] if outcomes else None)
-    return one_line("; ".join(filter(None, (said, result(last) if last else UNANSWERED))))
+    return one_line("; ".join(filter(None, (text, result(last) if last else UNANSWERED))))
 
 
 def acts(decision: PodDecision | MoveDecision) -> bool:
@@ -84,10 +84,10 @@ def result(outcome: PodOutcome) -> str:
 def answer(outcome: PodOutcome) -> str:
     """What came of an action, in one line."""
     if outcome.result == "done":
-        told = (
+        deed = (
             f"evicted from {outcome.node}" if outcome.action == "evict" else f"{did(outcome)} {outcome.node}".rstrip()
         )
-        return one_line(": ".join(filter(None, (told, result(outcome)))))
+        return one_line(": ".join(filter(None, (deed, result(outcome)))))
     return one_line(f"could not {f'{did(outcome)} {outcome.node}'.rstrip()}: {result(outcome)}")
 
 
@@ -102,8 +102,8 @@ def on_the_way(outcome: PodOutcome) -> bool:
 
 
 def _more(outcome: PodOutcome | None) -> str:
-    told = _why(outcome.reason, outcome.message) if outcome and outcome.action != "surge" else ""
-    return f"; {told}" if told else ""
+    why = _why(outcome.reason, outcome.message) if outcome and outcome.action != "surge" else ""
+    return f"; {why}" if why else ""
 
 
 def _why(reason: str, message: str) -> str:

@@ -25,7 +25,7 @@ def placing(
     fits = decision.nodes - sum(decision.refusals.values())
     parts.append(Text(f"Nodes: {decision.nodes} in the pool, {max(0, fits)} not refused", style="bold"))
     refused = make_table("refused", "why")
-    for reason, count in sorted(decision.refusals.items(), key=lambda one: (-one[1], one[0])):
+    for reason, count in sorted(decision.refusals.items(), key=lambda pair: (-pair[1], pair[0])):
         add_row(refused, str(count), reason)
     parts += [refused] if refused.row_count else []
     if decision.binding:
@@ -41,10 +41,10 @@ def placing(
 
 def _scores(scores: Iterable[NodeScore]) -> Table:
     scores = tuple(scores)
-    names = sorted({name for one in scores for name in one.parts})
+    names = sorted({name for score in scores for name in score.parts})
     table = make_table("node", "score", *names)
-    for one in scores:
-        add_row(table, one.node, _number(one.total), *[_number(one.parts.get(name)) for name in names])
+    for score in scores:
+        add_row(table, score.node, _number(score.total), *[_number(score.parts.get(name)) for name in names])
     return table
 
 
@@ -58,19 +58,19 @@ def done(decision: PodDecision | MoveDecision, outcomes: Sequence[PodOutcome]) -
         untold = {"act": "nothing was done", "observe": "nothing is done: mode = observe"}[decision.mode]
         return [Text(untold, style="dim")]
     table = make_table("done", "pod", "node", "result", "answer", "took")
-    for one in outcomes:
-        answer = " ".join(filter(None, (str(one.code or ""), one.reason, one.message)))
-        about = f"{one.about.namespace}/{one.about.name}"
-        add_row(table, did(one), about, one.node, one.result, answer, seconds(one.seconds))
+    for outcome in outcomes:
+        answer = " ".join(filter(None, (str(outcome.code or ""), outcome.reason, outcome.message)))
+        about = f"{outcome.about.namespace}/{outcome.about.name}"
+        add_row(table, did(outcome), about, outcome.node, outcome.result, answer, seconds(outcome.seconds))
     return [table]
 
 
-def moves(found: Iterable[Underway], now: float) -> Table:
+def moves(in_flight: Iterable[Underway], now: float) -> Table:
     """A row for each move in flight: of which pod, how, and how far it is."""
     table = make_table("pod", "from", "how", "step", "for", "trouble")
-    for one in sorted(found, key=lambda one: one.pod):
-        how = {"anew": "made anew", "surge": "another first", "evicted": "evicted"}[one.how]
-        how = f"{how}: {one.why}" if one.why else how
-        waited = seconds(max(0.0, now - one.since))
-        add_row(table, f"{one.pod.namespace}/{one.pod.name}", one.node, how, one.step, waited, one.fault)
+    for move in sorted(in_flight, key=lambda move: move.pod):
+        how = {"anew": "made anew", "surge": "another first", "evicted": "evicted"}[move.how]
+        how = f"{how}: {move.why}" if move.why else how
+        waited = seconds(max(0.0, now - move.since))
+        add_row(table, f"{move.pod.namespace}/{move.pod.name}", move.node, how, move.step, waited, move.fault)
     return table

@@ -14,7 +14,7 @@ from elasticd.base.text import one_line
 from elasticd.model.moves import MoveDecision
 from elasticd.model.placement import PodDecision, PodOutcome
 from elasticd.model.records import Decision, Outcome
-from elasticd.ui import decisions as show
+from elasticd.ui import decisions
 from elasticd.ui.pod_lines import PodLines
 from elasticd.ui.pod_words import mark
 
@@ -41,21 +41,21 @@ class Printer:
         news = (reason, decision.interval, None if does or decision.verdict != "scale" else decision.replicas)
         if (does and decision.verdict == "scale") or self._last.get(key) != news:
             poll = f"every {decision.interval:g} s"
-            told = f"{mark(decision.mode, dry_run=self._dry_run)}{show.headline(decision)}"
-            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {told}")
+            text = f"{mark(decision.mode, dry_run=self._dry_run)}{decisions.headline(decision)}"
+            self._line(decision.at, f"{decision.workload}", f"{poll:>11}  {text}")
         self._last[key] = news
-        resizes = tuple(map(show.resize, decision.sizing.resizes))
+        resizes = tuple(map(decisions.resize, decision.sizing.resizes))
         printed = () if does else self._resizes.get(key, ())
         for resize in resizes:
             if resize not in printed:
-                told = f"{mark(decision.mode, dry_run=self._dry_run)}{resize}"
-                self._line(decision.at, f"{decision.workload}", f"{'':>11}  {told}")
+                text = f"{mark(decision.mode, dry_run=self._dry_run)}{resize}"
+                self._line(decision.at, f"{decision.workload}", f"{'':>11}  {text}")
         self._resizes[key] = resizes
 
     def acted(self, outcome: Outcome) -> None:
         """Print what came of it, unless it simply worked, or was not to be done."""
         if outcome.result not in ("done", "observed"):
-            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {show.answer(outcome)}")
+            self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {decisions.answer(outcome)}")
 
     def ticked(self, lag: float, unchanged: int) -> None:
         """Nothing to print."""

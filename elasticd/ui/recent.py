@@ -29,14 +29,14 @@ def latest(folder: Path, parts: list[str], policy: str | None) -> tuple[Decision
 
 def latest_of_all(folder: Path) -> list[Decision]:
     """The newest decision about every workload."""
-    found: dict[tuple[str, object], Decision] = {}
+    newest: dict[tuple[str, object], Decision] = {}
     for record in read_back(folder, containing=DECISIONS):
         if isinstance(record, Decision):
-            found.setdefault((record.policy, record.workload), record)
-    return [found[key] for key in sorted(found, key=str)]
+            newest.setdefault((record.policy, record.workload), record)
+    return [newest[key] for key in sorted(newest, key=str)]
 
 
 def pods(folder: Path) -> set[str]:
     """The pods that there are decisions about, as NAMESPACE/NAME."""
-    found = read_back(folder, containing=b'"type":"placing"')
-    return {f"{one.pod.namespace}/{one.pod.name}" for one in found if isinstance(one, PodDecision)}
+    records = read_back(folder, containing=b'"type":"placing"')
+    return {f"{record.pod.namespace}/{record.pod.name}" for record in records if isinstance(record, PodDecision)}

@@ -85,10 +85,10 @@ def moves(http: HttpSettings) -> list[Underway]:
     return _get(http, "/moves", {}, InFlight).in_flight
 
 
-def pod(http: HttpSettings, named: str) -> PodStatus:
+def pod(http: HttpSettings, name: str) -> PodStatus:
     """What the daemon knows of a pod, NAMESPACE/NAME; empty: only which pools it has. Raises UnavailableError when no
     daemon answers."""
-    return _get(http, "/pod", {"pod": named}, PodStatus)
+    return _get(http, "/pod", {"pod": name}, PodStatus)
 
 
 def unready(http: HttpSettings) -> str:
@@ -114,10 +114,10 @@ def _get(http: HttpSettings, path: str, params: Mapping[str, str], kind: type[T]
         raise UnavailableError("http.port: must be given to ask a running elasticd, is 0, of which only its log knows")
     address = _address(http)
     try:
-        asked = urllib.request.Request(f"{address}{path}?{urlencode(params)}", headers={"Accept": RECORDS})  # noqa: S310
-        with _OPENER.open(asked, timeout=PATIENCE) as answer:
+        request = urllib.request.Request(f"{address}{path}?{urlencode(params)}", headers={"Accept": RECORDS})  # noqa: S310
+        with _OPENER.open(request, timeout=PATIENCE) as answer:
             return msgspec.json.decode(answer.read(), type=kind)
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        told = getattr(reason, "strerror", None) or reason
-        raise UnavailableError(f"{address}: must be a running elasticd, is not: {told}") from None
+        cause = getattr(reason, "strerror", None) or reason
+        raise UnavailableError(f"{address}: must be a running elasticd, is not: {cause}") from None

@@ -23,37 +23,47 @@ def sources(reports: Sequence[SourceReport]) -> RenderableType:
     if not reports:
         return Text("elasticd.toml has no source")
     table = make_table("source", "health", "age", "renewed", "reads", "failed", "takes", "subjects")
-    for one in reports:
-        age = "-" if one.age is None else seconds(one.age)
-        renewed = "-" if one.resolution is None else f"every {seconds(one.resolution)}"
-        takes = f"{one.seconds * 1000:.0f} ms" if one.reads else "-"
-        health = Text(_word(one.health), style="default" if one.health == "ok" else "yellow")
-        add_row(table, one.name, health, age, renewed, str(one.reads), str(one.failures), takes, str(one.samples))
-    return Group(table, Text(), *(line for one in reports for line in _about(one)))
+    for report in reports:
+        age = "-" if report.age is None else seconds(report.age)
+        renewed = "-" if report.resolution is None else f"every {seconds(report.resolution)}"
+        takes = f"{report.seconds * 1000:.0f} ms" if report.reads else "-"
+        health = Text(_word(report.health), style="default" if report.health == "ok" else "yellow")
+        add_row(
+            table,
+            report.name,
+            health,
+            age,
+            renewed,
+            str(report.reads),
+            str(report.failures),
+            takes,
+            str(report.samples),
+        )
+    return Group(table, Text(), *(line for report in reports for line in _about(report)))
 
 
 def _word(health: str) -> str:
     return health if len(health) <= _WORD and health.isascii() and " " not in health else "fails"
 
 
-def _about(one: SourceReport) -> Iterator[Text]:
+def _about(report: SourceReport) -> Iterator[Text]:
     """Its type and series, why it fails, and what it says of itself."""
-    name = one_line(one.name)
-    kind = f", a source of type {one.type}" if one.type != one.name else ""
-    more = f" and {len(one.series) - _MANY} more" if len(one.series) > _MANY else ""
-    yield Text(one_line(f"{name}{kind}: {', '.join(one.series[:_MANY]) or 'no series yet'}{more}"))
-    if _word(one.health) != one.health:
-        yield Text(f"  {one_line(one.health)}", style="yellow")
-    if told := _told(one.details):
-        yield Text(f"  {one_line(told)}", style="dim")
+    name = one_line(report.name)
+    kind = f", a source of type {report.type}" if report.type != report.name else ""
+    hidden = f" and {len(report.series) - _MANY} more" if len(report.series) > _MANY else ""
+    yield Text(one_line(f"{name}{kind}: {', '.join(report.series[:_MANY]) or 'no series yet'}{hidden}"))
+    if _word(report.health) != report.health:
+        yield Text(f"  {one_line(report.health)}", style="yellow")
+    if details := _in_words(report.details):
+        yield Text(f"  {one_line(details)}", style="dim")
 
 
-def _told(details: Any) -> str:
+def _in_words(details: Any) -> str:
     """What a source says of itself, however deep, as words: what is false, 0 or empty is left out."""
     if isinstance(details, dict):
         return ", ".join(_entries(details.items()))
     if isinstance(details, list | tuple):
-        return ", ".join(filter(None, map(_told, details)))
+        return ", ".join(filter(None, map(_in_words, details)))
     return "" if details is None else f"{details:.6g}" if isinstance(details, float) else str(details)
 
 
@@ -65,6 +75,6 @@ def _entries(entries: Iterable[tuple[Any, Any]]) -> Iterator[str]:
         if value is True:
             yield name
         elif isinstance(value, dict | list | tuple):
-            yield f"{name} ({_told(value)})"
+            yield f"{name} ({_in_words(value)})"
         else:
-            yield f"{name} {_told(value)}"
+            yield f"{name} {_in_words(value)}"

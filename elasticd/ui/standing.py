@@ -29,20 +29,22 @@ def standing(settings: Settings, registry: Registry) -> StatusReport:
         report = remembered(settings.state, str(error))
     policies, errors = read_policies(settings.policies, registry, settings)
     if errors:
-        told = f"{report.note}; which policies are in force is not known, for their files have mistakes"
-        return replace(report, dry_run=settings.dry_run, note=told)
+        note = f"{report.note}; which policies are in force is not known, for their files have mistakes"
+        return replace(report, dry_run=settings.dry_run, note=note)
     return replace(
         report,
         dry_run=settings.dry_run,
-        decisions=tuple(one for one in report.decisions if any(_governs(policy, one) for policy in policies)),
-        policies=tuple(PolicyInForce(one.name, one.mode, isinstance(one, PoolPolicy)) for one in policies),
+        decisions=tuple(
+            decision for decision in report.decisions if any(_governs(policy, decision) for policy in policies)
+        ),
+        policies=tuple(PolicyInForce(policy.name, policy.mode, isinstance(policy, PoolPolicy)) for policy in policies),
     )
 
 
 def remembered(folder: Path, why: str = "") -> StatusReport:
     """What the journal in this folder had last; `why` no daemon was asked. Raises UnavailableError."""
     decisions = tuple(latest_of_all(folder))
-    newest = max((one.at for one in decisions), default=None)
+    newest = max((decision.at for decision in decisions), default=None)
     last = "nothing" if newest is None else f"until {datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return StatusReport(False, None, False, decisions, note=f"{_daemon(folder, why)}: what its journal has, {last}")
 

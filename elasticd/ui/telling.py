@@ -32,10 +32,10 @@ def pod_of(words: Sequence[str], namespace: str = "") -> str | None:
         parts = [parts[0], parts[2]]
     elif words[0].lower() not in _KINDS:
         return None
-    told = " ".join(words[1:] if words[0].lower() in _KINDS else words)
+    text = " ".join(words[1:] if words[0].lower() in _KINDS else words)
     right = len(words) <= 2 and len(parts) == 2 and all(map(is_name, parts))
     if not right:
-        raise ConfigError("", "POD", f'must be NAMESPACE/NAME, is "{one_line(told)}"')
+        raise ConfigError("", "POD", f'must be NAMESPACE/NAME, is "{one_line(text)}"')
     return "/".join(parts)
 
 
@@ -55,46 +55,46 @@ class PodReport(NamedTuple):
 
     def record(self) -> dict[str, object]:
         """All of it, for a machine."""
-        story, seen = self.story, self.seen
+        story, status = self.story, self.seen
         return {
             "decision": story.placing,
             "outcomes": story.placed,
             "moving": story.moving,
             "moved": story.moved,
             "gave_way": story.gave_way,
-            "seen": None if isinstance(seen, str) else seen,
+            "seen": None if isinstance(status, str) else status,
         }
 
 
-def told_of(named: str, folder: Path, config: Path, policy: str | None) -> PodReport:
+def told_of(pod: str, folder: Path, config: Path, policy: str | None) -> PodReport:
     """What is told of a pod, NAMESPACE/NAME, by the journal in this folder and the daemon of this config, if the folder
     is its. Raises UnavailableError, with why, where nothing was decided."""
-    seen, found = _seen(named, folder, config), story(folder, named, policy)
-    if found.empty:
-        raise UnavailableError(f"{folder}: {_nothing(folder, named, policy, found, seen)}")
-    return PodReport(found, seen)
+    status, pod_story = _ask_daemon(pod, folder, config), story(folder, pod, policy)
+    if pod_story.empty:
+        raise UnavailableError(f"{folder}: {_explain_nothing(folder, pod, policy, pod_story, status)}")
+    return PodReport(pod_story, status)
 
 
-def _seen(named: str, folder: Path, config: Path) -> PodStatus | str:
+def _ask_daemon(pod: str, folder: Path, config: Path) -> PodStatus | str:
     try:
         settings = load_settings(config, discover())
         if settings.state.resolve() != folder.resolve():
             return f"{folder} is not the state folder of {config}"
-        return remote.pod(settings.http, named)
+        return remote.pod(settings.http, pod)
     except ElasticdError as error:
         return str(error)
 
 
-def _nothing(folder: Path, named: str, policy: str | None, told: Story, seen: PodStatus | str) -> str:
+def _explain_nothing(folder: Path, pod: str, policy: str | None, pod_story: Story, status: PodStatus | str) -> str:
     """That nothing was decided, and why, as far as it is known."""
-    said = f"the journal has no decision about pod {one_line(named)}"
-    if policy is not None and told.others:
-        others = sorted(told.others)
-        theirs = nearest(policy, others) or f"; there are some of {', '.join(others)}"
-        return one_line(f'the journal has no decision of policy "{policy}" about pod {named}{theirs}')
-    if isinstance(seen, str):
-        return f"{said}{near(named, pods(folder))}; told from the journal alone: {one_line(seen)}"
-    return f"{said}: {undecided(named, seen)}"
+    text = f"the journal has no decision about pod {one_line(pod)}"
+    if policy is not None and pod_story.others:
+        policies = sorted(pod_story.others)
+        theirs = nearest(policy, policies) or f"; there are some of {', '.join(policies)}"
+        return one_line(f'the journal has no decision of policy "{policy}" about pod {pod}{theirs}')
+    if isinstance(status, str):
+        return f"{text}{near(pod, pods(folder))}; told from the journal alone: {one_line(status)}"
+    return f"{text}: {undecided(pod, status)}"
 
 
 class Moves(NamedTuple):
@@ -109,12 +109,15 @@ def moves(settings: Settings) -> Moves:
     """The moves of a running daemon. What is held back is told by its journal, of policies in force. Raises
     UnavailableError where no daemon answers."""
     in_flight = remote.moves(settings.http)
-    seen = remote.pod(settings.http, "")
-    if not seen.leading:
+    status = remote.pod(settings.http, "")
+    if not status.leading:
         return Moves(in_flight, [], "what is held back is told by the elasticd that leads, and this one does not")
     try:
-        found = held(settings.state)
+        held_back = held(settings.state)
     except UnavailableError as error:
         return Moves(in_flight, [], f"what is held back is not known: {error}")
-    policies, going = {one.policy for one in seen.pools}, {one.pod for one in in_flight}
-    return Moves(in_flight, [one for one in found if one.decision.policy in policies and one.decision.pod not in going])
+    policies, going = {pool.policy for pool in status.pools}, {move.pod for move in in_flight}
+    return Moves(
+        in_flight,
+        [entry for entry in held_back if entry.decision.policy in policies and entry.decision.pod not in going],
+    )

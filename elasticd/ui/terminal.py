@@ -26,7 +26,7 @@ class Terminal(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, in a pipe without the spaces that fill up the rows of a table."""
-        if self.is_terminal or all(isinstance(one, str | Text) for one in objects):
+        if self.is_terminal or all(isinstance(item, str | Text) for item in objects):
             super().print(*objects, **options)
             return
         with self.capture() as captured:

@@ -64,9 +64,9 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         nodes = tuple(sorted(self._nodes(), key=lambda node: node.name))
         workloads = [workload for table in self.workloads for workload in make_workloads(table)]
         start = clock.now()
-        workloads += [made for jobs in self.jobs for made in make_job_sets(jobs, start, self.seed)]
+        workloads += [job_set for jobs in self.jobs for job_set in make_job_sets(jobs, start, self.seed)]
         changes = {name: table.changes for table in self.nodes for name in table.names()}
-        loads = {name: found for table in self.nodes for found in (_loads(table),) for name in table.names()}
+        loads = {name: node_loads for table in self.nodes for node_loads in (_loads(table),) for name in table.names()}
         world = World(start, nodes, workloads, REMEMBERED + self.metrics.resolution, changes)
         return SimulatedCluster(
             clock, world, SimulatedUsage(self.metrics, self.seed, start, workloads, loads), self.budgets
@@ -109,10 +109,10 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         """A pod that stands alone must not be called as one of a workload's."""
         tables = [(i, t, name) for i, t in enumerate(self.workloads) for name in t.names()]
         alone = {(t.namespace, name) for _, t, name in tables if t.bare and t.replicas == 1}
-        others = {(t.namespace, name) for _, t, name in tables} - alone
+        grouped = {(t.namespace, name) for _, t, name in tables} - alone
         for i, table, name in tables:
             stem, _, number = name.rpartition("-")
-            if (table.namespace, name) in alone and number.isdecimal() and (table.namespace, stem) in others:
+            if (table.namespace, name) in alone and number.isdecimal() and (table.namespace, stem) in grouped:
                 raise ValueError(f"workloads[{i}].name: must not be that of a pod of {stem}, is {name}")
 
 
@@ -129,15 +129,15 @@ def _curve(key: str, used: Quantity | Demand) -> Curve:
     return lambda _t: value
 
 
-def _check_sum(key: str, counts: Iterable[int], most: int, what: str = "") -> None:
+def _check_sum(key: str, counts: Iterable[int], most: int, unit: str = "") -> None:
     for index, total in enumerate(accumulate(counts)):
         if total > most:
-            raise ValueError(f"{key % index}: must come to <= {most}{what} with those before it, is {total}")
+            raise ValueError(f"{key % index}: must come to <= {most}{unit} with those before it, is {total}")
 
 
 def _check_names(key: str, names: Iterator[tuple[int, str]]) -> None:
-    seen = set()
+    names_so_far = set()
     for index, name in names:
-        if name in seen:
+        if name in names_so_far:
             raise ValueError(f"{key}[{index}].name: must be given once, is {name} again")
-        seen.add(name)
+        names_so_far.add(name)

@@ -154,8 +154,8 @@ class SimulatedCluster:
         """Set a count, of what is still as it was judged."""
         if action.after < 0:
             return Answer("failed", 422, f"replicas must be >= 0, is {action.after}", "Invalid")
-        if moved := _moved(action, workload):
-            return Answer("conflict", 409, moved, "Conflict")
+        if change := _find_change(action, workload):
+            return Answer("conflict", 409, change, "Conflict")
         self._world.scale(workload, action.after)
         return Answer("done", 200)
 
@@ -164,7 +164,7 @@ class SimulatedCluster:
         pod = workload.pods.get(resize.pod)
         if pod is None or pod.uid != resize.uid:
             return Answer("conflict", 404, f"there is no {resize.pod} of uid {resize.uid}", "NotFound")
-        present = {one.name: one.requests for one in pod.containers if one.name in resize.after}
+        present = {container.name: container.requests for container in pod.containers if container.name in resize.after}
         if present != {name: {**amounts, **resize.before.get(name, {})} for name, amounts in present.items()}:
             return Answer("conflict", 409, f"requests were {resize.before}, are {present}", "Conflict")
         if why := unfit(replace(pod.look(), resize=""), resize.after):
@@ -198,11 +198,11 @@ class SimulatedCluster:
         return Answer("done", 200)
 
 
-def _moved(action: Scale, workload: SimulatedWorkload) -> str:
+def _find_change(action: Scale, workload: SimulatedWorkload) -> str:
     """What is no longer as it was when the action was judged; empty when all is."""
     judged = {"uid": action.uid, "version": action.version, "replicas": action.before}
     present = {"uid": workload.uid, "version": str(workload.generation), "replicas": workload.replicas}
-    for what, was in judged.items():
-        if present[what] != was:
-            return f"{what} was {was}, is {present[what]}"
+    for key, was in judged.items():
+        if present[key] != was:
+            return f"{key} was {was}, is {present[key]}"
     return ""

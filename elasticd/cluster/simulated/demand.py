@@ -51,9 +51,9 @@ class Demand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_age: Annotated[float, Meta(gt=0, description="seconds")] = 120.0
 
     def __post_init__(self) -> None:
-        given = [name for name in ("formula", "table", "recording") if getattr(self, name) is not None]
-        if len(given) != 1:
-            which = f"{' and '.join(given)} are" if given else "none is"
+        keys = [name for name in ("formula", "table", "recording") if getattr(self, name) is not None]
+        if len(keys) != 1:
+            which = f"{' and '.join(keys)} are" if keys else "none is"
             raise ValueError(f"formula: must be given, or else table or recording, {which}")
         self._check_choice()
         if self.formula is not None:
@@ -67,8 +67,8 @@ class Demand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _check_choice(self) -> None:
         """What is summed is chosen by series and key, and only in a recording."""
         if bool(self.series) != bool(self.key):
-            one, other = ("series", "key") if self.series else ("key", "series")
-            raise ValueError(f"{one}: must be given together with {other}, is alone")
+            given_key, missing_key = ("series", "key") if self.series else ("key", "series")
+            raise ValueError(f"{given_key}: must be given together with {missing_key}, is alone")
         if self.series and self.recording is None:
             raise ValueError("series: must be left out without recording, is given")
         if self.series and Path(self.recording or "").suffix.lower() not in FORMATS:
@@ -135,8 +135,8 @@ def _try_formula(text: str) -> None:
                 warnings.simplefilter("error")
                 _number(evaluator.eval(text))
         except Exception as problem:
-            what = " ".join(str(problem).split())
-            raise ValueError(f"formula: must have a finite value at t = {t:g}: {what}") from None
+            message = " ".join(str(problem).split())
+            raise ValueError(f"formula: must have a finite value at t = {t:g}: {message}") from None
 
 
 def _number(value: object) -> float:
@@ -204,8 +204,8 @@ def read_curve(path: Path) -> list[tuple[float, float]]:
 
 def read_total(path: Path, series: str, key: str, max_age: float) -> list[tuple[float, float]]:
     """The sum of the subjects of a recording. Raises ConfigError as read_curve does, and where there are none."""
-    found = load(path, series=[series])
-    tracks = tracks_of(found, series, key)
+    recording = load(path, series=[series])
+    tracks = tracks_of(recording, series, key)
     if not tracks:
         raise ConfigError(str(path), "", f"must have samples of {shown(key)} in series {series}, has none")
-    return [(found.first, math.nan), *total(tracks, max_age, found.last)]
+    return [(recording.first, math.nan), *total(tracks, max_age, recording.last)]

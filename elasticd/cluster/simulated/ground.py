@@ -18,21 +18,21 @@ class Ground:
     changes."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._known = {node.name: node for node in nodes}
+        self._records = {node.name: node for node in nodes}
         self._gone: set[str] = set()
         self.nodes = tuple(nodes)
 
     def __contains__(self, name: str) -> bool:
         """Whether a node is there."""
-        return name in self._known and name not in self._gone
+        return name in self._records and name not in self._gone
 
     def answers(self, name: str) -> bool:
         """Whether a node is there and its kubelet is alive."""
-        return name in self and self._known[name].ready
+        return name in self and self._records[name].ready
 
     def change(self, name: str, change: NodeChange) -> Node:
         """What a node is from now on, whether it is there or not."""
-        before = self._known[name]
+        before = self._records[name]
         labels = {key: value for key, value in before.labels.items() if key not in change.unlabel}
         node = replace(
             before,
@@ -43,6 +43,6 @@ class Ground:
         )
         if change.gone is not None:
             (self._gone.add if change.gone else self._gone.discard)(name)
-        self._known[name] = node
-        self.nodes = tuple(found for key, found in self._known.items() if key not in self._gone)
+        self._records[name] = node
+        self.nodes = tuple(node for key, node in self._records.items() if key not in self._gone)
         return node

@@ -97,7 +97,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
 
     def serve(self, at: float, keep: float) -> None:
         """Nobody calls a Job; and what left the queue long ago need not be known one by one."""
-        stale = bisect_right(self.left, at - keep, key=lambda one: one.at) - 1
+        stale = bisect_right(self.left, at - keep, key=lambda entry: entry.at) - 1
         if stale > 0:
             del self.left[:stale]
 
@@ -154,7 +154,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
 
     def waiting(self, t: float) -> float:
         """What is in the queue t seconds after the start."""
-        at = bisect_right(self.left, self.start + t, key=lambda one: one.at)
+        at = bisect_right(self.left, self.start + t, key=lambda entry: entry.at)
         return self._arrived(self.start + t) - (self.left[at - 1].messages if at else 0)
 
     def look(self) -> Workload:
@@ -182,7 +182,7 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
         ref = Ref(table.namespace, kind, name, api_version)
         times = WorkloadTable(name=name, start_seconds=table.start_seconds)
         containers = (Container(name, requests),)
-        made = SimulatedJobSet(
+        job_set = SimulatedJobSet(
             table=times,
             ref=ref,
             uid=make_uid(api_version, ref),
@@ -202,5 +202,5 @@ def make_job_sets(table: JobsTable, start: float, seed: int) -> Iterator[Simulat
             arrivals=remember(table.arrivals.curve()),
             batch=table,
         )
-        made.series = ((SimulatedSeries(name=table.queue, demand=table.arrivals), made.waiting),)
-        yield made
+        job_set.series = ((SimulatedSeries(name=table.queue, demand=table.arrivals), job_set.waiting),)
+        yield job_set

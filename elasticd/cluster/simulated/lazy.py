@@ -78,7 +78,7 @@ class LazySamples(Together, Mapping[str, Samples]):
             self._by_key.update(self._block(owner).by_key())
 
     def _block(self, owner: str) -> Block:
-        found = self.blocks.get(owner)
-        if found is None:
-            found = self.blocks[owner] = self._make(owner)
-        return found
+        block = self.blocks.get(owner)
+        if block is None:
+            block = self.blocks[owner] = self._make(owner)
+        return block

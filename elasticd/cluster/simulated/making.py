@@ -23,9 +23,9 @@ def make_workloads(table: WorkloadTable) -> Iterable[SimulatedWorkload]:
     claim = claim_of(table.needs(requests_of(containers), table.stop_seconds))
     shares = sum(part.share for part in table.containers) or 1.0
     for name in table.names():
-        kind, made = (BARE, Bare) if table.bare else ((table.api_version, table.kind), SimulatedWorkload)
+        kind, workload_type = (BARE, Bare) if table.bare else ((table.api_version, table.kind), SimulatedWorkload)
         ref = Ref(table.namespace, kind[1], name, kind[0])
-        yield made(
+        yield workload_type(
             table=table,
             ref=ref,
             uid=make_uid(ref.api_version, ref),
@@ -61,11 +61,14 @@ def _memory(table: WorkloadTable, containers: Iterable[Container]) -> float:
 
 def _containers(table: WorkloadTable) -> tuple[Container, ...]:
     """The containers of a pod. What the pod requests beside cpu and memory, the first one does."""
-    first, *others = table.parts()
-    return (_container(table, first, further(table.resources)), *(_container(table, part, {}) for part in others))
+    first, *further_parts = table.parts()
+    return (
+        _container(table, first, further(table.resources)),
+        *(_container(table, part, {}) for part in further_parts),
+    )
 
 
-def _container(table: WorkloadTable, part: ContainerTable, more: Mapping[str, float]) -> Container:
+def _container(table: WorkloadTable, part: ContainerTable, resources: Mapping[str, float]) -> Container:
     cpu = amount("cpu", table.cpu if part.cpu is None else part.cpu)
     memory = amount("memory", table.memory if part.memory is None else part.memory)
-    return Container(part.name, {"cpu": cpu, "memory": memory, **more})
+    return Container(part.name, {"cpu": cpu, "memory": memory, **resources})

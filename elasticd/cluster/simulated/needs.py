@@ -20,9 +20,9 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 T = TypeVar("T")
 
 
-def plain(found: object, kind: type[T]) -> T:
+def plain(table: object, kind: type[T]) -> T:
     """The record of the model that a table stands for."""
-    return convert(found, kind, from_attributes=True)
+    return convert(table, kind, from_attributes=True)
 
 
 class TaintTable(Taint, frozen=True, forbid_unknown_fields=True):

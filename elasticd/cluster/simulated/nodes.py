@@ -37,7 +37,7 @@ def claim_of(needs: Needs) -> Claim:
 NOTHING = Claim()
 
 
-class _Left(Struct):
+class _FreeRoom(Struct):
     """What is left of a node, and who took its ports and disks."""
 
     cpu: int
@@ -52,8 +52,8 @@ class NodePool:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = list(nodes)
-        self._whole = [_whole(node) for node in nodes]
-        self._left = [_whole(node) for node in nodes]
+        self._capacity = [_capacity(node) for node in nodes]
+        self._free = [_capacity(node) for node in nodes]
         self._index = {node.name: index for index, node in enumerate(nodes)}
         self._order = [(self._score(index), index) for index in range(len(nodes))]
         self._picky: set[int] = set()
@@ -63,8 +63,8 @@ class NodePool:
     def take(self, need: Need, claim: Claim = NOTHING) -> str:
         """Take room on the least requested node where the pod fits; its name, or "" when it fits nowhere."""
         for place, (_, index) in enumerate(self._order):
-            left = self._left[index]
-            if not (left.pods and left.cpu >= need[0] and left.memory >= need[1]):
+            free = self._free[index]
+            if not (free.pods and free.cpu >= need[0] and free.memory >= need[1]):
                 continue
             if (claim.plain and index not in self._picky) or self._takes(index, claim):
                 del self._order[place]
@@ -79,7 +79,7 @@ class NodePool:
         or whether the node is cordoned, does not count.
         """
         index = self._index[node]
-        why = self._lacks(index, need, claim) or self._refuses(index, claim.needs)
+        why = self._lacking_resource(index, need, claim) or self._refuses(index, claim.needs)
         if not why:
             del self._order[bisect_left(self._order, (self._score(index), index))]
             self._change(index, need, claim, -1)
@@ -94,12 +94,12 @@ class NodePool:
     def change(self, node: str, before: Need, after: Need) -> bool:
         """Exchange what a pod has taken, if there is room for it; whether there was."""
         index = self._index[node]
-        left = self._left[index]
-        fits = left.cpu + before[0] >= after[0] and left.memory + before[1] >= after[1]
+        free = self._free[index]
+        fits = free.cpu + before[0] >= after[0] and free.memory + before[1] >= after[1]
         if fits:
             del self._order[bisect_left(self._order, (self._score(index), index))]
-            left.cpu += before[0] - after[0]
-            left.memory += before[1] - after[1]
+            free.cpu += before[0] - after[0]
+            free.memory += before[1] - after[1]
             insort(self._order, (self._score(index), index))
         return fits
 
@@ -119,21 +119,21 @@ class NodePool:
         node, needs = self._nodes[index], claim.needs
         if not node.ready or node.unschedulable or needs.tolerates(node.taints) is not None:
             return False
-        have = self._left[index].further
+        have = self._free[index].further
         if any(have.get(name, 0) < amount for name, amount in claim.further):
             return False
         return needs.wants(node.name, node.labels) and not self._clashes(index, needs)
 
-    def _lacks(self, index: int, need: Need, claim: Claim) -> str:
+    def _lacking_resource(self, index: int, need: Need, claim: Claim) -> str:
         """The first resource that a node has not enough of, in a kubelet's words. It passes those it does not know."""
-        left = self._left[index]
-        if not left.pods:
+        free = self._free[index]
+        if not free.pods:
             return "OutOfpods"
-        for name, have, wanted in (("cpu", left.cpu, need[0]), ("memory", left.memory, need[1])):
-            if have < wanted:
+        for name, have, requested in (("cpu", free.cpu, need[0]), ("memory", free.memory, need[1])):
+            if have < requested:
                 return f"OutOf{name}"
         for name, amount in claim.further:
-            if left.further.get(name, amount) < amount:
+            if free.further.get(name, amount) < amount:
                 return f"OutOf{name}"
         return ""
 
@@ -148,30 +148,32 @@ class NodePool:
     def _clashes(self, index: int, needs: Needs) -> bool:
         """Whether a pod there has a port or a disk that one of these needs would take."""
         return any(
-            any(one.clashes(other) for one in needs.ports for other in held.ports)
-            or any(one.clashes(other) for one in needs.disks for other in held.disks)
-            for held in self._left[index].held
+            any(port.clashes(taken_port) for port in needs.ports for taken_port in occupant.ports)
+            or any(disk.clashes(taken_disk) for disk in needs.disks for taken_disk in occupant.disks)
+            for occupant in self._free[index].held
         )
 
     def _change(self, index: int, need: Need, claim: Claim, sign: int) -> None:
-        left = self._left[index]
-        left.cpu += sign * need[0]
-        left.memory += sign * need[1]
-        left.pods += sign
+        free = self._free[index]
+        free.cpu += sign * need[0]
+        free.memory += sign * need[1]
+        free.pods += sign
         for name, amount in claim.further:
-            if name in left.further:
-                left.further[name] += sign * amount
+            if name in free.further:
+                free.further[name] += sign * amount
         if claim.needs.ports or claim.needs.disks:
-            (left.held.remove if sign > 0 else left.held.append)(claim.needs)
+            (free.held.remove if sign > 0 else free.held.append)(claim.needs)
         insort(self._order, (self._score(index), index))
 
     def _score(self, index: int) -> float:
         """The mean fraction requested of cpu and memory, as kube-scheduler's LeastAllocated weighs them."""
-        left, whole_ = self._left[index], self._whole[index]
-        return 1 - (left.cpu / whole_.cpu + left.memory / whole_.memory) / 2
+        free, capacity = self._free[index], self._capacity[index]
+        return 1 - (free.cpu / capacity.cpu + free.memory / capacity.memory) / 2
 
 
-def _whole(node: Node) -> _Left:
-    given: Mapping[str, float] = node.allocatable
-    further = {name: whole(name, amount) for name, amount in given.items() if name not in ("cpu", "memory", "pods")}
-    return _Left(milli(given["cpu"]), ceil(given["memory"]), int(given["pods"]), further, [])
+def _capacity(node: Node) -> _FreeRoom:
+    allocatable: Mapping[str, float] = node.allocatable
+    further = {
+        name: whole(name, amount) for name, amount in allocatable.items() if name not in ("cpu", "memory", "pods")
+    }
+    return _FreeRoom(milli(allocatable["cpu"]), ceil(allocatable["memory"]), int(allocatable["pods"]), further, [])

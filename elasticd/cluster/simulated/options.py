@@ -162,14 +162,14 @@ class WorkloadTable(PodTable, frozen=True):
         """Some keys are for pods without a controller, and some for those with one."""
         if self.bare:
             for key, value in (("kind", "Deployment"), ("api_version", "apps/v1")):
-                if (found := getattr(self, key)) != value:
-                    raise ValueError(f"{key}: must be left out for bare pods, is {found}")
+                if (setting := getattr(self, key)) != value:
+                    raise ValueError(f"{key}: must be left out for bare pods, is {setting}")
             if self.run_seconds is not None and self.restart_policy == "Always":
                 raise ValueError("run_seconds: must be left out for restart_policy Always, is given")
             return
         for key, standard in (("at", 0.0), ("every", 0.0), ("run_seconds", None)):
-            if (found := getattr(self, key)) != standard:
-                raise ValueError(f"{key}: must be left out for pods that are not bare, is {found:g}")
+            if (setting := getattr(self, key)) != standard:
+                raise ValueError(f"{key}: must be left out for pods that are not bare, is {setting:g}")
         if self.kind in _ALWAYS and self.restart_policy != "Always":
             raise ValueError(f"restart_policy: must be Always for a {self.kind}, is {self.restart_policy}")
 

@@ -45,7 +45,7 @@ def _evict(world: World, pod: SimulatedPod, evict: Evict, budgets: Iterable[Disr
     """As the eviction API does: no budget is asked about a pod that is on no node or goes already, and several budgets
     for one pod are a mistake."""
     if pod.node and not pod.deleted and not pod.rejected:
-        about = [one for one in budgets if pod.uid in one.pods]
+        about = [budget for budget in budgets if pod.uid in budget.pods]
         if len(about) > 1:
             message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
             return Answer("refused", 500, message, "Budgets")

@@ -229,17 +229,17 @@ class SimulatedWorkload(Struct, eq=False):
 
 def requests_of(containers: Iterable[Container]) -> dict[str, float]:
     """What containers request together."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for container in containers:
         for resource, amount in container.requests.items():
-            found[resource] = found.get(resource, 0.0) + amount
-    return found
+            totals[resource] = totals.get(resource, 0.0) + amount
+    return totals
 
 
 def need_of(containers: Iterable[Container]) -> Need:
     """The room for a pod of these containers."""
-    asked = [container.requests for container in containers]
-    return sum(milli(one["cpu"]) for one in asked), sum(ceil(one["memory"]) for one in asked)
+    requests = [container.requests for container in containers]
+    return sum(milli(amounts["cpu"]) for amounts in requests), sum(ceil(amounts["memory"]) for amounts in requests)
 
 
 def _spare_first(pod: SimulatedPod) -> tuple[bool, bool, bool, int, float, int]:

@@ -60,36 +60,36 @@ class _Moment:
         if workload is None or not pods.keys:
             return Block()
         if series == "memory":
-            return self._even(series, pods, workload.memory, workload.parts)
+            return self._split_evenly(series, pods, workload.memory, workload.parts)
         if series == "cpu":
             # A NaN that comes first is what max and min give back.
             cpu = max(workload.cpu(self._t), 0.0) / len(pods.keys)
-            return self._even(series, pods, min(cpu, workload.most_cpu), workload.parts)
-        return self._even(series, pods, self._told(workload, series, "pod") / len(pods.keys), _WHOLE)
+            return self._split_evenly(series, pods, min(cpu, workload.most_cpu), workload.parts)
+        return self._split_evenly(series, pods, self._series_value(workload, series, "pod") / len(pods.keys), _WHOLE)
 
     def of_workload(self, series: str, key: str) -> Block:
         """The sample of a workload as a whole."""
         workload = self._usage.workloads.get(key)
-        value = nan if workload is None else self._told(workload, series, "workload")
+        value = nan if workload is None else self._series_value(workload, series, "workload")
         if isnan(value):
             return Block()
         value *= self._error(series, key)
         return Block((key,), (Sample(value, self._measured, self._received, self._usage.metrics.window),))
 
-    def _told(self, workload: SimulatedWorkload, series: str, per: str) -> float:
+    def _series_value(self, workload: SimulatedWorkload, series: str, per: str) -> float:
         """What the workload's table of a further series says; NaN: it has none."""
         curves = [curve for table, curve in workload.series if (table.name, table.per) == (series, per)]
         return curves[-1](self._t) if curves else nan
 
-    def _even(self, series: str, pods: ServingPods, value: float, parts: Parts) -> Block:
+    def _split_evenly(self, series: str, pods: ServingPods, value: float, parts: Parts) -> Block:
         """The same value for each pod, split over its containers. NaN is no sample."""
         if isnan(value):
             return Block()
         measured, received, window = self._measured, self._received, self._usage.metrics.window
         if len(parts) == 1 and not self._usage.metrics.noise:
-            whole = parts[0][0]
+            container = parts[0][0]
             return Block(
-                pods.keys, tuple([Sample(value, measured, received, window, name, whole) for name in pods.names])
+                pods.keys, tuple([Sample(value, measured, received, window, name, container) for name in pods.names])
             )
         samples = [
             Sample(value * part * self._error(series, key, container), measured, received, window, name, container)
@@ -152,16 +152,16 @@ class SimulatedUsage:
         """What these nodes use, and their further series; `placed`: the keys of the pods on each. Who is on a node and
         not measured counts for nothing there, as a kubelet that measures the whole has not seen it run."""
         renewal = self._renew(now)
-        found: dict[str, dict[str, Samples]] = {"cpu": {}, "memory": {}}
+        usage: dict[str, dict[str, Samples]] = {"cpu": {}, "memory": {}}
         for node in nodes:
             loads = dict(self._loads.get(node, ()))
             for series in ("cpu", "memory"):
-                pods = (one for key in placed.get(node, ()) for one in renewal.pods[series].get(key, ()))
+                pods = (sample for key in placed.get(node, ()) for sample in renewal.pods[series].get(key, ()))
                 total = loads.pop(series, _none)(renewal.t) + sum(sample.value for sample in pods)
-                renewal.put(found[series], node, total, self.metrics.window)
+                renewal.put(usage[series], node, total, self.metrics.window)
             for series, curve in loads.items():
-                renewal.put(found.setdefault(series, {}), node, curve(renewal.t), self.metrics.window)
-        return Readings("resource-metrics", now, nodes=found, newest=renewal.measured)
+                renewal.put(usage.setdefault(series, {}), node, curve(renewal.t), self.metrics.window)
+        return Readings("resource-metrics", now, nodes=usage, newest=renewal.measured)
 
     def _renew(self, now: float) -> UsageSnapshot:
         """The renewal that is in force at a time."""

@@ -53,11 +53,11 @@ class Sight:
     def on_nodes(self) -> OnNodes:
         """The pods on each node, of one that did not change the same tuple as before."""
         if self._on_nodes is None:
-            found: dict[str, list[Pod]] = {}
+            pods_by_node: dict[str, list[Pod]] = {}
             for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):
                 if pod.phase not in OVER:
-                    found.setdefault(pod.node, []).append(pod)
-            self._on_nodes = {node: _same(self._earlier.get(node), found[node]) for node in sorted(found)}
+                    pods_by_node.setdefault(pod.node, []).append(pod)
+            self._on_nodes = {node: _same(self._earlier.get(node), pods_by_node[node]) for node in sorted(pods_by_node)}
         return self._on_nodes
 
     def pending(self) -> tuple[Pod, ...]:
@@ -79,7 +79,7 @@ class Sight:
         """All budgets, with the pods that they match and how many of those may go."""
         if self._limits is None:
             limits = [self._limit(table, name) for table in self._budgets for name in table.names()]
-            self._limits = tuple(sorted(limits, key=lambda one: (one.namespace, one.name)))
+            self._limits = tuple(sorted(limits, key=lambda budget: (budget.namespace, budget.name)))
         return self._limits
 
     def _limit(self, table: BudgetTable, name: str) -> DisruptionBudget:
@@ -89,8 +89,8 @@ class Sight:
         healthy = sum(pod.ready is True for pod in live)
         allowed = max(0, healthy - table.min_available)
         sick_go = table.unhealthy_pod_eviction_policy == "AlwaysAllow" or healthy >= table.min_available > 0
-        asked = [pod for pod in live if pod.phase != "Pending" and (pod.ready is True or not sick_go)]
-        return DisruptionBudget(table.namespace, name, frozenset(pod.uid for pod in asked), allowed)
+        guarded = [pod for pod in live if pod.phase != "Pending" and (pod.ready is True or not sick_go)]
+        return DisruptionBudget(table.namespace, name, frozenset(pod.uid for pod in guarded), allowed)
 
 
 def _same(before: tuple[Pod, ...] | None, pods: list[Pod]) -> tuple[Pod, ...]:

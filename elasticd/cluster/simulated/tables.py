@@ -50,11 +50,11 @@ def further(resources: Mapping[str, Quantity]) -> dict[str, float]:
 
 def check_unique(key: str, names: Collection[str]) -> None:
     """Raises ValueError naming the first entry whose name was given before."""
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     for index, name in enumerate(names):
-        if name in seen:
+        if name in names_so_far:
             raise ValueError(f"{key}[{index}].name: must be given once, is {name!r} again")
-        seen.add(name)
+        names_so_far.add(name)
 
 
 class CountedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -184,8 +184,8 @@ class World:
         else:
             self.stirred = True
 
-    def _come(self, found: tuple[SimulatedWorkload, int], _at: float) -> None:
-        self._create(*found)
+    def _come(self, arrival: tuple[SimulatedWorkload, int], _at: float) -> None:
+        self._create(*arrival)
 
     def _delete(self, pod: SimulatedPod) -> None:
         pod.deleted, pod.seen = True, None
@@ -315,17 +315,17 @@ class World:
             owner.serial += 1
             self._add(SimulatedPod(owner, pod.name, pod.serial, make_uid(pod.uid, owner.serial)), annotations)
 
-    def _turn(self, found: tuple[str, NodeChange], at: float) -> None:
+    def _turn(self, planned: tuple[str, NodeChange], at: float) -> None:
         """A node becomes another."""
-        name, change = found
-        heard = self.ground.answers(name)
+        name, change = planned
+        answered = self.ground.answers(name)
         node = self.ground.change(name, change)
-        there, hears = name in self.ground, self.ground.answers(name)
-        self._room.turn(node if there else replace(node, ready=False))
+        exists, hears = name in self.ground, self.ground.answers(name)
+        self._room.turn(node if exists else replace(node, ready=False))
         self._freed()
-        if not there:
+        if not exists:
             self._later(ORPHANED, self._orphan, name)
-        if heard != hears:
+        if answered != hears:
             for pod in list(self._on.get(name, ())):
                 self._hear(pod, at, hears=hears)
         if hears:
