@@ -1,6 +1,6 @@
-"""TOML to settings and policies, or one line that says what to mend.
+"""Decodes TOML files into settings and policies, or into one line for each mistake.
 
-Knows files and the types they decode to; knows nothing of what is done with them.
+Knows files and the types they decode to; knows nothing of how those are used.
 """
 
 import stat
@@ -130,14 +130,14 @@ _ABOUT = {"workload", "select", "job"}
 _KNOWN = (*POLICY_KEYS, "pool")
 
 _USUAL = [{"type": "resource-metrics"}]
-"""The sources of who names none."""
+"""The sources if elasticd.toml names none."""
 
 LARGEST = 1 << 20
-"""Bytes of a file that a person may have written."""
+"""Bytes of a configuration file, at most."""
 
 
 def read_text(path: Path) -> str:
-    """A file's text. Raises ConfigError for one that is none, or too large to have been written by a person."""
+    """A file's text. Raises ConfigError for what is no readable text file, or too large to be a configuration."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
@@ -208,7 +208,7 @@ def _with_new_names(file: dict[str, Any], name: str) -> tuple[dict[str, Any], tu
 
 
 def tables_of(file: Mapping[str, Any], key: str) -> list[Any]:
-    """The tables of an array as far as there is one: that it is none, or holds something else, is told elsewhere."""
+    """The tables of an array; empty if it is missing or malformed, which is reported elsewhere."""
     tables = file.get(key)
     return tables if isinstance(tables, list) and all(isinstance(table, dict) for table in tables) else []
 
@@ -232,15 +232,15 @@ def _sources(tables: Sequence[dict[str, Any]], registry: Registry, file: str) ->
 
 
 def _anchored(value: Any, folder: Path) -> Any:
-    """The same tables with the files they name made absolute. Links stay: a mounted ConfigMap's lead to a
-    folder that is gone after the next change."""
+    """The tables with relative paths of files made absolute. Links are not resolved: those of a mounted ConfigMap point
+    to a folder that is gone after the next change."""
     if isinstance(value, list):
         return [_anchored(entry, folder) for entry in value]
     if not isinstance(value, dict):
         return value
     return {
         key: entry
-        if key in ("labels", "rename")  # whose keys are others' names
+        if key in ("labels", "rename")  # their keys are names, not options
         else str(folder / Path(entry).expanduser())
         if _names_file(key) and isinstance(entry, str) and entry and not entry.startswith(CREDENTIAL)
         else _anchored(entry, folder)
@@ -260,7 +260,7 @@ def load_policy(path: Path, registry: Registry) -> Policy:
         mistakes.raised()
     file = {_meant_subject(key) or key: value for key, value in file.items()}
     if "job" in file and isinstance(file.get("replicas"), dict):
-        file["replicas"] = {"min": 0, **file["replicas"]}  # without work there is no Job
+        file["replicas"] = {"min": 0, **file["replicas"]}  # without work there are no Jobs
     strategies = None
     with mistakes.collected():
         raw = convert({key: value for key, value in file.items() if key in POLICY_KEYS}, _PolicyFile, name)
@@ -300,7 +300,7 @@ def load_policy(path: Path, registry: Registry) -> Policy:
 
 
 def _decodable_parts(file: Mapping[str, Any], strategies: tuple[Strategy, ...] | None) -> PolicyParts:
-    """The tables of a file that has mistakes, without those that have any."""
+    """The tables of a file that decode without mistakes; None for the others."""
     parts: dict[str, Any] = {"strategies": strategies}
     for key, kind in (("workload", Target), ("select", Select), ("replicas", Bounds), ("trust", Trust)):
         with Mistakes().collected():
@@ -309,7 +309,7 @@ def _decodable_parts(file: Mapping[str, Any], strategies: tuple[Strategy, ...] |
 
 
 def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:
-    """Keys that there are not, and that a file does not say what it is about."""
+    """Unknown keys, and a file that does not say which workloads it is about."""
     for key in file:
         if key not in POLICY_KEYS:
             beside = key == "moves"
@@ -321,13 +321,13 @@ def _wrong_keys(file: Mapping[str, Any], name: str) -> Iterator[ConfigError]:
 
 
 def _meant_subject(key: str) -> str:
-    """What a misspelt key says that a policy is about; empty: nothing."""
+    """The table that a misspelt key stands for: pool, workload, select or job; empty if none of these."""
     guess = "" if key in _KNOWN else nearest(key[:60], _KNOWN)
     return next((subject for subject in ("pool", *_ABOUT) if f'"{subject}"' in guess), "")
 
 
 def _check_under(policy: Policy, record: Strategy, file: str, key: str) -> list[ConfigError]:
-    """The options that do not go with the rest of the policy."""
+    """The options that contradict the rest of the policy."""
     try:
         answer = record.check(policy)
         problems = [answer] if isinstance(answer, str) else [*(answer or ())]
@@ -373,7 +373,7 @@ def policy_files(folder: Path) -> list[Path]:
 
 
 def template_files(folder: Path) -> list[Path]:
-    """What may be templates beside the policies: a policy changes when its template does."""
+    """The files beside the policies that may be templates: a policy changes when its template does."""
     return sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml", ".json"))
 
 

@@ -1,4 +1,4 @@
-"""What is allowed but brings nothing: a line for each, beside the mistakes that `check` finds.
+"""Advice about options that are allowed but have no effect, a line each, beside the mistakes that `check` finds.
 
 Knows policies and sources as they are written, and the files that they name; knows nothing of what is running.
 """
@@ -12,12 +12,12 @@ from elasticd.ports.source import Source
 
 
 def advise(policies: Sequence[Policy], sources: Sequence[Source]) -> list[str]:
-    """Policies that look more often than any of their sources has something new."""
+    """A line for each policy that runs more often than any of its sources is updated."""
     return [line for policy in policies if (line := _too_often(policy, sources))]
 
 
 def examine(settings: Settings, file: str) -> list[ConfigError]:
-    """What only this machine can say of the settings in a file: what sources and outlet need and cannot have."""
+    """Mistakes in the settings that only this machine shows: files that sources and publisher need and cannot use."""
     checks = [(f"source[{index}]", source.examine) for index, source in enumerate(settings.sources)]
     if settings.outlet is not None:
         checks.append(("outlet", settings.outlet.examine))

@@ -1,4 +1,4 @@
-"""What is allowed in policies about pods but brings nothing: a line for each.
+"""Advice about options of pool policies that are allowed but have no effect, a line each.
 
 Knows policies and sources as they are written; knows nothing of what is running. See advice for workloads.
 """
@@ -17,13 +17,13 @@ _MOVING = {"rebind_pods", "rebalance_nodes"}
 
 
 def advise_pools(pools: Sequence[PoolPolicy], sources: Sequence[Source], *, simulated: bool) -> list[str]:
-    """Pools for which nobody measures nodes though a strategy asks for that. A simulated cluster's own metrics may have
-    further series."""
+    """A line for each series of nodes that a pool's strategy reads and no source has. A simulated cluster's own metrics
+    may have further series."""
     return [line for pool in pools for line in _nobody_measures(pool, sources, simulated=simulated)]
 
 
 def advise_alone(pools: Iterable[PoolPolicy]) -> list[str]:
-    """What policies say themselves: pods that kube-scheduler places, moves that nobody wants."""
+    """Advice from the policies alone: pods that kube-scheduler places too, moves that no strategy makes."""
     return [f"{policy.name}.toml: {line}" for policy in pools for line in _of_pool(policy)]
 
 
@@ -41,7 +41,7 @@ def _of_pool(policy: PoolPolicy) -> Iterator[str]:
 
 
 def _nobody_measures(policy: PoolPolicy, sources: Sequence[Source], *, simulated: bool) -> Iterator[str]:
-    """The series of nodes that a policy's strategies want and no source of its can have, as far as they can say."""
+    """The series of nodes that a policy's strategies read and none of its sources offers, as far as sources can say."""
     trusted = policy.trust.sources
     candidates = [source for source in sources if not trusted or source.label in trusted]
     offers = [

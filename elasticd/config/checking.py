@@ -1,4 +1,4 @@
-"""The command `check`: what is wrong with files a person wrote, a line each, and what brings nothing.
+"""The command `check`: finds mistakes in settings and policies, a line each, and options without effect.
 
 Knows where settings and policies are looked for; knows nothing of what is running.
 """
@@ -32,7 +32,7 @@ class _Places(Struct, frozen=True):
 
 
 class Checked(Struct, frozen=True):
-    """What is wrong with files, and what brings nothing; with what was read of them."""
+    """The mistakes and the advice about settings and policies, and what was decoded of them."""
 
     wrong: list[ConfigError]
     advice: list[str]
@@ -41,19 +41,19 @@ class Checked(Struct, frozen=True):
 
     @property
     def fine(self) -> str:
-        """That all is well, in a line."""
+        """One line that says how many policies are fine."""
         count = len(self.policies)
         return "1 policy is fine" if count == 1 else f"{count} policies are fine"
 
     def record(self) -> dict[str, object]:
-        """All of it, for a machine."""
+        """The result as JSON holds it."""
         errors = [{"file": error.file, "key": error.key, "problem": error.problem} for error in self.wrong]
         return {"policies": len(self.policies), "errors": errors, "advice": self.advice}
 
 
 def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, list[str]]:
-    """What is wrong with the policies at a place, a folder or one file, and with the settings there or in `config`, or
-    what is to be known of them where nothing is. With the exit code."""
+    """Check the policies at a place, a folder or one file, and the settings there or in `config`. Returns the exit code
+    and the lines to print: the mistakes, or else the advice."""
     result = checked(at, config, default)
     if result.wrong:
         return EXIT_CONFIG, [*map(str, result.wrong)]
@@ -61,7 +61,7 @@ def check(at: Path | None, config: Path | None, default: Path) -> tuple[int, lis
 
 
 def checked(at: Path | None, config: Path | None, default: Path) -> Checked:
-    """The same, not yet in lines."""
+    """Check the same files, and return the result as a record."""
     registry, places = discover(), _places(at, config, default)
     errors: list[ConfigError] = []
     unfit: list[ConfigError] = []

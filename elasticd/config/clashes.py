@@ -1,4 +1,4 @@
-"""Policies that contradict each other.
+"""Finds policies that act on the same workloads.
 
 Knows policies as they are decoded; knows nothing of files but their names.
 """
@@ -11,7 +11,7 @@ from elasticd.model.workload import Ref
 
 
 def clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
-    """Two policies that would both act on one workload, as far as the files alone can tell."""
+    """A mistake for each policy that acts on a workload of another one, as far as the files alone can tell."""
     errors = []
     by_workload: dict[Ref, Policy] = {}
     selecting: list[Policy] = []
@@ -33,7 +33,7 @@ def clashes(folder: Path, policies: list[Policy]) -> list[ConfigError]:
 
 
 def _overlap(policy: Policy, rival: Policy) -> bool:
-    """Whether they surely share a workload. Labels are known only to the cluster, where overlaps are found again."""
+    """Whether they certainly share a workload. Only the cluster knows labels; overlaps are checked there again."""
     if policy.workload and rival.workload:
         return policy.workload.ref == rival.workload.ref
     target, select = (policy.workload, rival.select) if policy.workload else (rival.workload, policy.select)

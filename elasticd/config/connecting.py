@@ -1,6 +1,6 @@
-"""The command `check --connect`: whether the cluster answers, lets us do what is wanted and no more, and sources do.
+"""The command `check --connect`: tries the cluster, the rights in it (needed and needless), and each source.
 
-Knows what is tried, and how a person is told; changes nothing anywhere, and disturbs no daemon that runs beside it.
+Knows what is tried and how the findings read; changes nothing anywhere, and disturbs no daemon that runs beside it.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from elasticd.ports.metrics_api import MetricsReader
 from elasticd.ports.source import Site, Source
 
 PATIENCE = 10.0
-"""Seconds that a source may take to be opened and read, and the cluster to be looked at."""
+"""Seconds that a source may take to be opened and read."""
 
 _AGAIN = 0.2
 
 
 class Finding(Struct, frozen=True):
-    """What came of trying one thing, and what is to be done about it."""
+    """The result of one trial, with what to do about it."""
 
     about: str
     result: Literal["ok", "failed", "missing", "needless", "absent", "skipped"]
@@ -42,19 +42,19 @@ class Finding(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """All of it, for a person."""
+        """The finding as a line of text."""
         return one_line(
             f"{self.about}: {self.text}" if self.result == "ok" else f"{self.about}: {self.result}: {self.text}"
         )
 
     @property
     def bad(self) -> bool:
-        """Whether something does not work for it."""
+        """Whether something will not work."""
         return self.result in ("failed", "missing")
 
 
 async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
-    """What came of trying the cluster, its rights, and each source once."""
+    """Try the cluster, the rights in it and each source once."""
     findings: list[Finding] = []
     if isinstance(settings.cluster, Kubernetes):
         try:
@@ -77,7 +77,7 @@ async def connect(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -
 async def _rights(
     settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], access: Access
 ) -> list[Finding]:
-    """What is missing, and what is needless."""
+    """The rights that are missing, and those that are needless."""
     findings = [Finding("cluster", "ok", f"{access.host} answers, version {access.version}")]
     resources: dict[Kind, tuple[str, str]] = {}
     for kind in sorted(kinds(policies)):
@@ -97,7 +97,7 @@ async def _rights(
 
 
 def _missing(needs: Sequence[Need], may: Collection[Asked]) -> Iterator[Finding]:
-    """A line for each feature that lacks rights, with the file that gives them."""
+    """A finding for each feature that lacks rights, with the file that grants them."""
     lacking: dict[tuple[rights.Feature, tuple[Right, ...]], tuple[list[str], list[str]]] = {}
     for need in needs:
         if lack := tuple(right for right in need.feature.rights if Asked(right, need.namespace) not in may):
@@ -111,7 +111,7 @@ def _missing(needs: Sequence[Need], may: Collection[Asked]) -> Iterator[Finding]
 
 
 def _not_needed(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
-    """What need not be allowed, and the file that gives it; where no file does, an empty string."""
+    """The rights that are not needed, each with the file that grants it; empty where no file does."""
     required = {right for need in needs for right in need.feature.rights}
     unneeded = {
         Asked(right, home(cluster) if feature.place == "home" else ""): feature.file
@@ -128,7 +128,7 @@ def _not_needed(needs: Sequence[Need], cluster: Kubernetes) -> dict[Asked, str]:
 
 
 def _needless(needs: Sequence[Need], unneeded: dict[Asked, str], may: Collection[Asked]) -> Iterator[Finding]:
-    """A line for each file whose rights are given and not needed, or not there."""
+    """A finding for each file whose rights are granted and not needed, at all or in that namespace."""
     if Asked(rights.ANYTHING, "") in may:
         text = "it may do anything: give elasticd an account of its own, with the rights of config/kubernetes/rbac.yaml"
         yield Finding("rights", "needless", text)
@@ -148,7 +148,7 @@ def _needless(needs: Sequence[Need], unneeded: dict[Asked, str], may: Collection
 
 
 async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> list[Finding]:
-    """What the cluster shows of the workloads that policies name, and what sources answer."""
+    """Look for the workloads that policies name, and read each source once."""
     clock, findings = WallClock(), list[Finding]()
     try:
         async with settings.cluster.open(clock, elect=False) as cluster:
@@ -169,14 +169,14 @@ def _about(kind: Kind) -> str:
 
 
 def _unseen(problems: Mapping[Kind, str]) -> Iterator[Finding]:
-    """What cannot be followed, but for lack of rights, or of the kind, of which there is a line already."""
+    """Kinds that cannot be watched, except for missing rights or kinds, which are reported already."""
     for kind, why in problems.items():
         if "is forbidden" not in why and "has no " not in why and "does not serve" not in why:
             yield Finding(_about(kind), "failed", why)
 
 
 def _absent(snapshot: Snapshot, policies: Iterable[Policy | PoolPolicy]) -> Iterator[Finding]:
-    """Policies about workloads that are not there."""
+    """Policies about workloads that do not exist."""
     names = {str(workload.ref) for workload in snapshot.workloads()}
     for policy in policies:
         if not isinstance(policy, Policy) or policy.job is not None:
@@ -205,7 +205,7 @@ def _site(
 
 
 async def _try(source: Source, site: Site) -> Finding:
-    """One source, opened and read once; one that is told of things, until it has no fault."""
+    """Open a source and read it once; one that pushes, until it has no error."""
     about = f"source {source.label}"
     if (of := source.draws() or source.derives()) is not None:
         return Finding(about, "skipped", f"it is made of {of}, and learns while the daemon runs")
@@ -221,7 +221,7 @@ async def _try(source: Source, site: Site) -> Finding:
         return Finding(about, "failed", last.error or f"no answer within {PATIENCE:g} s")
     except ElasticdError as error:
         return Finding(about, "failed", str(error))
-    except Exception as error:  # a source may be anybody's
+    except Exception as error:  # a third-party source may raise anything
         return Finding(about, "failed", raised(error))
     return _result_of(about, last, site.clock.now() - begun)
 

@@ -1,4 +1,4 @@
-"""What a policy says that can never work: nobody can be called so, nobody says how many, counts that no bound allows.
+"""Finds options that can never work: impossible names, no strategy that counts replicas, counts outside of bounds.
 
 Knows policies as they are decoded; knows nothing of sources, nor of what is running.
 """
@@ -29,13 +29,13 @@ class PolicyParts(Struct, frozen=True):
 
 
 def parts_of(policy: Policy) -> PolicyParts:
-    """All of a policy; the names of a job set were looked at before."""
+    """The parts of a decoded policy; the names of a job set are checked elsewhere."""
     workload = None if policy.job else policy.workload
     return PolicyParts(workload, policy.select, policy.strategies, policy.replicas, policy.trust)
 
 
 def futile(policy: PolicyParts | PoolPolicy, file: str) -> list[ConfigError]:
-    """A ConfigError for all that no cluster and no source could make work."""
+    """A ConfigError for each option that no cluster and no source could make work."""
     problems = _of_pool(policy) if isinstance(policy, PoolPolicy) else _of_workloads(policy)
     return [ConfigError(file, key, problem) for key, problem in problems]
 
@@ -66,7 +66,7 @@ def _of_workloads(policy: PolicyParts) -> Iterator[tuple[str, str]]:
 
 def _kind(key: str, api_version: str, kind: str) -> Iterator[tuple[str, str]]:
     if (api_version, kind) == JOB_KIND:
-        return  # told by the table itself: there is another for it
+        return  # reported by the table itself: Jobs have a table of their own
     if problem := wrong_kind(api_version, kind):
         yield f"{key}.{problem[0]}", problem[1]
 
@@ -86,14 +86,14 @@ def _labels(key: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _uncounted(strategies: Sequence[Strategy]) -> Iterator[tuple[str, str]]:
-    """Strategies that say how often to look, or which pods go first, and none that says how many there should be."""
+    """Only strategies that say how often to run, or which pods go first, and none that recommends a count."""
     if not any(implemented(type(strategy)) & _COUNTING for strategy in strategies):
         names = ", ".join(dict.fromkeys(str(strategy.__struct_config__.tag) for strategy in strategies))
         yield "strategy", f"must have one that says how many replicas are wanted, such as hpa, has only {names}"
 
 
 def _out_of_bounds(trust: Trust, bounds: Bounds) -> Iterator[tuple[str, str]]:
-    """A fallback that the policy's bounds, which come last, would change."""
+    """A fallback count outside of the policy's bounds, which are applied last and would change it."""
     count = trust.replicas
     if count is not None and not bounds.min <= count <= bounds.max:
         reason = f'for unknown = "{trust.unknown}"'

@@ -1,6 +1,6 @@
-"""Which rights settings and policies need: the features that are on, where, and for whom.
+"""Lists the rights that settings and policies need: the features that are on, where, and for whom.
 
-Knows settings and policies as they are decoded, and the table of rights; asks nobody.
+Knows settings and policies as they are decoded, and the table of rights; does not ask the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from elasticd.registry import implemented
 from elasticd.sources.resource_metrics import ResourceMetrics
 
 Resources = Mapping[Kind, tuple[str, str]]
-"""Of each kind its group and plural, as the API calls them."""
+"""The API group and the plural resource name of each kind."""
 
 _MOVING = {"select_victims", "rebind_pods", "rebalance_nodes"}
 _OF_SOURCES = {
@@ -27,7 +27,7 @@ _OF_SOURCES = {
 
 
 class Need(NamedTuple):
-    """A feature that is on, in a namespace (empty: all of them), and who turns it on."""
+    """A feature that is on, in a namespace (empty: in all), and the policy, source or file that turns it on."""
 
     feature: Feature
     namespace: str
@@ -48,7 +48,7 @@ def kinds(policies: Iterable[Policy | PoolPolicy]) -> frozenset[Kind]:
 def needed(
     settings: Settings, cluster: Kubernetes, policies: Sequence[Policy | PoolPolicy], resources: Resources
 ) -> list[Need]:
-    """What must be allowed for all that settings and policies want."""
+    """The features that settings and policies turn on."""
     spaces = cluster.namespaces or ("",)
     features = [*_reading(settings, policies, resources)]
     acting = [] if settings.dry_run else [policy for policy in policies if policy.mode == "act"]
@@ -66,14 +66,14 @@ def needed(
 
 
 def _namespaces_of(feature: Feature, spaces: Sequence[str]) -> Sequence[str]:
-    """Nodes are in no namespace, so that a feature about them alone is asked of the whole."""
+    """The namespaces to ask about a feature. Nodes are in none, so a feature about them alone is cluster-wide."""
     return ("",) if feature in (rights.NODES, rights.NODE_USAGE, rights.KUBELETS) else spaces
 
 
 def _reading(
     settings: Settings, policies: Sequence[Policy | PoolPolicy], resources: Resources
 ) -> Iterator[tuple[Feature, str]]:
-    """What is read, whoever acts on it."""
+    """The features that only read, with who turns them on."""
     yield from ((feature, "elasticd") for feature in (rights.PODS, rights.NODES, rights.AUTOSCALERS))
     for policy in (policy for policy in policies if isinstance(policy, Policy)):
         for kind in kinds([policy]):
@@ -91,7 +91,7 @@ def _reading(
 
 
 def _workload(policy: Policy, resources: Resources) -> Iterator[Feature]:
-    """What a policy about workloads writes."""
+    """The features by which a policy about workloads writes."""
     hooks = frozenset[str]().union(*[implemented(type(strategy)) for strategy in policy.strategies])
     if policy.job is not None:
         yield rights.JOBS
@@ -109,7 +109,7 @@ def _workload(policy: Policy, resources: Resources) -> Iterator[Feature]:
 
 
 def _pool(policy: PoolPolicy) -> Iterator[Feature]:
-    """What a policy about pods writes."""
+    """The features by which a policy about pods writes."""
     yield rights.BINDING
     yield rights.RECORDS
     if not _moves(policy):
@@ -124,12 +124,12 @@ def _pool(policy: PoolPolicy) -> Iterator[Feature]:
 
 
 def _moves(policy: PoolPolicy) -> bool:
-    """Whether pods that run are made to leave their nodes."""
+    """Whether a policy may evict running pods."""
     return any(implemented(type(strategy)) & _MOVING for strategy in policy.strategies)
 
 
 def _spaces(policy: Policy | PoolPolicy, spaces: Sequence[str]) -> Sequence[str]:
-    """The namespaces that a policy writes in."""
+    """The namespaces that a policy writes to."""
     if isinstance(policy, PoolPolicy):
         namespaces: Sequence[str] = policy.pool.namespaces
     elif policy.workload is not None:

@@ -1,4 +1,4 @@
-"""TOML to pool policies, or one line that says what to mend.
+"""Decodes TOML files into pool policies, or into one line for each mistake.
 
 Knows the tables of a policy about pods and nodes; see config for all else that is written in TOML.
 """
@@ -55,7 +55,7 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
 
 
 def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> Iterator[ConfigError]:
-    """A pool where a pod could go anywhere: onto full nodes, and onto those that are not ready."""
+    """A pool without a strategy that filters nodes: pods could go onto full nodes, or onto ones that are not ready."""
     if not any(strategy.keeps_off for strategy in strategies):
         capable = sorted(name for name, installed in registry.strategies.items() if installed.type.keeps_off)
         which = f" ({', '.join(capable)})" if capable else ""
@@ -64,7 +64,7 @@ def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str
 
 
 def _twice(strategies: Sequence[Strategy], file: str) -> Iterator[ConfigError]:
-    """A second strategy of a type of which there can be one only."""
+    """A second strategy of a type that a policy may have only once."""
     first: dict[type[Strategy], int] = {}
     for index, strategy in enumerate(strategies):
         if strategy.alone and type(strategy) in first:
@@ -76,7 +76,7 @@ def _twice(strategies: Sequence[Strategy], file: str) -> Iterator[ConfigError]:
 
 def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list[ConfigError]]:
     """Every policy of a folder that is about pods, and a ConfigError for every file that is wrong or clashes with
-    another. What is no TOML at all is told with the policies about workloads."""
+    another. What is no TOML at all is reported with the policies about workloads."""
     pools: list[PoolPolicy] = []
     errors: list[ConfigError] = []
     for path in policy_files(folder):
@@ -89,7 +89,7 @@ def load_pools(folder: Path, registry: Registry) -> tuple[list[PoolPolicy], list
 
 
 def _clashes(folder: Path, pools: list[PoolPolicy]) -> list[ConfigError]:
-    """Two policies that would both place one pod, as far as the files tell: pods' labels may still differ."""
+    """A mistake for each policy whose pods another one places, as far as the files tell: pods' labels may differ."""
     errors = []
     acting = [policy for policy in pools if policy.mode == "act"]
     for index, policy in enumerate(acting):

@@ -1,4 +1,4 @@
-"""Policies of either kind, about workloads and about pods, and every mistake in them.
+"""Reads policies of either kind, about workloads and about pods, with every mistake in them.
 
 Knows which file is of which kind, and that a plugin may do anything while its options are decoded.
 """
@@ -18,8 +18,8 @@ Read = tuple[list[Policy | PoolPolicy], list[ConfigError]]
 
 
 def read_policies(folder: Path, registry: Registry, settings: Settings | None = None) -> Read:
-    """The policies of a folder, and every mistake in them; whatever a plugin does while its options are decoded is
-    one. With `settings`, what policies want of sources must be there."""
+    """The policies of a folder, and every mistake in them. Whatever a plugin raises while its options are decoded is a
+    mistake; with `settings`, so is a series or source that a policy needs and no source provides."""
 
     def load() -> Read:
         policies, errors = load_policies(folder, registry)

@@ -1,4 +1,4 @@
-"""What the sources of one file are called, and which of them are made of others.
+"""Checks the names of sources, and the references of those that are made of others.
 
 Knows sources as they are decoded; knows nothing of policies.
 """
@@ -12,12 +12,12 @@ from elasticd.ports.source import JOURNAL, Source
 
 
 def clashing(sources: Sequence[Source], file: str) -> list[ConfigError]:
-    """A ConfigError for each name that is none or taken, and each source that needs another which is not there."""
+    """A ConfigError for each invalid or duplicate name, and for each source that needs one that does not exist."""
     return [*_unnamed(sources, file), *_same_labels(sources, file), *_underived(sources, file)]
 
 
 def _unnamed(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
-    """Names of sources and of series that nobody could see, or write in a policy."""
+    """Names of sources and of series that cannot be printed, or written in a policy."""
     for index, source in enumerate(sources):
         if not is_name(source.label):
             yield ConfigError(file, f"source[{index}].name", f"must be a name on one line, is {shown(source.label)}")
@@ -28,7 +28,7 @@ def _unnamed(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
 
 
 def _same_labels(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
-    """Policies and reports call sources by these names, so each must have its own."""
+    """Duplicate labels: policies and reports refer to sources by them."""
     labels = [source.label for source in sources]
     for index, label in enumerate(labels):
         if label in labels[:index]:
@@ -37,8 +37,8 @@ def _same_labels(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
 
 
 def _underived(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
-    """A source that is made of another needs that one: one with a past, or, where it reads it, one that is not made of
-    others itself."""
+    """Sources that are made of a source which does not exist or does not fit: one that is derived needs one with a
+    past, one that reads another needs one that is not made of others itself."""
     labels = [source.label for source in sources]
     with_past = [source.label for source in sources if source.remembers] + [JOURNAL]
     alone = [source.label for source in sources if source.draws() is None and source.derives() is None]

@@ -1,4 +1,4 @@
-"""What policies want of sources that elasticd.toml does not have: sources by name, series, forecasts.
+"""Finds what policies need and no source in elasticd.toml provides: sources by name, series, forecasts.
 
 Knows policies and settings as they are decoded; knows nothing of what a source answers.
 """
@@ -19,7 +19,7 @@ from elasticd.ports.source import Source
 from elasticd.registry import Registry
 
 _MANY = 12
-"""Series that are named before it is only said how many there are."""
+"""Up to so many series are listed by name; of more, only the number is given."""
 
 
 def check_sources(
@@ -50,7 +50,7 @@ def _of(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> 
 
 
 def offered(source: Source, *, simulated: bool) -> tuple[str, ...] | None:
-    """The series that a source has; None: it cannot say. A simulated cluster's own metrics may have any."""
+    """The series that a source has; None if it cannot say. A simulated cluster's own metrics may have any."""
     offers = source.offers()
     return source.usual_series if offers is None and not simulated else offers
 
@@ -80,13 +80,13 @@ def _choice(sources: Sequence[Source], series: Sequence[str], what: str) -> str:
 
 
 def _hint(name: str, sources: Iterable[Source], registry: Registry) -> str:
-    """Which types of source would have it, of those that need no options."""
+    """Names the types of source that would have the series, among those that need no options."""
     types = []
     for kind, installed in registry.sources.items():
         try:
             source = installed.type()
             has = name in (source.offers() or source.usual_series or ())
-        except Exception:  # noqa: S112  # it has options that must be given, or cannot say
+        except Exception:  # noqa: S112  # it has required options, or cannot say
             continue
         if has and kind not in {existing.__struct_config__.tag for existing in sources}:
             types.append(kind)
@@ -94,7 +94,7 @@ def _hint(name: str, sources: Iterable[Source], registry: Registry) -> str:
 
 
 def _option(value: Any, name: str, where: str = "") -> str:
-    """The first option, however deep, that is this name; empty: none is."""
+    """The path of the first option, however deep, whose value is this name; empty if there is none."""
     if isinstance(value, dict):
         entries = [(f"{where}.{key}" if where else str(key), entry) for key, entry in value.items() if key != "type"]
     elif isinstance(value, list | tuple):

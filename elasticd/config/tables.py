@@ -1,6 +1,6 @@
-"""Tables that name their type, to records of it, or one line that says what to mend.
+"""Decodes tables that name their type into records of it, or into one line for each mistake.
 
-Knows where a strategy, a limit or a source has its place; knows nothing of the files they stand in.
+Knows where a strategy, a limit or a source may stand; knows nothing of the files they stand in.
 """
 
 from collections.abc import Collection, Mapping
@@ -31,8 +31,8 @@ PLACING = frozenset(
 def records(
     tables: list[dict[str, Any]], registry: Registry, file: str, key: str, role: str = ""
 ) -> tuple[Strategy, ...]:
-    """The records of tables that name their type. Their `role` is what such tables are for, if not what `key` says.
-    Raises ConfigError for all that is wrong with them."""
+    """The records of tables that name their type. `role` is what the tables are for (strategy, limit or pool), `key` if
+    empty. Raises ConfigError for all that is wrong with them."""
     decoded: list[Strategy] = []
     mistakes = Mistakes()
     fit = [
@@ -54,7 +54,7 @@ def records(
 
 
 def _check_role(record: Strategy, file: str, where: str, role: str) -> None:
-    """Refuse a type that has no place there, and a limit that would have its way."""
+    """Refuse a type that may not stand there, and a limit with a priority."""
     if problem := _misplaced(implemented(type(record)), role):
         raise ConfigError(file, f"{where}.type", f'{problem} "{record.__struct_config__.tag}"')
     if role == "limit" and record.priority:
@@ -62,7 +62,7 @@ def _check_role(record: Strategy, file: str, where: str, role: str) -> None:
 
 
 def _misplaced(hooks: frozenset[str], key: str) -> str:
-    """Why a type with these hooks has no place under [[strategy]] or [[limit]], or an empty string."""
+    """Why a type with these hooks may not stand under [[strategy]] or [[limit]]; empty if it may."""
     places = bool(hooks & PLACING)
     if key == "pool":
         return "" if places else "must be one that places pods, is the strategy"
@@ -76,7 +76,7 @@ def _misplaced(hooks: frozenset[str], key: str) -> str:
 
 
 def _check_reads(record: Strategy, file: str, key: str) -> None:
-    """Refuse a strategy that cannot say which series it reads, because then none of them could be fetched."""
+    """Refuse a strategy that cannot say which series it reads: none of them could then be fetched."""
     problem = "reads() must give names of series, or None"
     try:
         names: object = record.reads()
@@ -97,7 +97,7 @@ def typed(
     key: str,
     fit: Collection[str] | None = None,
 ) -> Any:
-    """A record of the type its table names; `fit`: which of those that are known to propose, if not all."""
+    """A record of the type its table names. `fit`: the types to propose in a message, of those known; None: all."""
     proposed = known if fit is None else fit
     if "type" not in table:
         raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(proposed))}), is missing")
@@ -109,6 +109,6 @@ def typed(
 
 
 def no_such(name: object, known: Collection[str]) -> str:
-    """What is wrong with a name that is none of these."""
+    """The problem of a name that is none of these."""
     near = nearest(name[:60], known) if isinstance(name, str) else ""
     return f"must be one of {', '.join(sorted(known))}, is {shown(name)}{near}"

@@ -1,4 +1,4 @@
-"""Which policies may put a workload to 0: those that look at something which can bring it back.
+"""Checks that a policy which may scale to 0 has a strategy that can scale up again.
 
 Knows what strategies say of themselves; knows nothing of files but their names.
 """
@@ -10,8 +10,8 @@ from elasticd.registry import implemented
 
 
 def check_wakes(policy: Policy, file: str) -> None:
-    """Refuse a least count of 0 from which nothing could wake the workload, as the API server refuses it of an HPA
-    without an Object or External metric."""
+    """Refuse a minimum of 0 if no strategy could wake the workload, as the API server refuses it for an HPA without an
+    Object or External metric."""
     if policy.replicas.min > 0 or policy.job:
         return
     recommending = [strategy for strategy in policy.strategies if "recommend_replicas" in implemented(type(strategy))]

@@ -1,4 +1,4 @@
-"""What a load is expected to be, made of another source's past: the source forecast.
+"""The source forecast: forecasts loads from another source's past.
 
 Knows its options and when rounds begin; the modules of this package know the process that fits and the journal as a
 past, elasticd.sources.forecasting the arithmetic. Knows nothing of who reads a forecast.
@@ -26,7 +26,7 @@ __all__ = ["ForecastSource", "register_sources"]
 
 MOST_POINTS = 50_000
 LOOK = 1.0
-"""Seconds between looks whether a round is due: workloads may have come."""
+"""Seconds between checks whether a round is due: there may be new workloads."""
 
 Name = Annotated[str, Meta(min_length=1)]
 Days = Annotated[float, Meta(gt=0, le=366, description="days of past that are looked at")]
@@ -107,7 +107,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
         return self.of
 
     def plan(self) -> ForecastPlan:
-        """What is to be done, in the words of those who do it."""
+        """The options in the form that the keeper takes."""
         wish = Wish(
             step=self.step,
             horizon=self.horizon,
@@ -122,8 +122,8 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Open the past, and begin with rounds. In virtual time a fit is part of the read, for there time must not
-        pass while it lasts."""
+        """Open the past, and start the rounds. In virtual time a fit is part of the read, as time must not pass
+        meanwhile."""
         async with AsyncExitStack() as stack:
             memory = await self._memory(site, stack)
             virtual = isinstance(site.clock, VirtualClock)
@@ -143,7 +143,7 @@ class ForecastSource(Source, frozen=True, kw_only=True, tag="forecast"):
 
 
 class _Forecasts:
-    """The reader: what it says is there already."""
+    """The reader: it returns forecasts that the keeper has already."""
 
     def __init__(self, keeper: ForecastKeeper, *, virtual: bool) -> None:
         self._keeper, self._virtual = keeper, virtual

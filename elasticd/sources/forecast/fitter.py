@@ -1,7 +1,7 @@
-"""The process that fits, as the daemon sees it: a question in, a reply out, and it ends when it is no longer needed.
+"""Runs the process that fits forecasts: a question in, a reply out; the process ends when it is no longer needed.
 
-Knows processes; knows nothing of forecasts. It is a process and not a thread, so that arithmetic holds up no decision,
-and one of its own and not of a pool, so that one that hangs or grows can be ended: memory is used only while it fits.
+Knows processes; knows nothing of forecasts. It is a process and not a thread, so that arithmetic delays no decision,
+and not one of a pool, so that it can be killed when it hangs or grows: it uses memory only while it fits.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from elasticd.base.text import one_line
 from elasticd.sources.forecasting.request import HEAD_BYTES, Question, Reply, frame, length, reply
 
 COMMAND = (sys.executable, "-P", "-m", "elasticd.sources.forecasting")
-"""-P: what lies in the daemon's working directory is not imported."""
+"""-P: modules in the daemon's working directory are not imported."""
 
 _REAPED = 0.5
-"""Seconds in which a process that has ended is known to have."""
+"""Seconds to wait for the exit code of a process that has ended."""
 
 NEEDED = ("numpy", "scipy")
 
 
 class Lost(Exception):  # noqa: N818
-    """The process did not answer: it was killed, ran into its time, or said nonsense."""
+    """The process did not answer: it was killed, took too long, or sent a malformed reply."""
 
 
 class Fitter(Protocol):
-    """Something that fits."""
+    """Fits forecasts, in this process or in another."""
 
     async def fit(self, question: Question) -> Reply:
         """The reply. Raises Lost; the next question is asked of a fresh process."""
@@ -42,7 +42,7 @@ def lacking() -> str:
 
 
 class Here:
-    """Fits in this process, and holds it up: for virtual time, where nothing else waits."""
+    """Fits in this process, which blocks meanwhile: for virtual time, where nothing else waits."""
 
     async def fit(self, question: Question) -> Reply:
         """The reply."""
@@ -52,14 +52,14 @@ class Here:
 
 
 class Apart:
-    """Fits in a process of its own, one question after the other; each may take `patience` seconds."""
+    """Fits in a separate process, one question after the other; each may take `patience` seconds."""
 
     def __init__(self, patience: float, command: tuple[str, ...] = COMMAND) -> None:
         self._patience, self._command = patience, command
         self._process: asyncio.subprocess.Process | None = None
 
     async def fit(self, question: Question) -> Reply:
-        """The reply. Raises Lost, and has ended the process then."""
+        """The reply. Raises Lost after killing the process."""
         try:
             async with asyncio.timeout(self._patience):
                 return await self._exchange(question)
@@ -86,7 +86,7 @@ class Apart:
         return reply(await stdout.readexactly(length(head)))
 
     async def close(self) -> int | None:
-        """End the process. Gives the code with which it had ended by itself, negative for a signal; else None."""
+        """End the process. Returns its exit code if it had ended by itself, negative for a signal; else None."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -100,7 +100,7 @@ class Apart:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill it, and let it be gone: who is cancelled meanwhile is so only after that."""
+    """Kill the process and wait until it is gone, even if this task is cancelled meanwhile."""
     with suppress(ProcessLookupError):
         process.kill()
     gone = asyncio.ensure_future(process.wait())
@@ -118,14 +118,14 @@ def _exit_reason(code: int | None) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """One thread each, for several are slower on arrays so small; and modules from where this process has them."""
+    """The environment: one thread, as several are slower on arrays so small, and this process's module path."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 @asynccontextmanager
 async def apart(patience: float) -> AsyncIterator[Apart]:
-    """A fitter of its own for as long as the block runs; its process begins with the first question."""
+    """A fitter in a separate process, for as long as the block runs; the process starts with the first question."""
     fitter = Apart(patience)
     try:
         yield fitter
@@ -135,5 +135,5 @@ async def apart(patience: float) -> AsyncIterator[Apart]:
 
 @asynccontextmanager
 async def here(patience: float) -> AsyncIterator[Here]:
-    """The same in this process."""
+    """A fitter in this process."""
     yield Here()

@@ -1,7 +1,7 @@
-"""The daemon's own journal as a past: what decisions say a load was.
+"""Reads past loads from the decisions in the daemon's own journal.
 
-Knows the journal's files and what a decision holds of a series; knows nothing of forecasts. Only what is new is read,
-but for the first time.
+Knows the journal's files and what a decision holds of a series; knows nothing of forecasts. After the first time, only
+new lines are read.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class JournalMemory:
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
         """Raises UnavailableError for a folder that cannot be read."""
-        if series not in self._series_read:  # from the beginning, for what was not looked for before
+        if series not in self._series_read:  # start over: earlier reads skipped this series
             self._series_read.add(series)
             self._position, self._points = (0, 0), {}
         try:
@@ -91,7 +91,7 @@ class JournalMemory:
 
 
 def _loads(decision: _Decision) -> Iterator[tuple[str, float]]:
-    """What the workload had in all. A part of the pods is not the whole: a partial series tells no load."""
+    """The loads of the whole workload. A series that lacks some of the pods gives none."""
     yield REPLICAS, float(decision.current)
     for series in decision.series:
         if series.quality == "fresh" and series.samples:

@@ -37,7 +37,7 @@ class ForecastPlan(Struct, frozen=True):
 
 
 class ForecastKeeper:
-    """Forecasts by workload, and how they fare."""
+    """Holds the forecasts by workload, and renews them in rounds."""
 
     def __init__(self, plan: ForecastPlan, memory: History, site: Site, opens: Opens) -> None:
         self._plan, self._memory, self._site, self._opens = plan, memory, site, opens
@@ -49,7 +49,7 @@ class ForecastKeeper:
         self.due = float("-inf")
 
     def readings(self, now: float) -> Readings:
-        """All forecasts that there are."""
+        """All present forecasts."""
         plan = self._plan
         faults = {plan.name: self.error} if self.error else {}
         newest = max((forecast.fitted for forecast in self._forecasts.values()), default=None)
@@ -68,7 +68,7 @@ class ForecastKeeper:
         }
 
     def is_due(self, now: float) -> bool:
-        """Whether a round should begin: it is time, or somebody is governed who was not at the last one."""
+        """Whether a round should begin: it is time, or a workload is governed that the last round did not know."""
         governed = self._governed()
         return bool(governed) and (now >= self.due or (not self.error and not governed <= self._tried))
 
@@ -76,8 +76,8 @@ class ForecastKeeper:
         return frozenset(str(ref) for ref in self._site.governed())
 
     async def round(self, now: float) -> None:
-        """Ask for the past of all who are governed, and fit those that have a new sample. Trouble is told in `error`,
-        and the forecasts that there are go on until they expire."""
+        """Read the past of all governed workloads, and fit those that have a new sample. Trouble is reported in
+        `error`; present forecasts go on until they expire."""
         governed = self._governed()
         self._forecasts = {key: forecast for key, forecast in self._forecasts.items() if key in governed}
         self._newest = {key: at for key, at in self._newest.items() if key in governed}
@@ -85,7 +85,7 @@ class ForecastKeeper:
             self.error = await self._round(governed, now)
         except ElasticdError as error:
             self.error = str(error)
-        except Exception as error:  # a fault of ours must not end the rounds
+        except Exception as error:  # an error of ours must not end the rounds
             self.error = raised(error)
         self._tried = governed
         self._failures_in_a_row = self._failures_in_a_row + 1 if self.error else 0
@@ -93,7 +93,7 @@ class ForecastKeeper:
         self.due = now + min(pause, self._plan.refit)
 
     async def _round(self, governed: frozenset[str], now: float) -> str:
-        """What went wrong, of whatever workload; empty: nothing."""
+        """Fit all governed workloads. Returns the first thing that went wrong; empty if nothing did."""
         loads, used, replicas = await self._pasts(governed, now)
         trouble = ""
         async with self._opens() as fitter:
@@ -114,14 +114,14 @@ class ForecastKeeper:
         return trouble
 
     async def _pasts(self, governed: Collection[str], now: float) -> list[Mapping[str, Points]]:
-        """Of the load, and of what is to be learnt from."""
+        """The pasts of the load, of what pods used and of how many there were; empty for what is not to be learnt."""
         plan, span = self._plan, TimeRange(now - self._plan.back, now, self._plan.wish.step)
         names = [plan.series] + ([plan.learn.used, plan.learn.replicas] if plan.learn else [])
         pasts = [await self._memory.past(name, governed, span) for name in names]
         return pasts + [{}] * (3 - len(pasts))
 
     def _keep(self, key: str, now: float, reply: Reply) -> None:
-        """Take in a reply, and let those who use it be judged."""
+        """Store a reply, and wake the workload's policies."""
         self._fits += 1
         old = self._forecasts.get(key)
         if reply.forecast is None and old is not None and not old.doubt and now < old.expires:

@@ -1,6 +1,6 @@
 """The process that fits forecasts: questions on its standard input, replies on its standard output, in their order.
 
-Knows pipes, and that it must be in nobody's way: it yields to others, and is the first to go when memory is short.
+Knows pipes. It runs at low priority, and is the first to be killed when memory is short.
 """
 
 import os
@@ -20,7 +20,7 @@ MEMORY = 4 << 30
 
 
 def humble() -> None:
-    """Yield to others, as far as one may: where a unit forbids to ask for it, nothing is lost."""
+    """Lower this process's priority and limit its memory, as far as its unit allows that."""
     with suppress(OSError):
         os.nice(NICE)
     with suppress(OSError):
@@ -30,7 +30,7 @@ def humble() -> None:
 
 
 def serve(questions: BinaryIO, replies: BinaryIO) -> None:
-    """Answer until there are no more questions. What one fails of harms no other."""
+    """Answer until there are no more questions. A question that fails affects no other."""
     while len(head := questions.read(HEAD_BYTES)) == HEAD_BYTES:
         body = questions.read(length(head))
         try:

@@ -59,7 +59,7 @@ PERIODS: Mapping[str, int] = {"naive": 1, "robust-stl": 2, "fft": 1, "crane": 2,
 """Whole periods of past that a method needs at least."""
 
 AUTOMATIC = ("robust-stl", "fft", "naive")
-"""Those among which is chosen where nothing is asked for."""
+"""Those that the method auto chooses among."""
 
 CAUTIOUS = ("crane", "crane-max")
-"""Those that mean to be too high, and are therefore measured with the lopsided error."""
+"""Those that aim too high on purpose, and are therefore measured with the lopsided error."""

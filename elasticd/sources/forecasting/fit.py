@@ -1,4 +1,4 @@
-"""A past in, a forecast out: the one function that the process for fitting runs.
+"""Fits a forecast to a past: the one function that the fitting process runs.
 
 Knows the order of things; knows nothing of where a past comes from.
 """
@@ -39,7 +39,7 @@ def answer(question: Question) -> Reply:
 
 
 def _grid(track: PackedSamples, step: float) -> Regular:
-    """The track by whole steps. One that has not ended when the last sample was measured is not known yet."""
+    """The samples by whole steps, without a last step that had not ended when the last sample was measured."""
     times = np.frombuffer(track.times)
     regular = on_grid(times, np.frombuffer(track.values), step)
     early = len(regular.values) and times.max() < regular.last - step * SAME_TIME
@@ -51,7 +51,7 @@ def _continue(past: Regular, chosen: Chosen, wish: Wish, taught: _Learnt) -> For
     steps = max(1, round((wish.horizon + wish.valid) / wish.step)) + 1
     hour = max(1, round(3600 / wish.step))
     expected = np.maximum(WAYS[chosen.method](past.values, chosen.period, hour, steps), 0.0)
-    # The last value is known, and a window that begins now begins with it.
+    # The last value is known; a window that begins now begins with it.
     expected = np.r_[past.values[-1], expected]
     low, high = _spread(chosen.off, wish.quantile)
     return Forecast(
@@ -74,7 +74,7 @@ def _continue(past: Regular, chosen: Chosen, wish: Wish, taught: _Learnt) -> For
 
 
 def _spread(off: Floats, quantile: float) -> tuple[float, float]:
-    """By how much the load was lower and higher than forecast, but for the rarest; never the wrong way."""
+    """By how much the load was below and above the forecast, at the quantiles; at most 0, and at least 0."""
     low, high = np.quantile(off, [1 - quantile, quantile])
     return min(0.0, float(low)), max(0.0, float(high))
 
@@ -84,7 +84,7 @@ def _rounded(values: Floats) -> tuple[float, ...]:
 
 
 def _learn_per_pod(question: Question, load: Regular) -> _Learnt:
-    """What was learnt of one pod, of the steps at which all is known."""
+    """The use of one pod, learnt from the steps at which load, use and replicas are known."""
     if question.used is None or question.replicas is None:
         return _Learnt()
     used, replicas = (_grid(track, load.step) for track in (question.used, question.replicas))

@@ -14,7 +14,7 @@ from elasticd.model.forecast import PerPod
 from elasticd.sources.forecasting.arrays import Bools, Floats
 
 CORRELATION, CHANCE, MOST_UNDER, MOST_SQUARED = 0.9, 0.01, 10.0, 10.0
-"""The gate, on what one pod uses, scaled to 0 to 100."""
+"""The gate's limits, on the use of one pod scaled to 0 to 100."""
 
 LEAST = 50
 """Times at which all three must be known, before and in the held-out part."""

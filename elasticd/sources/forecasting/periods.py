@@ -1,4 +1,4 @@
-"""Is there a period, and which.
+"""Finds the period of a series, if it has one.
 
 Knows two detectors, the autocorrelation's peaks and Crane's, and Fisher's test; knows nothing of what is made of a
 period. Periods are in samples.
@@ -16,7 +16,7 @@ Places = NDArray[np.intp]
 """Which samples, by number."""
 
 TOLERANCE = 0.05
-"""How far, as a fraction, a found period may be from one that was expected."""
+"""How far, as a fraction, a detected period may be from an expected one."""
 
 SMOOTHNESS = 1e10
 """Of the trend that is taken off before the autocorrelation is looked at."""

@@ -1,4 +1,4 @@
-"""What the process that fits forecasts is asked, and what it answers.
+"""The questions to the fitting process, and its replies.
 
 Knows records and how they go through a pipe; imports no numpy, so that the daemon need not.
 """

@@ -1,4 +1,4 @@
-"""Which method, on which period, and whether it is to be believed: by what it would have said of the newest part.
+"""Chooses a method and a period, and whether to believe them, by how they would have forecast the newest part.
 
 Knows the held-out part and the forecasts that cost nothing; knows nothing of how a method works.
 Source: Crane's choice by the last period (pkg/prediction/dsp), Kapacity's gate on the last day.
@@ -74,16 +74,18 @@ def _by_period(values: Floats, period: int, held_out: int, wish: Wish) -> list[t
             except ArithmeticError:  # a program without a solution: the others go on
                 continue
             measure = lopsided if name in CAUTIOUS else mean_absolute
-            naive = _last_horizon(values, held_out, wish) if name == "naive" else repeated(past, period, hour, held_out)
-            baselines = [naive, np.full(held_out, past[-period:].mean())]
+            reference = (
+                _last_horizon(values, held_out, wish) if name == "naive" else repeated(past, period, hour, held_out)
+            )
+            baselines = [reference, np.full(held_out, past[-period:].mean())]
             skill = _skill(measure(actual, forecast), min(measure(actual, baseline) for baseline in baselines))
             trials.append((_judged(name, period, skill, actual, actual - forecast, wish), lopsided(actual, forecast)))
     return trials
 
 
 def _last_horizon(values: Floats, held_out: int, wish: Wish) -> Floats:
-    """For the held-out part what the load was a horizon before, as who looks at the present load alone takes it. The
-    last period again is measured by that: by itself it could never be better."""
+    """The baseline for naive: the load one horizon before each held-out value, as a policy without forecasts sees it.
+    Measured by the last period, naive would only be compared with itself."""
     steps = min(max(1, round(wish.horizon / wish.step)), len(values) - held_out)
     return values[len(values) - held_out - steps : len(values) - steps]
 
@@ -130,7 +132,7 @@ def _doubt(method: str, skill: float, error: float, level: float, wish: Wish) ->
 
 
 def _free(method: str, wish: Wish) -> str:
-    """What costs nothing, in words."""
+    """The baselines of a method, for messages."""
     if method == "holt":
         return "the last value, or the mean"
     if method == "naive":

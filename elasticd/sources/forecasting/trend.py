@@ -62,10 +62,10 @@ def _second_difference(count: int) -> "sparse.csr_array":
 
 
 def _least_absolute(rows: "sparse.csc_array", targets: Floats) -> Floats:
-    """The x with the least sum |rows x - wanted|, by HiGHS' interior point method.
+    """The x with the least sum |rows x - targets|, by HiGHS' interior point method.
 
-    It is given the dual program, the most of wanted y with rows' y = 0 and -1 <= y <= 1, in which x are the multipliers
-    of the equations: a third of the columns, and no second column for each error's sign.
+    It solves the dual program: maximise targets y with rows' y = 0 and -1 <= y <= 1, where x are the multipliers of the
+    equations. That has a third of the columns, and no second column for each error's sign.
     """
     errors, free = rows.shape
     bounds = np.tile([-1.0, 1.0], (errors, 1))

@@ -1,7 +1,7 @@
-"""A Prometheus server as a source.
+"""The source prometheus: queries to a Prometheus server become series.
 
-Knows its options and what they make; the modules of this package know PromQL's answers and how their labels name
-pods, workloads and nodes. Knows nothing of who reads them.
+Knows the options; the modules of this package know PromQL's answers and how their labels name pods, workloads and
+nodes. Knows nothing of who reads them.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
             raise ValueError("series: must be given, or else rules that find some, neither is")
 
     def offers(self) -> tuple[str, ...] | None:
-        """The series it has; with rules it cannot say, as they are not found yet."""
+        """The series it has; None with rules, as theirs are not found yet."""
         return None if self.rule else tuple(dict.fromkeys(table.name for table in self.series))
 
     def open(self, site: Site) -> AbstractAsyncContextManager[Reader]:
@@ -55,7 +55,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
 
     @asynccontextmanager
     async def memory(self, site: Site) -> AsyncIterator[History]:
-        """What the server remembers; it is asked, and connected to, only when that is wanted."""
+        """The server's past; it is connected to only when that is asked for."""
         yield Remembering(self, site.clock)
 
     @asynccontextmanager
@@ -69,7 +69,7 @@ class Prometheus(HttpSource, frozen=True, tag="prometheus"):
 
 
 class Queries:
-    """A Prometheus source that has been opened."""
+    """The reader of an open Prometheus source."""
 
     def __init__(self, options: Prometheus, http: HttpClient, clock: Clock) -> None:
         self._label, self._clock = options.label, clock
@@ -82,7 +82,7 @@ class Queries:
         """The answers to all queries now."""
         if self._search is None:
             self._search = asyncio.create_task(self._finder.search(now))
-            await self._search  # before the first there is nothing that it could stand in for
+            await self._search  # there are no earlier plans to go on with
         elif self._search.done():
             self._search.result()
             self._search = asyncio.create_task(self._finder.search(now))

@@ -1,6 +1,6 @@
-"""What Prometheus answers, before its samples are taken apart.
+"""Decodes the envelope of Prometheus' answers; their samples stay undecoded.
 
-Knows the wire format of the query API and what of it is too much; knows nothing of what is asked, and trusts nothing.
+Knows the wire format of the query API, and refuses what is too large; knows nothing of what is asked, trusts nothing.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
 class QueryAnswer(Struct):
-    """A query's result: its parts not yet decoded. `warning` says that it is partial."""
+    """A query's result, its items undecoded. `warning` says why it is partial; empty if it is not."""
 
     kind: str
     items: Sequence[Raw]
@@ -96,7 +96,7 @@ def _garbled_fault(error: Exception) -> QueryFault:
 
 
 def names_of(body: bytes) -> list[str]:
-    """The answer of a label's values. Raises Fault; a partial list is taken, as what is missing comes later."""
+    """The values of a label in an answer. Raises QueryFault. A partial list is accepted: the rest comes later."""
     names = _decode(body, _NAMES).data
     if names is None:
         raise QueryFault("the answer is not of the query API: it has no data")
@@ -104,8 +104,8 @@ def names_of(body: bytes) -> list[str]:
 
 
 async def answer_of(body: bytes, most: int) -> QueryAnswer:
-    """The answer to a query. Raises Fault for one with more than `most` samples, before they are taken apart. Each
-    step takes some milliseconds for 20 MB, so others get their turn after each."""
+    """The answer to a query. Raises QueryFault for one with more than `most` samples, before they are decoded. Each
+    step takes some milliseconds for 20 MB, so other tasks get their turn after each."""
     if body.count(b'"metric":') > most:
         raise QueryFault(f"the answer has more than {most} samples (max_samples)")
     await asyncio.sleep(0)
@@ -122,7 +122,7 @@ async def answer_of(body: bytes, most: int) -> QueryAnswer:
 
 
 def _items(data: _Data) -> list[Raw]:
-    if data.resultType == "scalar":  # as a vector without labels has it
+    if data.resultType == "scalar":  # in the form of a vector without labels
         return [Raw(b'{"metric":{},"value":' + bytes(data.result) + b"}")]
     if data.resultType not in ("vector", "matrix"):
         raise QueryFault(one_line(f"the answer must be a vector, matrix or scalar, is a {data.resultType}", _WORDS))

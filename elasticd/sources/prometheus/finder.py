@@ -1,7 +1,7 @@
-"""Looks for the series of rules, now and then.
+"""Searches periodically for the series that rules select.
 
-Knows how often to look and how many to take; knows nothing of what a rule makes of them. Only names are asked for
-(the values of the label __name__): a list of the series themselves would be as long as there are pods.
+Knows how often to search and how many series to take; knows nothing of what a rule makes of them. Only names are asked
+for (the values of the label __name__): a list of the series themselves would be as long as there are pods.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _RECENT = 3600.0
 
 
 class Finder:
-    """The plans of all rules, and why some rule has none. What was found stays until a search brings something else."""
+    """The plans of all rules, and why a rule has none. The result of a search counts until the next one succeeds."""
 
     def __init__(
         self, http: HttpClient, rules: Sequence[RuleTable], given: Sequence[QueryPlan], every: float, most: int
@@ -34,7 +34,7 @@ class Finder:
         self._due = float("-inf")
 
     async def search(self, now: float) -> None:
-        """Look, if it is time to. A search that fails is repeated sooner, and until then the last one counts."""
+        """Search, if it is due. A failed search is repeated sooner; until then the last result counts."""
         if not self._searches or now < self._due:
             return
         failed: dict[str, str] = {}
@@ -54,7 +54,7 @@ class Finder:
         return names_of(await self._http.ask(f"{NAMES}?{query}"))
 
     def _plan(self, faults: dict[str, str]) -> None:
-        """Make the plans. A name that is taken is not asked for a second time, but that is told."""
+        """Make the plans. A name that another series has is not queried again, and becomes a fault."""
         plans: dict[tuple[str, str], QueryPlan] = {}
         empty = {rule for rule, _ in self._searches} - {*faults}
         for index, (rule, search) in enumerate(self._searches):

@@ -1,7 +1,7 @@
-"""What a Prometheus server remembers of a series: its samples between two times, as if they had been read then.
+"""Reads the past of a series from Prometheus: its samples between two times, as if they had been read then.
 
-Knows range queries; knows nothing of files. A sample has the time at which it was measured, where that can be asked
-for, and is given once, however many steps saw it.
+Knows range queries; knows nothing of files. A sample has the time at which it was measured, where that can be queried,
+and is returned once, however many steps include it.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from elasticd.sources.prometheus.finder import Finder
 from elasticd.sources.prometheus.plans import QueryPlan, plan_of
 from elasticd.sources.prometheus.samples import AnswerParts, Tally, chunks, number
 
-if TYPE_CHECKING:  # it offers what is here
+if TYPE_CHECKING:  # it imports this module
     from elasticd.sources.prometheus import Prometheus
 
 RANGE = "/api/v1/query_range"
@@ -23,10 +23,10 @@ _POINTS = 11_000
 """Prometheus refuses a query of more steps."""
 _FIRST_POINTS = 100
 MOST_ROWS = 200_000
-"""About so many are held in memory."""
+"""About so many rows are held in memory at once."""
 
 _Subject = tuple[str, str]
-"""A key, and a container or nothing."""
+"""A subject's key, and a container, empty where there is none."""
 
 
 class PastSample(NamedTuple):
@@ -48,11 +48,11 @@ class Steps(NamedTuple):
 
 
 class TooMuch(QueryFault):
-    """The answer would be too long: fewer steps may do."""
+    """The answer is too large; a query of fewer steps may succeed."""
 
 
 class PrometheusHistory:
-    """Asks for the past of series, oldest first: each question must begin after the last one ended."""
+    """Queries the past of series, oldest first: each query must begin after the last one ended."""
 
     def __init__(self, http: HttpClient, plans: Sequence[QueryPlan], most: int) -> None:
         self.plans = plans
@@ -61,7 +61,7 @@ class PrometheusHistory:
         self._last: dict[tuple[str, str, str], float] = {}
 
     async def samples(self, plan: QueryPlan, steps: Steps) -> list[PastSample]:
-        """All samples of one series at these steps. Raises Fault or HttpFault; TooMuch when fewer may do."""
+        """All samples of one series at these steps. Raises QueryFault, HttpFault, or TooMuch if fewer may succeed."""
         answer = await self._ask(plan, plan.query, steps)
         times = None
         if plan.measured and answer.items:
@@ -86,7 +86,7 @@ class PrometheusHistory:
 
     @staticmethod
     def _points(plan: QueryPlan, answer: QueryAnswer, tally: Tally) -> dict[_Subject, dict[float, float]]:
-        """Numbers by subject and time. Where two label sets name one subject at one time, there is none."""
+        """Values by subject and time; none where two label sets name one subject at one time."""
         by_subject: dict[_Subject, dict[float, float]] = {}
         parts = AnswerParts(plan, tally)
         for raws in chunks(answer, plan):
@@ -133,7 +133,7 @@ async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> As
 
 
 async def portions(past: PrometheusHistory, steps: Steps, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:
-    """All rows by time, about `most` at once: as many steps at a time as make that, or as the server will answer."""
+    """All rows by time, about `most` at once: each query has as many steps as give that, or as the server accepts."""
     points, index, total = _FIRST_POINTS, 0, int((steps.last - steps.first) / steps.step + 1e-9) + 1
     while index < total:
         count = min(points, total - index)

@@ -1,6 +1,6 @@
-"""What a Prometheus server remembers of workloads, for who makes a series of another's past.
+"""The past of workloads in Prometheus, cached, for sources that derive from it.
 
-Knows range queries in portions, and asks only for what it has not heard; knows nothing of what is made of the past.
+Knows range queries in portions, and queries only what is new; knows nothing of what is made of the past.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from elasticd.sources.http import HttpFault
 from elasticd.sources.prometheus.answers import QueryFault
 from elasticd.sources.prometheus.history import PastSample, Steps, history, portions
 
-if TYPE_CHECKING:  # it offers what is here
+if TYPE_CHECKING:  # it imports this module
     from elasticd.sources.prometheus import Prometheus
 
 ROWS = 20_000
-"""About so many are taken in at once: the daemon's other work waits for that."""
+"""About so many rows are processed at once, while the daemon's other work waits."""
 
 OVERLAP = 5
-"""Steps that are asked for again, as a server may come to know a sample late."""
+"""Steps that are queried again, as a sample may reach the server late."""
 
 
 class Remembering:
-    """A memory. What was asked for once is kept, for as long as it is asked for again."""
+    """The past of a Prometheus source. Samples are cached for as long as they are asked for again."""
 
     def __init__(self, source: "Prometheus", clock: Clock) -> None:
         self._source, self._clock = source, clock
@@ -35,7 +35,7 @@ class Remembering:
         self._last_requests: dict[str, tuple[frozenset[str], TimeRange]] = {}
 
     async def past(self, series: str, workloads: Collection[str], span: TimeRange) -> Mapping[str, Points]:
-        """The series' samples between the two times, those of these workloads alone. Raises UnavailableError."""
+        """The series' samples of these workloads between the two times. Raises UnavailableError."""
         keys = frozenset(workloads)
         last_keys, last_span = self._last_requests.pop(series, (frozenset(), span))
         continues = (
@@ -65,7 +65,7 @@ class Remembering:
 
 
 def _take(rows: Iterable[PastSample], keys: Collection[str], by_key: dict[str, Points]) -> None:
-    """Add what is newer than what is known."""
+    """Append the rows that are newer than the known ones."""
     for row in rows:
         if row.key in keys:
             points = by_key.setdefault(row.key, Points(array("d"), array("d")))

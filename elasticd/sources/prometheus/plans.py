@@ -1,4 +1,4 @@
-"""What to ask for one series, and which subject each answer is about.
+"""The query of one series, and how the labels of its answers name subjects.
 
 Knows labels, and that a plain selector's samples have a time of their own; knows nothing of HTTP or of samples.
 """
@@ -43,7 +43,7 @@ class QueryPlan(Struct, frozen=True, kw_only=True):
     containers: bool
     """A label tells a pod's containers apart."""
     missing: str
-    """The labels without which an answer is about nothing, in words."""
+    """The labels that an answer needs to name a subject, for messages."""
 
 
 def plan_of(table: SeriesTable) -> QueryPlan:
@@ -67,14 +67,14 @@ def plan_of(table: SeriesTable) -> QueryPlan:
 
 
 def times_of(query: str) -> str:
-    """What asks when the samples of a query were measured: of a plain selector, Prometheus knows. Of anything else it
-    only says when it computed the answer; empty then."""
+    """The query for the times at which the samples of a query were measured, which Prometheus knows of a plain
+    selector. Empty for anything else: of that it only knows when it computed the answer."""
     return f"timestamp({query.strip()})" if _PLAIN.fullmatch(query) else ""
 
 
 def _labels(roles: dict[str, str], fixed: dict[str, str]) -> type[Any]:
-    """A record with just those labels: the others are skipped unread. What is fixed is a default whose field has a
-    name that no label has."""
+    """A record type with just those labels; others are skipped undecoded. A fixed value is a default whose field has a
+    name that no label can have."""
     fields = [(role, str, fixed.get(role, "")) for role in ("namespace", "name", "kind", "container")]
     names = {role: roles.get(role, f"={role}") for role, _, _ in fields}
     return msgspec.defstruct("SubjectLabels", fields, rename=names, frozen=True, gc=False)

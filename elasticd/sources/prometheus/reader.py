@@ -1,6 +1,6 @@
-"""Asks Prometheus all that is wanted at once, and puts the answers together.
+"""Sends all queries to Prometheus at once, and combines the answers.
 
-Knows which requests belong to one series and whom a failed one harms; knows nothing of labels or wire formats.
+Knows which requests belong to one series, and that a failed one affects no other; knows nothing of labels or formats.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ QUERY = "/api/v1/query"
 
 
 class QueryResult(Struct, frozen=True):
-    """What one plan's question brought: samples, or None when it failed; `fault` is what is wrong, even so."""
+    """The result of one plan: samples, or None if it failed. `fault` says what is wrong, which both may have."""
 
     plan: QueryPlan
     samples: Mapping[str, tuple[Sample, ...]] | None
@@ -31,7 +31,7 @@ class QueryResult(Struct, frozen=True):
 
 
 class Asker:
-    """Puts a plan's questions to the server."""
+    """Sends the queries of plans to the server."""
 
     def __init__(self, http: HttpClient, clock: Clock, timeout: float, most: int) -> None:
         self.http = http
@@ -40,7 +40,7 @@ class Asker:
         self._noted: dict[str, str] = {}
 
     async def find(self, plan: QueryPlan) -> QueryResult:
-        """The samples now. Never raises for trouble."""
+        """The samples of a plan now. Faults of the server are returned, not raised."""
         try:
             return await self._find(plan)
         except (QueryFault, HttpFault) as fault:
@@ -51,7 +51,7 @@ class Asker:
         received, offset = self._clock.now(), self._times.offset()
         times = None
         if plan.measured and answer.kind != "matrix" and answer.items:
-            # For the same moment, so that number and time are of one sample.
+            # At the same time, so that value and timestamp are of one sample.
             try:
                 times_answer = await self._ask(plan, plan.measured, answer.at)
                 times = await times_in(times_answer, plan)
@@ -82,7 +82,7 @@ async def ask_all(asker: Asker, plans: Sequence[QueryPlan]) -> list[QueryResult]
 
 
 def readings(source: str, received: float, results: Sequence[QueryResult], faults: Mapping[str, str]) -> Readings:
-    """All in one. A series that failed is left out and told in `faults`; `error` only says that all failed."""
+    """The results as one reading. `faults` has the series that failed, or partly; `error` is set only if all failed."""
     maps: dict[str, dict[str, Mapping[str, tuple[Sample, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
     problems = dict(faults)
     for result in results:
@@ -96,6 +96,6 @@ def readings(source: str, received: float, results: Sequence[QueryResult], fault
 
 
 def _error(faults: Mapping[str, str]) -> str:
-    """Why nothing could be read: once, if all failed alike."""
+    """Why nothing could be read; a reason that all series share is given once."""
     (name, first), *_ = faults.items()
     return first if len(set(faults.values())) == 1 else f"{len(faults)} series failed; {name}: {first}"

@@ -1,6 +1,6 @@
-"""Rules that find series and make queries for them, as prometheus-adapter's configuration has them.
+"""Rules that find series and make queries for them, in the manner of prometheus-adapter's configuration.
 
-Knows that project's words (its docs/config.md: discovery, association, naming, querying) and how they become plans;
+Knows that project's terms (its docs/config.md: discovery, association, naming, querying) and how they become plans;
 knows nothing of HTTP. What differs: a query answers for all namespaces at once, so <<.GroupBy>> holds the namespace
 too, and <<.LabelMatchers>> asks only that the labels are there.
 """
@@ -21,7 +21,7 @@ Pattern = Annotated[str, Meta(max_length=1024, description="a regular expression
 _SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _HOLE = re.compile(r"<<-?(.*?)-?>>", re.DOTALL)
 _GROUP = re.compile(r"\$(?:\{(\w+)\}|(\w+)|\$)")
-# By every name that kubectl takes too; the group is that of the label template.
+# By every name that kubectl accepts; the group is that of the label template.
 _RESOURCES: dict[str, tuple[str, str, str]] = {
     name: (singular, kind, group)
     for names, singular, kind, group in (
@@ -45,7 +45,7 @@ def _compiled(key: str, pattern: str) -> re.Pattern[str]:
 
 
 def _filled(template: str, key: str, words: dict[str, str]) -> str:
-    """A template with its <<.Words>> filled in. Raises ValueError for one that is not among them."""
+    """A template with its <<.Words>> filled in. Raises ValueError for an unknown word."""
 
     def word(hole: re.Match[str]) -> str:
         name = hole[1].strip().removeprefix(".")
@@ -69,7 +69,7 @@ class NameFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         _compiled("is" if self.is_ else "is_not", self.is_ or self.is_not)
 
     def lets(self, series: str) -> bool:
-        """Whether it lets a series pass."""
+        """Whether a series of this name is meant."""
         return bool(re.search(self.is_, series)) if self.is_ else not re.search(self.is_not, series)
 
 
@@ -89,7 +89,7 @@ class Naming(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
                 raise ValueError(f"as: must name groups that matches has (as ${{1}}), is {shown(self.as_)}")
 
     def named(self, series: str) -> str:
-        """The name, or an empty string."""
+        """What policies call a series; empty if the series is not meant."""
         match = re.search(self.matches, series)
         if not match:
             return ""
@@ -128,7 +128,7 @@ class ResourceLabels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("overrides: must name labels of namespaces and pods (or workloads), or of nodes")
 
     def subjects(self) -> Iterator[tuple[Subject, str, dict[str, str]]]:
-        """The subjects that series may be about: with the kind of workloads, and the labels of each part."""
+        """What series may be about: the subject, the kind if it is a workload, and the labels that name its parts."""
         labels = {**self._by_template(), **self._by_override()}
         namespace = labels.get(("namespace", ""), "")
         for (resource, kind), label in labels.items():
@@ -168,10 +168,10 @@ class RuleTable(PrometheusTable, frozen=True):
         for key, text in (("query", self.query), ("measured", self.measured)):
             _filled(text, key, {"Series": "", "LabelMatchers": "", "GroupBy": ""})
         for search in self.searches():
-            search.plan("series", "name")  # what its labels make impossible is told now
+            search.plan("series", "name")  # so that impossible labels are refused now
 
     def searches(self) -> list["Search"]:
-        """What to look for."""
+        """The searches of this rule, one for each kind of subject."""
         return [Search(self, *about) for about in self.resources.subjects()]
 
 
@@ -185,7 +185,7 @@ class Search(Struct, frozen=True):
 
     @property
     def selector(self) -> str:
-        """The rule's selector, of those series alone that have the labels."""
+        """The rule's selector, limited to series that have the labels."""
         name, brace, tail = self.rule.series.strip().partition("{")
         inside = tail.rpartition("}")[0].strip().rstrip(",") if brace else ""
         return f"{name.strip()}{{{', '.join(filter(None, (inside, self._matchers)))}}}"
@@ -195,16 +195,16 @@ class Search(Struct, frozen=True):
         return ",".join(f'{label}!=""' for label in self.labels.values())
 
     def plans(self, names: Sequence[str]) -> Iterator[QueryPlan]:
-        """A plan for each series of those names that is meant."""
+        """A plan for each of these series that the rule means."""
         rule = self.rule
         for series in sorted(set(names)):
-            # A name is put into a query: one that is no plain name might say anything.
+            # Only a plain name is put into a query: any other could change its meaning.
             meant = _SERIES.fullmatch(series) and all(name_filter.lets(series) for name_filter in rule.filters)
             if meant and (name := rule.name.named(series)):
                 yield self.plan(series, name)
 
     def plan(self, series: str, name: str) -> QueryPlan:
-        """How to ask for one series that was found."""
+        """The plan of one series that was found."""
         rule, groups = self.rule, ",".join(self.labels.values())
         words = {"Series": series, "LabelMatchers": self._matchers, "GroupBy": groups}
         table = SeriesTable(

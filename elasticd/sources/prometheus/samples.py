@@ -1,7 +1,7 @@
-"""From answers to samples, a few thousand at a time so that the loop is never held up for long.
+"""Decodes answers into samples, a few thousand at a time so that the event loop is never blocked for long.
 
 Knows how labels become keys and what is wrong with a sample; knows nothing of HTTP. Nothing is guessed: what is no
-number is NaN, which judgement refuses, and of two samples for one subject neither is taken, nor their sum.
+number is NaN, which the decision refuses, and of two samples of one subject neither counts, nor their sum.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Times = Mapping[tuple[str, str], float]
 
 
 class Tally:
-    """What was wrong with parts of an answer, counted, and in words at the end."""
+    """Counts what is wrong with parts of an answer, and sums it up in words."""
 
     def __init__(self, plan: QueryPlan) -> None:
         self._plan = plan
@@ -78,7 +78,7 @@ class AnswerParts:
 
 
 def number(text: str) -> float:
-    """What Prometheus means: NaN, +Inf and -Inf too. NaN, as well, for what is no number."""
+    """A number as Prometheus writes it, with NaN, +Inf and -Inf; NaN for anything else."""
     try:
         return float(text)
     except ValueError:
@@ -86,8 +86,8 @@ def number(text: str) -> float:
 
 
 def chunks(answer: QueryAnswer, plan: QueryPlan) -> Iterator[Sequence[Raw]]:
-    """An answer's parts, so many that they are done within a few milliseconds. Raises Fault for a scalar where
-    labels must say what it is about."""
+    """An answer's parts in chunks that take a few milliseconds each. Raises QueryFault for a scalar where labels must
+    name the subject."""
     if answer.kind == "scalar" and not plan.fixed:
         raise QueryFault(f"the answer must be a vector with the labels {plan.missing}, is a scalar")
     for start in range(0, len(answer.items), _AT_ONCE):
@@ -95,7 +95,7 @@ def chunks(answer: QueryAnswer, plan: QueryPlan) -> Iterator[Sequence[Raw]]:
 
 
 async def times_in(answer: QueryAnswer, plan: QueryPlan) -> Times:
-    """The answer to a plan's `measured`. Of two times for one subject the older counts."""
+    """The times in the answer to a plan's `measured`. Of two times for one subject the older counts."""
     times: dict[tuple[str, str], float] = {}
     parts = AnswerParts(plan, Tally(plan))
     for raws in chunks(answer, plan):

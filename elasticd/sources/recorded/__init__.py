@@ -94,7 +94,7 @@ def load(
 
 
 class _Reel:
-    """Tracks while they are filled."""
+    """Builds the tracks of a recording, row by row."""
 
     def __init__(self, path: Path, series: frozenset[str], rename: Mapping[str, str]) -> None:
         self._path, self._series, self._rename = path, series, rename
@@ -103,7 +103,7 @@ class _Reel:
         self._first, self._last = math.inf, -math.inf
 
     def put(self, row: Row) -> int:
-        """Keep a row; how many were kept."""
+        """Add a row. Returns the number of rows that were kept: 0 or 1."""
         line, time, series, subject, key, value, window, container = row
         self._first = min(self._first, time)
         self._last = max(self._last, time)
@@ -118,7 +118,7 @@ class _Reel:
         return 1
 
     def _begin(self, line: int, place: tuple[str, str, str, str]) -> Track | None:
-        """A track for a subject that is new; None: its series was not asked for."""
+        """A track for a new subject; None if its series was not asked for."""
         series, subject, key, container = map(sys.intern, place)
         where = self._path, line
         check_place(where, series, subject, key)
@@ -137,7 +137,7 @@ class _Reel:
         return f"{self._rename.get(namespace, namespace)}/{name}"
 
     def recording(self) -> Recording:
-        """All of it, by time. Raises ConfigError when there is nothing."""
+        """The whole recording, sorted by time. Raises ConfigError if it is empty."""
         tracks: dict[str, dict[str, dict[str, tuple[Track, ...]]]] = {"pod": {}, "workload": {}, "node": {}}
         for (series, subject, _, _), track in self._tracks.items():
             if track is not None:

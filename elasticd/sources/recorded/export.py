@@ -1,7 +1,7 @@
-"""From what Prometheus remembers to a recording: a file of samples that stands in for any source.
+"""Exports series from Prometheus to a recording: a file of samples that can replace any source.
 
 Knows the format of recordings (one row for each sample: time, series, subject, key, value, window, and a container
-where there is one) and how a file comes to be whole; knows nothing of HTTP or PromQL.
+where there is one) and how to write a file atomically; knows nothing of HTTP or PromQL.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def moment(text: str, now: float) -> float:
 
 
 class Recorded(NamedTuple):
-    """What came of it: rows by series, and what was wrong with some."""
+    """The result of an export: rows by series, and what was wrong with some."""
 
     rows: dict[str, int]
     faults: dict[str, str]
@@ -78,8 +78,8 @@ def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
 async def write_recording(
     source: Prometheus, wanted: Sequence[str], steps: Steps, out: Path, now: float, *, force: bool = False
 ) -> Recorded:
-    """Write the past of those series into a file, which is there when it is whole. Raises ConfigError for what must
-    be mended first, UnavailableError for a server or a disk in trouble."""
+    """Write the past of those series into a file, which appears only once it is complete. Raises ConfigError for wrong
+    arguments, UnavailableError for a failing server or disk."""
     if steps.first + steps.step > steps.last:
         raise ConfigError("", "--from", "must be a --step before --to, or more")
     counts = dict.fromkeys(wanted, 0)
@@ -116,7 +116,7 @@ def _writer(file: IO[str], ending: str, *, containers: bool) -> Any:
         fields = _fields(row)
         if not row.container:
             del fields["container"]
-        file.write(encode(fields).decode() + "\n")  # what is no number is null
+        file.write(encode(fields).decode() + "\n")  # NaN and infinities become null
 
     return line
 
@@ -131,7 +131,7 @@ def _fields(row: PastSample) -> dict[str, Any]:
 
 @contextmanager
 def _new_file(out: Path, *, force: bool) -> Iterator[IO[str]]:
-    """A file that takes its name only once all of it is on the disk; nothing is left of one that is not."""
+    """A file that takes its name only once all of it is on the disk; an incomplete one is deleted."""
     if out.suffix not in ENDINGS:
         raise ConfigError("", "--out", f'must end in {" or ".join(ENDINGS)}, is "{out}"')
     _refuse_existing(out, force=force)

@@ -17,7 +17,7 @@ from elasticd.sources.recorded.rows import NEEDED, Row, check_columns, to_time, 
 
 
 def unreadable(path: Path, kind: str, problem: Exception) -> ConfigError:
-    """What to say of a file that is not what its ending says."""
+    """The error for a file that is not what its ending says."""
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     return ConfigError(str(path), "", f"must be a readable {kind} file, is not: {one_line(reason)}")
 
@@ -42,7 +42,7 @@ def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _is_cut(path: Path) -> bool:
-    """Whether the last line has no end: its last number may lack digits, and nobody could tell."""
+    """Whether the last line has no end: its last number may lack digits without looking wrong."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))

@@ -28,7 +28,7 @@ Where = tuple[Path, int]
 
 
 def wrong(where: Where, problem: str) -> ConfigError:
-    """Something is wrong in a line; a Parquet file has a schema and rows instead."""
+    """The error for a line; of a Parquet file, for its schema or a row."""
     path, line = where
     if path.suffix.lower() != PARQUET:
         return ConfigError(str(path), f"line {line}", problem)
@@ -53,7 +53,7 @@ def check_needed(where: Where, names: Sequence[str], needed: Sequence[str]) -> N
 
 
 def check_place(where: Where, series: str, subject: str, key: str) -> None:
-    """Refuse a row that is about nothing, or about something that is not written as it must be."""
+    """Refuse a row without a series, or with a malformed subject or key."""
     if not series:
         raise wrong(where, "series: must not be empty")
     if subject not in SHAPES:

@@ -1,6 +1,6 @@
-"""What containers have used, decayed, as percentiles: the source usage-histogram.
+"""The source usage-histogram: percentiles of what containers have used, from decaying histograms.
 
-Knows when another source is read, and when what was learnt is written down; the ledger beside it knows histograms.
+Knows when another source is read, and when the histograms are saved; the ledger beside it knows histograms.
 Knows nothing of what a container should request.
 """
 
@@ -26,7 +26,7 @@ from elasticd.sources.usage_histogram.ledger import SERIES, Options, Said, Usage
 logger = logging.getLogger(__name__)
 
 LOOK = 1.0
-"""Seconds between looks whether a round is due."""
+"""Seconds between checks whether a round is due."""
 
 HalfLife = Annotated[float, Meta(ge=60, le=31536000, description="seconds in which what a sample counts halves")]
 
@@ -78,8 +78,8 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
 
     @asynccontextmanager
     async def open(self, site: Site) -> AsyncIterator[Reader]:
-        """Read what was kept, open the other source for itself, and begin with rounds. In virtual time a round is part
-        of the read. What was learnt is written down at the end."""
+        """Load the saved histograms, open the other source, and start the rounds; save the histograms at the end. In
+        virtual time a round is part of the read."""
         source = site.beside.get(self.of)
         if source is None:
             raise ConfigError("", "of", f'must be another source, is "{self.of}"{nearest(self.of, site.beside)}')
@@ -98,7 +98,7 @@ class UsageHistogram(Source, frozen=True, kw_only=True, tag="usage-histogram"):
 
 
 class _Keeper:
-    """Rounds: read the other source, take in what is new, say what it comes to, and now and then write it down."""
+    """Runs the rounds: read the other source, learn its new samples, compute the statistics, and sometimes save."""
 
     def __init__(self, options: UsageHistogram, reader: Reader, site: Site, *, virtual: bool) -> None:
         self._options, self._reader, self._site, self._virtual = options, reader, site, virtual
@@ -113,7 +113,7 @@ class _Keeper:
         self.readings = Readings(options.label, 0.0, faults=dict.fromkeys(SERIES, "nothing was learnt yet"))
 
     async def begin(self) -> None:
-        """Go on with what was kept. What is damaged is told and set aside, and learning begins anew."""
+        """Load the saved histograms. A damaged file is reported and set aside, and learning starts from nothing."""
         self._saved = self._site.clock.now()
         if self._path is None:
             return
@@ -143,13 +143,13 @@ class _Keeper:
                     await self.round(now)
                 if now - self._saved >= self._options.save:
                     await self.save(now)
-            except Exception as error:  # a fault of ours must not end the learning, nor go unseen
+            except Exception as error:  # an error of ours must not end the learning, nor go unseen
                 self.readings = Readings(self._options.label, now, error=raised(error))
                 logger.warning("source %s: %s", self._options.label, raised(error))
             await clock.sleep_until(clock.now() + LOOK)
 
     async def round(self, now: float) -> None:
-        """Read and learn. Whatever goes wrong is told in the readings."""
+        """Read and learn. Whatever goes wrong is reported in the readings."""
         snapshot = self._site.snapshot()
         if snapshot is None:
             return
@@ -171,7 +171,7 @@ class _Keeper:
         self.readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
 
     def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[Said, int]:
-        """In a thread of its own, as it takes a tenth of a second for a thousand workloads."""
+        """Learn from a reading. Runs in a thread, as it takes a tenth of a second for a thousand workloads."""
         with self._lock:
             for workload, members in pods.items():
                 self._ledger.fold(workload, members, read.pods, now)
@@ -184,7 +184,7 @@ class _Keeper:
         write(path, body)
 
     async def save(self, now: float) -> None:
-        """Write down what was learnt. A disk in trouble is told once, and nothing is lost but on a restart."""
+        """Save the histograms. A failing disk is logged once; data is lost only if the daemon restarts meanwhile."""
         self._saved = now
         if self._path is None or not len(self._ledger):
             return
@@ -208,7 +208,7 @@ class _Keeper:
 
 
 class _Reader:
-    """The reader: what it says is there already."""
+    """The reader: it returns the statistics of the last round."""
 
     def __init__(self, keeper: _Keeper, *, virtual: bool) -> None:
         self._keeper, self._virtual = keeper, virtual

@@ -1,4 +1,4 @@
-"""What every container of the governed workloads has used, as histograms that outlive the daemon.
+"""Histograms of what every container of the governed workloads has used, kept over restarts in a file.
 
 Knows how samples of pods become histograms of workloads, and their file; knows nothing of where samples come from.
 """
@@ -85,7 +85,7 @@ class UsageLedger:
     def fold(
         self, workload: str, pods: Iterable[Pod], use: Mapping[str, Mapping[str, Sequence[Sample]]], now: float
     ) -> int:
-        """Take in what pods use, by series and "namespace/pod", each measurement once; how many were new."""
+        """Add what pods use, by series and "namespace/pod", each measurement once. Returns how many were new."""
         new = 0
         for pod in pods:
             if pod.phase != "Running" or pod.deleted:
@@ -116,7 +116,7 @@ class UsageLedger:
             self._add_peak(histogram, (pod.uid, container), sample.value, sample.measured)
 
     def _add_peak(self, histogram: Histogram, key: tuple[str, str], value: float, at: float) -> None:
-        """Of memory only the peak of each window counts: that it was lower between does not help when it is not."""
+        """Add memory, of which only the peak of each window counts: a lower value in between saves no container."""
         window, previous = int(at // self._options.window), self._peaks.get(key)
         if previous is not None and previous.window == window:
             if value <= previous.value:
@@ -126,7 +126,7 @@ class UsageLedger:
         histogram.add(value, at)
 
     def _note_kills(self, workload: str, pod: Pod) -> None:
-        """A container that was killed for want of memory needed more than it had."""
+        """Record OOM kills: a killed container needed more memory than it had."""
         for container, at in pod.killed.items():
             if at <= self._killed.get((pod.uid, container), 0.0):
                 continue
@@ -136,7 +136,7 @@ class UsageLedger:
             )
             peak = self._peaks.get((pod.uid, container))
             histogram = self._histogram((workload, container, "memory"))
-            if at > histogram.content.last - DAY:  # not one that a checkpoint has counted long ago
+            if at > histogram.content.last - DAY:  # not a kill that a checkpoint has already counted
                 self._add_peak(
                     histogram, (pod.uid, container), after_kill(max(requested, peak.value if peak else 0.0)), at
                 )
@@ -152,7 +152,7 @@ class UsageLedger:
         return Histogram(bounds, self._options.half_life[key[2]], content)
 
     def retain(self, uids: Collection[str], now: float) -> None:
-        """Forget what is remembered of pods that are gone, and histograms without a sample for as long as history."""
+        """Forget pods that are gone, and histograms without a sample within the history."""
         self._measured = {key: at for key, at in self._measured.items() if key[0] in uids}
         self._peaks = {key: peak for key, peak in self._peaks.items() if key[0] in uids}
         self._killed = {key: at for key, at in self._killed.items() if key[0] in uids}
@@ -164,8 +164,8 @@ class UsageLedger:
             histogram.forget(before)
 
     def say(self, received: float) -> tuple[Said, int]:
-        """Every statistic as a sample for each container of a workload, by series and workload; and of how many
-        containers it is too early to say anything. A sample is as old as the newest that went in."""
+        """Every statistic as a sample for each container of a workload, by series and workload; and how many histograms
+        are too young for that. A sample is as old as the newest that went in."""
         by_series: Said = {name: {} for name in SERIES}
         early = 0
         for (workload, container, resource), histogram in self._histograms.items():
@@ -180,13 +180,13 @@ class UsageLedger:
         return by_series, early
 
     def save(self, now: float) -> bytes:
-        """All histograms, to be read by `load`."""
+        """All histograms, encoded for `load`."""
         entries = [Entry(key, histogram.content) for key, histogram in self._histograms.items()]
         return msgspec.json.encode(Checkpoint(_VERSION, now, _BUCKETS, entries))
 
     def load(self, body: bytes) -> None:
-        """Begin with what was saved. Raises ValueError in one line for what is no checkpoint of ours; then nothing has
-        changed."""
+        """Replace the histograms by saved ones. Raises ValueError, in one line, for what is no checkpoint of ours; then
+        nothing has changed."""
         try:
             checkpoint = _decode(body)
         except msgspec.MsgspecError as error:
@@ -210,7 +210,7 @@ def _container_of(sample: Sample, pod: Pod) -> str:
 
 
 def write(path: Path, body: bytes) -> None:
-    """Put a file in place of another, whole or not at all. Raises OSError."""
+    """Replace a file atomically. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = ""
     try:
