@@ -36,15 +36,15 @@ def _too_often(policy: Policy, sources: Sequence[Source]) -> str:
     if intervals:
         interval, strategy = min(intervals, key=lambda pair: pair[0])
         by = f"strategy {strategy.__struct_config__.tag}"
-    paces = [(pace, source.label) for source in _serving(policy, sources) if (pace := _pace(source)) is not None]
-    if not paces or len(paces) < len(_serving(policy, sources)) or min(paces)[0] <= interval:
+    paces = [(pace, source.label) for source in _sources_of(policy, sources) if (pace := _pace(source)) is not None]
+    if not paces or len(paces) < len(_sources_of(policy, sources)) or min(paces)[0] <= interval:
         return ""
     pace, label = min(paces)
     why = f"{label} usually has something new every {pace:g} s (if not, say so by its option resolution)"
     return f"{policy.name}.toml: {by}: to look every {interval:g} s brings nothing: {why}"
 
 
-def _serving(policy: Policy, sources: Sequence[Source]) -> list[Source]:
+def _sources_of(policy: Policy, sources: Sequence[Source]) -> list[Source]:
     """The sources that may have what the policy reads."""
     trusted = policy.trust.sources
     reads = [strategy.reads() for strategy in policy.strategies]

@@ -154,7 +154,7 @@ async def _look(settings: Settings, policies: Sequence[Policy | PoolPolicy]) -> 
         async with settings.cluster.open(clock, elect=False) as cluster:
             snapshot = await cluster.observe(clock.now(), kinds(policies))
             problems = cluster.problems()
-            findings += _unseen(problems)
+            findings += _unwatched(problems)
             findings += _absent(snapshot, [policy for policy in policies if not kinds([policy]) & problems.keys()])
             site = _site(settings, cluster, clock, snapshot, policies)
             tried = [_try(source, site) for source in settings.sources]
@@ -168,7 +168,7 @@ def _about(kind: Kind) -> str:
     return f"kind {'/'.join(kind)}"
 
 
-def _unseen(problems: Mapping[Kind, str]) -> Iterator[Finding]:
+def _unwatched(problems: Mapping[Kind, str]) -> Iterator[Finding]:
     """Kinds that cannot be watched, except for missing rights or kinds, which are reported already."""
     for kind, why in problems.items():
         if "is forbidden" not in why and "has no " not in why and "does not serve" not in why:

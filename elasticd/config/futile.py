@@ -59,7 +59,7 @@ def _of_workloads(policy: PolicyParts) -> Iterator[tuple[str, str]]:
         yield from _labels("select.labels", policy.select.labels)
         yield from _kind("select", policy.select.api_version, policy.select.kind)
     if policy.strategies:
-        yield from _uncounted(policy.strategies)
+        yield from _no_recommendation(policy.strategies)
     if policy.trust and policy.replicas:
         yield from _out_of_bounds(policy.trust, policy.replicas)
 
@@ -85,7 +85,7 @@ def _labels(key: str, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield f"{key}.{name}", f"must be what a label can be, is {shown(value)}"
 
 
-def _uncounted(strategies: Sequence[Strategy]) -> Iterator[tuple[str, str]]:
+def _no_recommendation(strategies: Sequence[Strategy]) -> Iterator[tuple[str, str]]:
     """Only strategies that say how often to run, or which pods go first, and none that recommends a count."""
     if not any(implemented(type(strategy)) & _COUNTING for strategy in strategies):
         names = ", ".join(dict.fromkeys(str(strategy.__struct_config__.tag) for strategy in strategies))

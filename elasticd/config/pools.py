@@ -38,7 +38,7 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
     with mistakes.collected():
         strategies = records(tables_of(file, "strategy"), registry, name, "strategy", "pool")
     mistakes.raised()
-    mistakes.add([*_none_kept_off(strategies, registry, name), *_twice(strategies, name)])
+    mistakes.add([*_no_filter(strategies, registry, name), *_duplicates(strategies, name)])
     policy = PoolPolicy(
         name=path.stem,
         pool=raw.pool,
@@ -54,7 +54,7 @@ def load_pool(path: Path, registry: Registry) -> PoolPolicy:
     return policy
 
 
-def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str) -> Iterator[ConfigError]:
+def _no_filter(strategies: Sequence[Strategy], registry: Registry, file: str) -> Iterator[ConfigError]:
     """A pool without a strategy that filters nodes: pods could go onto full nodes, or onto ones that are not ready."""
     if not any(strategy.keeps_off for strategy in strategies):
         capable = sorted(name for name, installed in registry.strategies.items() if installed.type.keeps_off)
@@ -63,7 +63,7 @@ def _none_kept_off(strategies: Sequence[Strategy], registry: Registry, file: str
         yield ConfigError(file, "strategy", problem)
 
 
-def _twice(strategies: Sequence[Strategy], file: str) -> Iterator[ConfigError]:
+def _duplicates(strategies: Sequence[Strategy], file: str) -> Iterator[ConfigError]:
     """A second strategy of a type that a policy may have only once."""
     first: dict[type[Strategy], int] = {}
     for index, strategy in enumerate(strategies):

@@ -26,7 +26,7 @@ def read_policies(folder: Path, registry: Registry, settings: Settings | None = 
         pools, pool_errors = load_pools(folder, registry)
         return [*policies, *pools], errors + pool_errors
 
-    return _guarded(folder, load, registry, settings)
+    return _load_guarded(folder, load, registry, settings)
 
 
 def read_policy(file: Path, registry: Registry, settings: Settings | None = None) -> Read:
@@ -35,10 +35,10 @@ def read_policy(file: Path, registry: Registry, settings: Settings | None = None
     def load() -> Read:
         return [(load_pool if "pool" in read_toml(file) else load_policy)(file, registry)], []
 
-    return _guarded(file.parent, load, registry, settings)
+    return _load_guarded(file.parent, load, registry, settings)
 
 
-def _guarded(folder: Path, load: Callable[[], Read], registry: Registry, settings: Settings | None) -> Read:
+def _load_guarded(folder: Path, load: Callable[[], Read], registry: Registry, settings: Settings | None) -> Read:
     try:
         policies, errors = load()
         if settings is not None:

@@ -13,10 +13,10 @@ from elasticd.ports.source import JOURNAL, Source
 
 def clashing(sources: Sequence[Source], file: str) -> list[ConfigError]:
     """A ConfigError for each invalid or duplicate name, and for each source that needs one that does not exist."""
-    return [*_unnamed(sources, file), *_same_labels(sources, file), *_underived(sources, file)]
+    return [*_invalid_names(sources, file), *_same_labels(sources, file), *_unmet_references(sources, file)]
 
 
-def _unnamed(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
+def _invalid_names(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
     """Names of sources and of series that cannot be printed, or written in a policy."""
     for index, source in enumerate(sources):
         if not is_name(source.label):
@@ -36,7 +36,7 @@ def _same_labels(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
             yield ConfigError(file, f"source[{index}].name", problem)
 
 
-def _underived(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
+def _unmet_references(sources: Sequence[Source], file: str) -> Iterator[ConfigError]:
     """Sources that are made of a source which does not exist or does not fit: one that is derived needs one with a
     past, one that reads another needs one that is not made of others itself."""
     labels = [source.label for source in sources]

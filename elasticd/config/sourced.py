@@ -30,11 +30,11 @@ def check_sources(
     return [
         ConfigError(str(folder / f"{policy.name}.toml"), key, problem)
         for policy in policies
-        for key, problem in _of(policy, settings, registry)
+        for key, problem in _mistakes_of(policy, settings, registry)
     ]
 
 
-def _of(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> Iterator[tuple[str, str]]:
+def _mistakes_of(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> Iterator[tuple[str, str]]:
     labels, trusted = [source.label for source in settings.sources], policy.trust.sources
     unknown = [(index, label) for index, label in enumerate(trusted) if label not in labels]
     yield from ((f"trust.sources[{index}]", no_such(label, labels)) for index, label in unknown)
@@ -45,7 +45,7 @@ def _of(policy: Policy | PoolPolicy, settings: Settings, registry: Registry) -> 
     offers = {source.label: offered(source, simulated=simulated) for source in sources}
     for key, records in (("strategy", policy.strategies), ("limit", policy.limits)):
         for index, record in enumerate(records):
-            for option, problem in _lacking(record, sources, offers, registry):
+            for option, problem in _missing_series(record, sources, offers, registry):
                 yield ".".join(filter(None, (f"{key}[{index}]", option))), problem
 
 
@@ -55,7 +55,7 @@ def offered(source: Source, *, simulated: bool) -> tuple[str, ...] | None:
     return source.usual_series if offers is None and not simulated else offers
 
 
-def _lacking(
+def _missing_series(
     record: Strategy, sources: Sequence[Source], offers: Mapping[str, tuple[str, ...] | None], registry: Registry
 ) -> Iterator[tuple[str, str]]:
     """The options of a strategy that name a series which none of the sources has, and what is wrong with each."""
@@ -72,11 +72,11 @@ def _lacking(
         yield option, f"must be {choice}, {problem}{near(name, series)}{_hint(name, sources, registry)}"
 
 
-def _choice(sources: Sequence[Source], series: Sequence[str], what: str) -> str:
+def _choice(sources: Sequence[Source], series: Sequence[str], noun: str) -> str:
     if not sources:
-        return f"{what}, of which elasticd.toml has no source"
+        return f"{noun}, of which elasticd.toml has no source"
     which = f" ({', '.join(series)})" if 0 < len(series) <= _MANY else f" ({len(series)} series)"
-    return f"{what} of {', '.join(source.label for source in sources)}{which}"
+    return f"{noun} of {', '.join(source.label for source in sources)}{which}"
 
 
 def _hint(name: str, sources: Iterable[Source], registry: Registry) -> str:

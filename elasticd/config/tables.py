@@ -91,24 +91,24 @@ def _check_reads(record: Strategy, file: str, key: str) -> None:
 
 def typed(
     table: dict[str, Any],
-    known: Mapping[str, Installed],
+    types: Mapping[str, Installed],
     registry: Registry,
     file: str,
     key: str,
     fit: Collection[str] | None = None,
 ) -> Any:
     """A record of the type its table names. `fit`: the types to propose in a message, of those known; None: all."""
-    proposed = known if fit is None else fit
+    proposed = types if fit is None else fit
     if "type" not in table:
         raise ConfigError(file, f"{key}.type", f"must be given (one of {', '.join(sorted(proposed))}), is missing")
     kind = table["type"]
-    if not isinstance(kind, str) or kind not in known:
+    if not isinstance(kind, str) or kind not in types:
         broken = "".join(f"; {line}" for line in registry.problems)
         raise ConfigError(file, f"{key}.type", no_such(kind, proposed) + broken)
-    return convert(table, known[kind].type, file, key)
+    return convert(table, types[kind].type, file, key)
 
 
-def no_such(name: object, known: Collection[str]) -> str:
+def no_such(name: object, choices: Collection[str]) -> str:
     """The problem of a name that is none of these."""
-    near = nearest(name[:60], known) if isinstance(name, str) else ""
-    return f"must be one of {', '.join(sorted(known))}, is {shown(name)}{near}"
+    near = nearest(name[:60], choices) if isinstance(name, str) else ""
+    return f"must be one of {', '.join(sorted(choices))}, is {shown(name)}{near}"

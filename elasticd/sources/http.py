@@ -197,7 +197,7 @@ class HttpClient:
             except TimeoutError:
                 raise HttpFault(f"no answer within {self._options.timeout:g} s", too_much=True) from None
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise HttpFault(self._redacted(f"no answer: {str(error) or type(error).__name__}")) from None
+                raise HttpFault(self._redact(f"no answer: {str(error) or type(error).__name__}")) from None
 
     async def _request(self, path: str, form: Mapping[str, str] | None, accept: str) -> bytes:
         await self._renew()
@@ -226,7 +226,7 @@ class HttpClient:
             if not 200 <= response.status < 300:
                 raise await self._refusal(response)
             if response.content_type != accept:
-                raise HttpFault(self._redacted(f"answered with {response.content_type}, not {accept}"), response.status)
+                raise HttpFault(self._redact(f"answered with {response.content_type}, not {accept}"), response.status)
             return await self._body(response)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
@@ -253,9 +253,9 @@ class HttpClient:
         except (ValueError, RecursionError):
             detail = ""
         text = " ".join(filter(None, (str(response.status), response.reason)))
-        return HttpFault(self._redacted(f"{text}: {detail}" if detail else text), response.status)
+        return HttpFault(self._redact(f"{text}: {detail}" if detail else text), response.status)
 
-    def _redacted(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         return one_line(self._secrets.redacted(text[:_ERROR_BYTES]), _WORDS)
 
     def _files(self) -> tuple[object, ...]:

@@ -44,7 +44,7 @@ _NEAR = 1e-6
 _LOOKED_AT = 1000
 """How many subjects of a series `newest` looks at: they are updated together."""
 
-Told = Callable[[str, float, bool], None]
+ReadObserver = Callable[[str, float, bool], None]
 """Called after every read with the source's name, the seconds it took and whether it succeeded."""
 
 
@@ -69,7 +69,7 @@ class SourceReport(Struct, frozen=True):
 async def opened(
     sources: Sequence[Source],
     site: Site,
-    told: Told = lambda name, seconds, ok: None,
+    observe_read: ReadObserver = lambda name, seconds, ok: None,
     most: int = MOST_SAMPLES,
     *,
     threads: bool = False,
@@ -79,7 +79,7 @@ async def opened(
     async with readers(sources, site, most, threads=threads) as opened_readers, AsyncExitStack() as stack:
         pollers = []
         for source, reader, trouble in opened_readers:
-            poller = SourcePoller(reader, source, site.clock, told=told, most=most)
+            poller = SourcePoller(reader, source, site.clock, told=observe_read, most=most)
             stack.push_async_callback(poller.close)
             poller.warn(trouble)
             pollers.append(poller)
@@ -101,12 +101,12 @@ class SourcePoller:
         source: Source,
         clock: Clock,
         patience: float = PATIENCE,
-        told: Told | None = None,
+        observe_read: ReadObserver | None = None,
         most: int = MOST_SAMPLES,
     ) -> None:
         self.name, self._type, self._every = source.label, str(source.__struct_config__.tag), source.every
         self.offers = source.offers()
-        self._reader, self._clock, self._patience, self._told = reader, clock, patience, told
+        self._reader, self._clock, self._patience, self._observe_read = reader, clock, patience, observe_read
         self._most = most
         self._last = Readings(self.name, 0.0, error=NOT_READ, offers=self.offers)
         self._complete = source.complete
@@ -219,8 +219,8 @@ class SourcePoller:
                 self._pace.saw(self._asked_at, min(newest(readings), ended), took)
         self._last = replace(readings, source=self.name, offers=self.offers, complete=self._complete)
         self._note(readings)
-        if self._told is not None:
-            self._told(self.name, took, not readings.error)
+        if self._observe_read is not None:
+            self._observe_read(self.name, took, not readings.error)
         for callback in self._on_read:
             callback(self)
 

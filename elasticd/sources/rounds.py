@@ -75,7 +75,7 @@ class Rounds(Generic[T]):
         for key in keys:
             if key not in self._tasks:
                 task = self._tasks[key] = asyncio.create_task(self._ask_one(key), name=f"ask {key}")
-                task.add_done_callback(partial(self._ended, key))
+                task.add_done_callback(partial(self._discard, key))
         if prompt := [self._tasks[key] for key in current - self._slow]:
             await asyncio.wait(prompt, timeout=self._limits.patience)
         self._slow.update(current & self._tasks.keys())
@@ -91,7 +91,7 @@ class Rounds(Generic[T]):
 
     def _forget(self, current: set[str]) -> None:
         for key in self._tasks.keys() - current:
-            self._end(key)
+            self._cancel(key)
         for by_key in (self._answers, self._faults):
             for key in by_key.keys() - current:
                 del by_key[key]
@@ -118,12 +118,12 @@ class Rounds(Generic[T]):
             self._answers[key] = (self._clock.now(), answer)
             self._faults.pop(key, None)
 
-    def _end(self, key: str) -> None:
+    def _cancel(self, key: str) -> None:
         task = self._tasks.pop(key)
         self._ending.add(task)
         task.cancel()
 
-    def _ended(self, key: str, task: "asyncio.Task[None]") -> None:
+    def _discard(self, key: str, task: "asyncio.Task[None]") -> None:
         self._ending.discard(task)
         if self._tasks.get(key) is task:
             del self._tasks[key]
@@ -131,13 +131,13 @@ class Rounds(Generic[T]):
     async def close(self) -> None:
         """Cancel all requests that are under way."""
         for key in list(self._tasks):
-            self._end(key)
+            self._cancel(key)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
 
-def describe_silent(faults: dict[str, str], asked: int, what: str) -> str:
+def describe_silent(faults: dict[str, str], count: int, noun: str) -> str:
     """Who did not answer, in one line that names the first; empty when all did."""
     if not faults:
         return ""
     key, why = next(iter(faults.items()))
-    return one_line(f"{len(faults)} of {asked} {what} did not answer: {key}: {why}")
+    return one_line(f"{len(faults)} of {count} {noun} did not answer: {key}: {why}")

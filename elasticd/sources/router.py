@@ -53,36 +53,39 @@ class SourceRouter(Generic[K]):
         return tuple(poller for poller in order if poller.has_any(names))
 
     async def read(
-        self, wanted: Mapping[K, tuple[SourcePoller, ...]], now: float, watched: Iterable[SourcePoller] = ()
+        self, pollers_of: Mapping[K, tuple[SourcePoller, ...]], now: float, watched: Iterable[SourcePoller] = ()
     ) -> dict[K, list[Readings]]:
         """The readings of each key's sources.
 
         A key that still waits for one of its sources is left out, and passed to `ready` when that has answered. Of the
         `watched` sources, those for which an update is expected are read as well."""
-        needed = dict.fromkeys(poller for pollers in wanted.values() for poller in pollers)  # in a reproducible order
+        # Not a set, whose order would not be reproducible.
+        needed = dict.fromkeys(poller for pollers in pollers_of.values() for poller in pollers)
         tasks = {poller: task for poller in needed if (task := poller.ask(now)) is not None}
         tasks |= {poller: task for poller in watched if (task := poller.renew(now)) is not None}
         if tasks:
             await asyncio.wait(tasks.values(), timeout=self._wait)
         latest = {poller: poller.take(now) for poller in needed}
         served: dict[tuple[SourcePoller, ...], list[Readings]] = {}
-        for pollers in dict.fromkeys(wanted.values()):  # far fewer than keys
+        for pollers in dict.fromkeys(pollers_of.values()):  # far fewer than keys
             readings = [reading for poller in pollers if (reading := latest[poller]) is not None]
             if len(readings) == len(pollers):
                 served[pollers] = readings
-        complete = {key: served[pollers] for key, pollers in wanted.items() if pollers in served}
+        complete = {key: served[pollers] for key, pollers in pollers_of.items() if pollers in served}
         for poller, task in tasks.items():
-            waiting = [key for key, pollers in wanted.items() if poller in pollers and key not in complete]
+            waiting = [key for key, pollers in pollers_of.items() if poller in pollers and key not in complete]
             if waiting and not task.done():
                 task.add_done_callback(lambda _, keys=waiting: self._ready(keys))  # type: ignore[misc]
         return complete
 
-    async def read_or_last(self, wanted: Mapping[K, tuple[SourcePoller, ...]], now: float) -> dict[K, list[Readings]]:
+    async def read_or_last(
+        self, pollers_of: Mapping[K, tuple[SourcePoller, ...]], now: float
+    ) -> dict[K, list[Readings]]:
         """Like `read`, for keys that an update of one source triggered: a slow source contributes its last reading."""
-        if not wanted:
+        if not pollers_of:
             return {}
-        complete = await self.read(wanted, now)
-        return {key: complete.get(key) or [poller.last for poller in pollers] for key, pollers in wanted.items()}
+        complete = await self.read(pollers_of, now)
+        return {key: complete.get(key) or [poller.last for poller in pollers] for key, pollers in pollers_of.items()}
 
     def on_read(self, callback: Callable[[SourcePoller], None]) -> None:
         """Call this whenever a read of any of them has ended."""

@@ -46,7 +46,7 @@ class Place(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def scraping(place: Place, wanted: Sequence[Wanted], clock: Clock) -> AsyncIterator["Scraper"]:
+async def scraping(place: Place, series: Sequence[Wanted], clock: Clock) -> AsyncIterator["Scraper"]:
     """A Scraper, for as long as the context lasts."""
     connector = aiohttp.TCPConnector(limit=place.at_once)
     limits = aiohttp.ClientTimeout(total=place.timeout)
@@ -54,16 +54,16 @@ async def scraping(place: Place, wanted: Sequence[Wanted], clock: Clock) -> Asyn
     async with aiohttp.ClientSession(
         connector=connector, timeout=limits, headers=_HEADERS, auto_decompress=False
     ) as session:
-        yield Scraper(session, place, wanted, clock)
+        yield Scraper(session, place, series, clock)
 
 
 class Scraper:
     """Reads pages."""
 
-    def __init__(self, session: aiohttp.ClientSession, place: Place, wanted: Sequence[Wanted], clock: Clock) -> None:
-        self._session, self._place, self._wanted = session, place, wanted
+    def __init__(self, session: aiohttp.ClientSession, place: Place, series: Sequence[Wanted], clock: Clock) -> None:
+        self._session, self._place, self._series = session, place, series
         self._now, self._offset = clock.now, ServerTime(clock).offset
-        names = "|".join(sorted({re.escape(series.metric) for series in wanted}))
+        names = "|".join(sorted({re.escape(wanted.metric) for wanted in series}))
         # Parsing takes a hundred times as long as finding the few lines that are needed.
         self._lines = re.compile(rb"^(?:%s)[{ \t].*$" % names.encode(), re.MULTILINE)
 
@@ -104,7 +104,7 @@ class Scraper:
             return Fault(f"its page cannot be read: {raised(error)}")
         now, page = self._now(), dict[str, Sample]()
         for sample in (sample for family in families for sample in family.samples):
-            for series in self._wanted:
+            for series in self._series:
                 if sample.name == series.metric and series.labels.items() <= sample.labels.items():
                     measured = now if sample.timestamp is None else float(sample.timestamp) + self._offset()
                     page[series.name] = _add(page.get(series.name), _number(sample.value), measured, now)

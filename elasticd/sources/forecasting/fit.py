@@ -24,7 +24,7 @@ class _Learnt(NamedTuple):
 def answer(question: Question) -> Reply:
     """A forecast of the load, perhaps with a doubt, and what was learnt of its pods; or why there can be none."""
     wish = question.wish
-    load = _grid(question.load, wish.step)
+    load = _by_steps(question.load, wish.step)
     gapless = filled(load, wish.longest_gap)
     values = without_outliers(gapless.values)
     if len(values) < 2:
@@ -38,7 +38,7 @@ def answer(question: Question) -> Reply:
     return Reply(_continue(Regular(gapless.first, wish.step, values), chosen, wish, _learn_per_pod(question, load)))
 
 
-def _grid(track: PackedSamples, step: float) -> Regular:
+def _by_steps(track: PackedSamples, step: float) -> Regular:
     """The samples by whole steps, without a last step that had not ended when the last sample was measured."""
     times = np.frombuffer(track.times)
     regular = on_grid(times, np.frombuffer(track.values), step)
@@ -53,16 +53,16 @@ def _continue(past: Regular, chosen: Chosen, wish: Wish, taught: _Learnt) -> For
     expected = np.maximum(WAYS[chosen.method](past.values, chosen.period, hour, steps), 0.0)
     # The last value is known; a window that begins now begins with it.
     expected = np.r_[past.values[-1], expected]
-    low, high = _spread(chosen.off, wish.quantile)
+    low, high = _error_bounds(chosen.off, wish.quantile)
     return Forecast(
         method=chosen.method,
         fitted=past.last,
         expires=past.last + wish.valid,
         first=past.last,
         step=wish.step,
-        values=_rounded(expected),
-        lower=_rounded(np.maximum(expected + low, 0.0)),
-        upper=_rounded(expected + high),
+        values=_round(expected),
+        lower=_round(np.maximum(expected + low, 0.0)),
+        upper=_round(expected + high),
         quantile=wish.quantile,
         period=chosen.period * wish.step,
         skill=round(chosen.skill, 4),
@@ -73,13 +73,13 @@ def _continue(past: Regular, chosen: Chosen, wish: Wish, taught: _Learnt) -> For
     )
 
 
-def _spread(off: Floats, quantile: float) -> tuple[float, float]:
+def _error_bounds(off: Floats, quantile: float) -> tuple[float, float]:
     """By how much the load was below and above the forecast, at the quantiles; at most 0, and at least 0."""
     low, high = np.quantile(off, [1 - quantile, quantile])
     return min(0.0, float(low)), max(0.0, float(high))
 
 
-def _rounded(values: Floats) -> tuple[float, ...]:
+def _round(values: Floats) -> tuple[float, ...]:
     return tuple(float(f"{value:.6g}") for value in values)
 
 
@@ -87,12 +87,12 @@ def _learn_per_pod(question: Question, load: Regular) -> _Learnt:
     """The use of one pod, learnt from the steps at which load, use and replicas are known."""
     if question.used is None or question.replicas is None:
         return _Learnt()
-    used, replicas = (_grid(track, load.step) for track in (question.used, question.replicas))
+    used, replicas = (_by_steps(track, load.step) for track in (question.used, question.replicas))
     held_out = min(round(DAY / load.step), len(load.values) // 3)
-    return _Learnt(*learnt(load.values, _aligned(used, load), _aligned(replicas, load), held_out))
+    return _Learnt(*learnt(load.values, _align(used, load), _align(replicas, load), held_out))
 
 
-def _aligned(series: Regular, like: Regular) -> Floats:
+def _align(series: Regular, like: Regular) -> Floats:
     """Its values at the times of another; NaN where it has none."""
     aligned = np.full(len(like.values), np.nan)
     shift = round((series.first - like.first) / like.step)

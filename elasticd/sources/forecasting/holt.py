@@ -23,12 +23,12 @@ def damped(values: Floats, steps: int, damping: float | None = None) -> Floats:
     if not len(values):
         return np.full(steps, np.nan)
     recent = values[-_FITTED_ON:]
-    fitted = min(_DAMPINGS, key=lambda factor: _smoothed(recent, factor)[2]) if damping is None else damping
-    level, slope, _ = _smoothed(recent, fitted)
+    fitted = min(_DAMPINGS, key=lambda factor: _smooth(recent, factor)[2]) if damping is None else damping
+    level, slope, _ = _smooth(recent, fitted)
     return np.asarray(level + slope * np.cumsum(fitted ** np.arange(1, steps + 1)))
 
 
-def _smoothed(values: Floats, damping: float) -> tuple[float, float, float]:
+def _smooth(values: Floats, damping: float) -> tuple[float, float, float]:
     """The last level and slope, and the sum of squared errors of one step on the way."""
     numbers = values.tolist()
     level, slope, squares = numbers[0], (numbers[1] - numbers[0] if len(numbers) > 1 else 0.0), 0.0

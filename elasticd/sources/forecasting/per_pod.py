@@ -26,13 +26,13 @@ def line_of(load: Floats, used: Floats) -> tuple[float, float]:
     return float(slope), float(intercept)
 
 
-def learnt(load: Floats, used: Floats, replicas: Floats, held: int) -> tuple[PerPod | None, str]:
+def learnt(load: Floats, used: Floats, replicas: Floats, held_out: int) -> tuple[PerPod | None, str]:
     """The line of use over load, each divided by the pods; or why none fits. All three have the same times; NaN is what
     is not known. The newest `held` samples are held out, and then counted in."""
     with np.errstate(divide="ignore", invalid="ignore"):
         x, y = load / replicas, used / replicas
     usable = np.isfinite(x) & np.isfinite(y) & (replicas > 0)
-    late = np.arange(len(x)) >= len(x) - held
+    late = np.arange(len(x)) >= len(x) - held_out
     if min(int((usable & late).sum()), int((usable & ~late).sum())) < LEAST:
         return None, f"load, use and replicas must be known together {LEAST} times, before and in the last day, are not"
     correlation, problem = _gate(x, y, usable, late)

@@ -79,7 +79,7 @@ def _by_period(values: Floats, period: int, held_out: int, wish: Wish) -> list[t
             )
             baselines = [reference, np.full(held_out, past[-period:].mean())]
             skill = _skill(measure(actual, forecast), min(measure(actual, baseline) for baseline in baselines))
-            trials.append((_judged(name, period, skill, actual, actual - forecast, wish), lopsided(actual, forecast)))
+            trials.append((_judge(name, period, skill, actual, actual - forecast, wish), lopsided(actual, forecast)))
     return trials
 
 
@@ -104,7 +104,7 @@ def _without_period(values: Floats, wish: Wish) -> Chosen | None:
         mean.append(actual - past[-day:].mean())
     missed, baselines = np.concatenate(off), [np.concatenate(last), np.concatenate(mean)]
     skill = _skill(float(np.abs(missed).mean()), min(float(np.abs(misses).mean()) for misses in baselines))
-    return _judged("holt", 0, skill, values[-len(missed) :], missed, wish)
+    return _judge("holt", 0, skill, values[-len(missed) :], missed, wish)
 
 
 def _skill(error: float, free: float) -> float:
@@ -114,7 +114,7 @@ def _skill(error: float, free: float) -> float:
     return 0.0 if error == 0 else -1.0
 
 
-def _judged(method: str, period: int, skill: float, actual: Floats, off: Floats, wish: Wish) -> Chosen:
+def _judge(method: str, period: int, skill: float, actual: Floats, off: Floats, wish: Wish) -> Chosen:
     error, level = float(np.abs(off).mean()), float(actual.mean())
     doubt = _doubt(method, skill, error, level, wish) or _drift(off, level, wish)
     return Chosen(method, period, skill, error, off, doubt)
@@ -125,13 +125,13 @@ def _doubt(method: str, skill: float, error: float, level: float, wish: Wish) ->
     if error <= EXACT * level:
         return ""
     if skill <= 0:
-        return f"{method} is no better than {_free(method, wish)} (skill {skill:.2f})"
+        return f"{method} is no better than {_baselines_of(method, wish)} (skill {skill:.2f})"
     if method not in CAUTIOUS and error > wish.max_error * level:
         return f"{method} is wrong by {error / level:.0%} of the load on average, at most {wish.max_error:.0%}"
     return ""
 
 
-def _free(method: str, wish: Wish) -> str:
+def _baselines_of(method: str, wish: Wish) -> str:
     """The baselines of a method, for messages."""
     if method == "holt":
         return "the last value, or the mean"

@@ -148,11 +148,11 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
         """Those of `names`, compiled; None for an item's own key."""
         return tuple(None if path == KEY else compile_path(path) for path in self.names.values())
 
-    def key(self, named: Mapping[str, Any]) -> str:
+    def key(self, names: Mapping[str, Any]) -> str:
         """The subject's key. Raises RefusedError for a name that Kubernetes does not allow."""
         parts = []
         for name in _NEEDED[self.subject]:
-            part = named[name] if name in named else getattr(self, name)
+            part = names[name] if name in names else getattr(self, name)
             if type(part) is not str or not _ALLOWED[name].fullmatch(part):
                 raise RefusedError("name")
             parts.append(part)

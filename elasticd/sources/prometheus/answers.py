@@ -118,7 +118,7 @@ async def answer_of(body: bytes, most: int) -> QueryAnswer:
         raise QueryFault(f"the answer has more than {most} samples (max_samples)")
     await asyncio.sleep(0)
     warnings = answer.warnings or (["the server calls it partial"] if answer.isPartial else [])
-    return QueryAnswer(kind, items, _joined(warnings), _joined(answer.infos or []))
+    return QueryAnswer(kind, items, _join(warnings), _join(answer.infos or []))
 
 
 def _items(data: _Data) -> list[Raw]:
@@ -132,5 +132,5 @@ def _items(data: _Data) -> list[Raw]:
         raise _garbled_fault(error) from None
 
 
-def _joined(lines: Sequence[str]) -> str:
+def _join(lines: Sequence[str]) -> str:
     return one_line("; ".join(lines[:_NAMED]), _WORDS)

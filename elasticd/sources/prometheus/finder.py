@@ -23,12 +23,12 @@ class Finder:
     """The plans of all rules, and why a rule has none. The result of a search counts until the next one succeeds."""
 
     def __init__(
-        self, http: HttpClient, rules: Sequence[RuleTable], given: Sequence[QueryPlan], every: float, most: int
+        self, http: HttpClient, rules: Sequence[RuleTable], fixed_plans: Sequence[QueryPlan], every: float, most: int
     ) -> None:
         self.plans: list[QueryPlan] = []
         self.faults: dict[str, str] = {}
         self._http, self._every, self._most = http, every, most
-        self._taken = {(plan.name, plan.subject) for plan in given}
+        self._taken = {(plan.name, plan.subject) for plan in fixed_plans}
         self._searches = [(f"rule[{index}]", search) for index, rule in enumerate(rules) for search in rule.searches()]
         self._found_names: dict[int, list[str]] = {}
         self._due = float("-inf")

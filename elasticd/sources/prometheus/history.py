@@ -117,7 +117,7 @@ class PrometheusHistory:
 
 
 @asynccontextmanager
-async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> AsyncIterator[PrometheusHistory]:
+async def history(source: "Prometheus", series: Sequence[str], now: float) -> AsyncIterator[PrometheusHistory]:
     """The history of those series, those found by rules among them. Raises KeyError with the first name that the
     source has no series of, and the names that it has."""
     async with HttpClient(source) as http:
@@ -126,10 +126,10 @@ async def history(source: "Prometheus", wanted: Sequence[str], now: float) -> As
         await finder.search(now)
         plans += finder.plans
         names = [plan.name for plan in plans]
-        for name in wanted:
+        for name in series:
             if name not in names:
                 raise KeyError(name, names, finder.faults)
-        yield PrometheusHistory(http, [plan for plan in plans if plan.name in wanted], source.max_samples)
+        yield PrometheusHistory(http, [plan for plan in plans if plan.name in series], source.max_samples)
 
 
 async def portions(past: PrometheusHistory, steps: Steps, most: int = MOST_ROWS) -> AsyncIterator[list[PastSample]]:

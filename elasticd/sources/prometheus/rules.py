@@ -37,14 +37,14 @@ _RESOURCES: dict[str, tuple[str, str, str]] = {
 }
 
 
-def _compiled(key: str, pattern: str) -> re.Pattern[str]:
+def _compile(key: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{key}: must be a regular expression, is not: {error}") from None
 
 
-def _filled(template: str, key: str, words: dict[str, str]) -> str:
+def _fill(template: str, key: str, words: dict[str, str]) -> str:
     """A template with its <<.Words>> filled in. Raises ValueError for an unknown word."""
 
     def word(hole: re.Match[str]) -> str:
@@ -66,7 +66,7 @@ class NameFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def __post_init__(self) -> None:
         if bool(self.is_) == bool(self.is_not):
             raise ValueError(f"is: must be given, or else is_not, {'both are' if self.is_ else 'neither is'}")
-        _compiled("is" if self.is_ else "is_not", self.is_ or self.is_not)
+        _compile("is" if self.is_ else "is_not", self.is_ or self.is_not)
 
     def lets(self, series: str) -> bool:
         """Whether a series of this name is meant."""
@@ -80,7 +80,7 @@ class Naming(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
     as_: Annotated[str, Meta(description="with ${1} for groups; empty: the one group, or all that matched")] = ""
 
     def __post_init__(self) -> None:
-        pattern = _compiled("matches", self.matches)
+        pattern = _compile("matches", self.matches)
         if pattern.groups > 1 and not self.as_:
             raise ValueError("as: must be given where matches has several groups, is missing")
         for reference in _GROUP.finditer(self.as_):
@@ -123,7 +123,7 @@ class ResourceLabels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if not LABEL.fullmatch(label):
                 raise ValueError(f"overrides: must be names of labels, {shown(label)} is none")
         if self.template:
-            _filled(self.template, "template", {"Resource": "", "Group": ""})
+            _fill(self.template, "template", {"Resource": "", "Group": ""})
         if not list(self.subjects()):
             raise ValueError("overrides: must name labels of namespaces and pods (or workloads), or of nodes")
 
@@ -142,7 +142,7 @@ class ResourceLabels(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _by_template(self) -> dict[tuple[str, str], str]:
         labels = {}
         for singular, kind, group in dict.fromkeys(_RESOURCES.values()) if self.template else ():
-            label = _filled(self.template, "template", {"Resource": singular, "Group": group})
+            label = _fill(self.template, "template", {"Resource": singular, "Group": group})
             labels[singular, kind] = re.sub(r"[^a-zA-Z0-9_]", "_", label)
         return labels
 
@@ -166,7 +166,7 @@ class RuleTable(PrometheusTable, frozen=True):
         if not re.fullmatch(r"\s*(?:[a-zA-Z_:][\w:]*\s*(?:\{.*\})?|\{.*\})\s*", self.series, re.DOTALL):
             raise ValueError(f"series: must be a selector, as name or {{label!=''}}, is {shown(self.series)}")
         for key, text in (("query", self.query), ("measured", self.measured)):
-            _filled(text, key, {"Series": "", "LabelMatchers": "", "GroupBy": ""})
+            _fill(text, key, {"Series": "", "LabelMatchers": "", "GroupBy": ""})
         for search in self.searches():
             search.plan("series", "name")  # so that impossible labels are refused now
 
@@ -209,8 +209,8 @@ class Search(Struct, frozen=True):
         words = {"Series": series, "LabelMatchers": self._matchers, "GroupBy": groups}
         table = SeriesTable(
             name=name[:253],
-            query=_filled(rule.query, "query", words),
-            measured=_filled(rule.measured, "measured", words),
+            query=_fill(rule.query, "query", words),
+            measured=_fill(rule.measured, "measured", words),
             window=rule.window,
             accept_warnings=rule.accept_warnings,
             subject=self.subject,

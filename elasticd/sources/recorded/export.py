@@ -76,16 +76,16 @@ def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
 
 
 async def write_recording(
-    source: Prometheus, wanted: Sequence[str], steps: Steps, out: Path, now: float, *, force: bool = False
+    source: Prometheus, series: Sequence[str], steps: Steps, out: Path, now: float, *, force: bool = False
 ) -> Recorded:
     """Write the past of those series into a file, which appears only once it is complete. Raises ConfigError for wrong
     arguments, UnavailableError for a failing server or disk."""
     if steps.first + steps.step > steps.last:
         raise ConfigError("", "--from", "must be a --step before --to, or more")
-    counts = dict.fromkeys(wanted, 0)
+    counts = dict.fromkeys(series, 0)
     with _new_file(out, force=force) as file:
         try:
-            async with history(source, wanted, now) as past:
+            async with history(source, series, now) as past:
                 write = _writer(file, out.suffix, containers=any(plan.containers for plan in past.plans))
                 async for rows in portions(past, steps):
                     for row in rows:
@@ -100,7 +100,7 @@ async def write_recording(
             raise UnavailableError(f"{source.label}: {fault}") from None
         if not any(counts.values()):
             reasons = "".join(f"; {key}: {text}" for key, text in faults.items())
-            raise UnavailableError(f"{source.label}: there is no sample of {', '.join(wanted)} in that time{reasons}")
+            raise UnavailableError(f"{source.label}: there is no sample of {', '.join(series)} in that time{reasons}")
     return Recorded(counts, faults)
 
 

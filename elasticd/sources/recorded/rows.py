@@ -65,15 +65,15 @@ def check_place(where: Where, series: str, subject: str, key: str) -> None:
         raise wrong(where, f"key: must be {shape} for a {subject}, is {shown(key)}")
 
 
-def to_time(where: Where, given: float | str | None) -> float:
+def to_time(where: Where, value: float | str | None) -> float:
     """Seconds since the epoch."""
     try:
-        time = math.nan if given is None else float(given)
+        time = math.nan if value is None else float(value)
     except ValueError:
-        time = _rfc3339(str(given))
+        time = _rfc3339(str(value))
     if not math.isfinite(time):
         problem = "must be seconds since the epoch, or RFC 3339 with its offset from UTC"
-        raise wrong(where, f"time: {problem}, is {shown(given)}")
+        raise wrong(where, f"time: {problem}, is {shown(value)}")
     return time
 
 
@@ -86,22 +86,22 @@ def _rfc3339(text: str) -> float:
     return math.nan if moment.tzinfo is None else moment.timestamp()
 
 
-def to_value(where: Where, given: float | str | None) -> float:
+def to_value(where: Where, value: float | str | None) -> float:
     """Any number. NaN and infinities stay as they are; nothing at all is NaN, for it is not zero."""
-    if given is None or given == "":
+    if value is None or value == "":
         return math.nan
     try:
-        return float(given)
+        return float(value)
     except ValueError:
-        raise wrong(where, f"value: must be a number, is {shown(given)}") from None
+        raise wrong(where, f"value: must be a number, is {shown(value)}") from None
 
 
-def to_window(where: Where, given: float | str | None) -> float:
+def to_window(where: Where, value: float | str | None) -> float:
     """Seconds; nothing is an instant."""
     try:
-        window = float(given or 0.0)
+        window = float(value or 0.0)
     except ValueError:
         window = math.nan
     if not 0.0 <= window < math.inf:
-        raise wrong(where, f"window: must be seconds, >= 0, is {shown(given)}")
+        raise wrong(where, f"window: must be seconds, >= 0, is {shown(value)}")
     return window
