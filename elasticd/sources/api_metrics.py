@@ -1,6 +1,6 @@
 """The cluster's custom and external metrics APIs as sources: custom-metrics and external-metrics.
 
-Knows which metric is asked for whom; knows nothing of how the cluster is asked.
+Knows which metric to query for which workload; knows nothing of how the cluster is asked.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -64,7 +64,7 @@ class CustomSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _check_workload(self.workload, self.namespaces)
 
     def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
-        """What to ask."""
+        """The queries for this metric, one for each namespace or for one object."""
         metric = self.metric or self.name
         if self.object is None:
             for namespace in self.namespaces or dict.fromkeys(namespace for namespace, _ in governed()):
@@ -90,7 +90,7 @@ class ExternalSeries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         _check_workload(self.workload, self.namespaces)
 
     def queries(self, governed: Callable[[], Sequence[tuple[str, str]]]) -> Iterable[MetricQuery]:
-        """What to ask. Queries of one namespace share one call: only the workload differs."""
+        """The queries for this metric. Those of one namespace share a call: only the workload differs."""
         if self.workload:
             owners: Iterable[tuple[str, str]] = [(self.workload.partition("/")[0], self.workload)]
         else:

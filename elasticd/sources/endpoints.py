@@ -1,6 +1,6 @@
-"""The pods' own metrics pages, scraped by sampling: the source endpoints.
+"""The source endpoints: scrapes the metrics pages of a sample of pods.
 
-Knows how many pods stand for all, and which; knows nothing of pages.
+Knows how many pods to sample, and which; knows nothing of pages.
 """
 
 import heapq

@@ -95,7 +95,7 @@ class HttpSource(Source, frozen=True):
 
 
 def _is_https(url: str) -> bool:
-    """Whether it is; raises ValueError for what is no server's URL, without showing a password in it."""
+    """Whether a URL is https. Raises ValueError for what is no server's URL, without showing a password in it."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -205,7 +205,7 @@ class HttpClient:
         try:
             return await self._exchange(path, form, accept)
         except HttpFault as fault:
-            # The token may have been renewed. One that is as it was need not be refused twice.
+            # The token may have been rotated. An unchanged one would only be refused again.
             if fault.status != 401:
                 raise
             self._secrets = _Secrets(self._options)
@@ -259,7 +259,7 @@ class HttpClient:
         return one_line(self._secrets.redacted(text[:_ERROR_BYTES]), _WORDS)
 
     def _files(self) -> tuple[object, ...]:
-        """What changes when a certificate is renewed."""
+        """A fingerprint of the files of certificates, which changes when one is renewed."""
         return tuple(
             _stamp(place) for place in (self._options.ca_file, self._options.cert_file, self._options.key_file)
         )
@@ -300,7 +300,7 @@ def _stamp(place: str) -> object:
 
 
 def _tls(options: HttpSource) -> ssl.SSLContext:
-    """What to trust and what to show. The server's name and certificate are always checked."""
+    """The authorities to trust and the certificate to present. The server's name and certificate are always checked."""
     authorities, certificate = _readable(options.ca_file), _readable(options.cert_file)
     key = check_secret(options.key_file or options.cert_file) if options.cert_file else None
     place = options.ca_file

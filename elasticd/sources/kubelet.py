@@ -1,4 +1,4 @@
-"""The kubelets' own figures, newer than those of the metrics API: the source kubelet.
+"""The source kubelet: the kubelets' own figures, newer than those of the metrics API.
 
 Knows which kubelets are asked and what their answers make together; knows nothing of how they are reached.
 """
@@ -59,7 +59,7 @@ class Kubelet(Source, frozen=True, kw_only=True, tag="kubelet"):
 
 
 class Asking:
-    """Asks one kubelet: gives its answer, or why there is none."""
+    """Asks one kubelet, and returns its answer, or why there is none."""
 
     def __init__(self, site: Site, part: Part, timeout: float) -> None:
         self._site, self._part, self._timeout = site, part, timeout
@@ -78,7 +78,7 @@ class _Kubelets:
         return self._rounds.describe()
 
     async def read(self, now: float) -> Readings:
-        """What the kubelets say of governed pods; the pods of one that does not answer have no sample."""
+        """The usage of governed pods and of their nodes; pods of a kubelet that does not answer have no sample."""
         node_of = self._nodes_of_pods()
         nodes = sorted(set(node_of.values()))
         answers, silent = await self._rounds.round(nodes, now)

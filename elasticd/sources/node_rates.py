@@ -1,4 +1,4 @@
-"""What goes over each node's network, from its kubelet's counters: the source node-rates.
+"""The source node-rates: network traffic of each node, from its kubelet's counters.
 
 Knows which counters become which series; knows nothing of how kubelets are reached, nor of how a rate is reckoned.
 """

@@ -1,4 +1,4 @@
-"""Opens the sources of a daemon, each where it can harm nobody else.
+"""Opens the sources of a daemon, each where it cannot affect the others.
 
 Knows which sources share the daemon's event loop and which have a thread; knows nothing of what they say.
 """

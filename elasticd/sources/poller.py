@@ -79,7 +79,7 @@ async def opened(
     async with readers(sources, site, most, threads=threads) as opened_readers, AsyncExitStack() as stack:
         pollers = []
         for source, reader, trouble in opened_readers:
-            poller = SourcePoller(reader, source, site.clock, told=observe_read, most=most)
+            poller = SourcePoller(reader, source, site.clock, observe_read=observe_read, most=most)
             stack.push_async_callback(poller.close)
             poller.warn(trouble)
             pollers.append(poller)
@@ -176,7 +176,7 @@ class SourcePoller:
         self._task = asyncio.create_task(self._read(now), name=f"read {self.name}")
 
     def take(self, now: float) -> Readings | None:
-        """The reading to judge by; None as long as a better one can be expected soon."""
+        """The reading to decide by; None as long as a newer one can be expected soon."""
         if self._task is not None and not self._late:
             if self._clock.now() - self._begun_at < self._patience:
                 return None

@@ -1,4 +1,4 @@
-"""Threads for a source's own calls that block, as asyncio.to_thread makes them.
+"""Threads for blocking calls of a source, such as those of asyncio.to_thread.
 
 Knows threads; knows nothing of sources.
 """

@@ -1,6 +1,6 @@
-"""How fast nodes pull images, from what their kubelets tell of it: the source pull-rate.
+"""The source pull-rate: how fast nodes pull images, from their kubelets' Events.
 
-Knows how pulls become a rate; knows nothing of how the cluster tells of them.
+Knows how pulls become a rate; knows nothing of how the cluster reports them.
 """
 
 from collections import OrderedDict, defaultdict

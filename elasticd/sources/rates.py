@@ -1,6 +1,6 @@
 """Counters that only grow, such as bytes received, made into rates.
 
-Knows arithmetic; knows nothing of what is counted or by whom.
+Knows arithmetic; knows nothing of what the counters count.
 """
 
 import math
@@ -36,7 +36,7 @@ class CounterRates:
         self._last: dict[str, _Last] = {}
 
     def rate(self, key: str, look: Sample) -> Sample | None:
-        """Per second, since the look before; `window` tells over how many seconds."""
+        """The rate per second since the look before; its `window` is the seconds in between."""
         last = self._last.get(key)
         if not math.isfinite(look.value) or look.value < 0:
             self._last.pop(key, None)

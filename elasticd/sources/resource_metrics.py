@@ -1,4 +1,4 @@
-"""The cluster's own resource metrics as a source: series cpu and memory of every pod, and of every node if wanted.
+"""The cluster's own resource metrics as a source: series cpu and memory of every pod and, as an option, of every node.
 
 Knows that a cluster can be asked for its usage; knows nothing of how the cluster comes by it.
 """

@@ -35,7 +35,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where pages are, and how much of them is read: `lines` are those of wanted metrics."""
+    """Where pages are, and how much of them is read at most: `lines` counts those of wanted metrics."""
 
     port: int
     path: str
@@ -100,7 +100,7 @@ class Scraper:
             return Fault(f"its page has {len(lines)} lines of these metrics, at most {self._place.lines}")
         try:
             families = list(text_string_to_metric_families(b"\n".join(lines).decode() + "\n"))
-        except Exception as error:  # whatever a strange line makes the parser do
+        except Exception as error:  # whatever a malformed line makes the parser raise
             return Fault(f"its page cannot be read: {raised(error)}")
         now, page = self._now(), dict[str, Sample]()
         for sample in (sample for family in families for sample in family.samples):

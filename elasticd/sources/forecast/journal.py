@@ -24,7 +24,7 @@ REPLICAS = "replicas"
 
 
 class _Series(Struct, gc=False):
-    """A series as far as it tells a load."""
+    """The fields of a series that give a load."""
 
     name: str
     quality: str
@@ -32,7 +32,7 @@ class _Series(Struct, gc=False):
 
 
 class _Decision(Struct, gc=False, tag="decision"):
-    """A decision as far as it tells loads."""
+    """The fields of a decision that give loads."""
 
     at: float
     workload: Ref
@@ -41,7 +41,7 @@ class _Decision(Struct, gc=False, tag="decision"):
 
 
 class _Again(_Decision, gc=False, tag="decision-again"):
-    """The same of one that is told shorter: this is what it tells all the same."""
+    """The same fields of a shortened decision, which has them too."""
 
 
 _decode = msgspec.json.Decoder(_Decision | _Again).decode

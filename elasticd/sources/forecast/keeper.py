@@ -1,6 +1,6 @@
-"""The forecasts that there are, and the rounds in which they are made anew.
+"""Holds the forecasts of a source, and refits them in rounds.
 
-Knows when a fit is due, what a past has to do with it, and what is told of trouble; knows no arithmetic and no query.
+Knows when a fit is due, which past it needs and how failures are reported; knows no arithmetic and no query.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -15,13 +15,13 @@ from elasticd.sources.forecasting.periods import acf_period, crane_period
 from elasticd.sources.forecasting.request import DAY, WEEK, Wish
 
 EXACT = 0.01
-"""A forecast this near, as a part of the mean load, needs no skill: there is nothing left to be better by."""
+"""A forecast with a smaller error than this part of the mean load needs no skill: no baseline is much better."""
 
 DRIFT, SLACK = 4.0, 0.05
 """The newest errors are as usual up to so many times the median, plus this part of the mean load."""
 
 FOLDS = 6
-"""So many horizons are held out where there is no period."""
+"""The horizons that are held out where there is no period."""
 
 _THRESHOLD = 0.15
 """Of the autocorrelation's peaks, as the author's forecaster has it."""
@@ -63,7 +63,7 @@ def choose(values: Floats, wish: Wish) -> Chosen | None:
 
 
 def _by_period(values: Floats, period: int, held_out: int, wish: Wish) -> list[tuple[Chosen, float]]:
-    """The methods that can do it, with their lopsided errors; `held` samples are held out."""
+    """The methods that can do it, with their lopsided errors; the newest `held_out` samples are held out."""
     past, actual, hour = values[:-held_out], values[-held_out:], max(1, round(3600 / wish.step))
     names = AUTOMATIC if wish.method == "auto" else (wish.method,)
     trials = []

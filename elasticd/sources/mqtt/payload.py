@@ -58,7 +58,7 @@ def document(payload: bytes) -> Any:
 
 
 def number(payload: bytes) -> float:
-    """A payload that is a number and nothing else. NaN and infinity are passed on: judgement knows their worth."""
+    """A payload that is a number and nothing else. NaN and infinity are passed on: the decision refuses them."""
     if len(payload) > LONGEST_NUMBER or b"_" in payload:  # float() takes 1_000 for a thousand
         raise RefusedError("value")
     try:
@@ -78,7 +78,7 @@ def dig(value: Any, steps: Steps) -> Any:
 
 
 def value_of(value: Any) -> float:
-    """A number of a document. A string, true or null is none."""
+    """A number in a document; a string, true or null is refused."""
     if type(value) is float:
         return value
     if type(value) is not int:

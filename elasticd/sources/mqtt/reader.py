@@ -32,7 +32,7 @@ class Described(Struct, frozen=True):
     """How the connection and the readings are. `since` is when it was connected, in seconds since the epoch. Of the
     messages `received`, those that do not wait were either `decoded`, or `shed`: they came faster than they could be
     decoded, and were replaced by newer; or they were too large. `refused` counts by reason; `missed` the numbers that
-    consecutive sequences have skipped, by whomever they were lost."""
+    consecutive sequences have skipped, wherever they were lost."""
 
     connected: bool
     since: float

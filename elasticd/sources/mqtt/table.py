@@ -20,7 +20,7 @@ Sender = tuple[str, ...]
 
 
 class SensorReading(NamedTuple):
-    """A number with what its sender says of it: `time` in seconds since the epoch, None where it is not told; `window`
+    """A number with what its sender says of it: `time` in seconds since the epoch, None if it is unknown; `window`
     in seconds."""
 
     value: float
@@ -61,8 +61,8 @@ class Slot:
 
 
 class SensorTable:
-    """All series of a source. `subjects` are at most so many readings, `ttl` the seconds a silent one is kept, `skew`
-    the seconds that a sender's clock may differ from ours."""
+    """All series of a source. `subjects`: readings at most; `ttl`: seconds that a silent one is kept; `skew`: seconds
+    that a sender's clock may differ from ours."""
 
     def __init__(self, subjects: int, ttl: float, skew: float) -> None:
         self.most, self._ttl, self._skew = subjects, ttl, skew
@@ -74,7 +74,7 @@ class SensorTable:
         return self._slots.setdefault((subject, series), Slot(subject))
 
     def views(self, subject: Subject) -> dict[str, Mapping[str, tuple[Sample, ...]]]:
-        """The live samples of each series, by subject: looking costs no copy, and they change with what is heard."""
+        """Live views of the samples of each series, by subject: they are no copies, and change with each reading."""
         return {series: slot.view for (about, series), slot in self._slots.items() if about == subject}
 
     def silent(self) -> set[str]:

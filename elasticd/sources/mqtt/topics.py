@@ -1,4 +1,4 @@
-"""Which topics are listened to, and what their levels and payloads name.
+"""The options of [[source.topic]]: which topics to subscribe to, and what their levels and payloads name.
 
 Knows templates such as `sensors/{namespace}/{workload}/load`, and which names Kubernetes allows; knows no broker.
 """
@@ -119,33 +119,33 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
 
     @cached_property
     def filters(self) -> tuple[str, ...]:
-        """What is subscribed to."""
+        """The filters to subscribe to: of readings, and of last wills if there are any."""
         return tuple(_filter(template) for template in (self.topic, self.offline) if template)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Of the topics of readings."""
+        """Matches the topics of readings."""
         return _pattern(self.topic)
 
     @cached_property
     def offline_pattern(self) -> re.Pattern[str] | None:
-        """Of the topics of last wills."""
+        """Matches the topics of last wills."""
         return _pattern(self.offline) if self.offline else None
 
     @cached_property
     def sender_levels(self) -> tuple[str, ...]:
-        """The levels by which a last will is known to be of the sender of a reading."""
+        """The levels that a sender's last will and its readings share."""
         return tuple(sorted(_levels(self.offline, "offline")))
 
     @cached_property
     def paths(self) -> dict[str, Steps]:
-        """Those that are given, compiled."""
+        """The given paths, compiled."""
         own = {"payload": self.payload, "time": self.time, "sequence": self.sequence, "items": self.items}
         return {name: compile_path(path) for name, path in own.items() if path and path != "number"}
 
     @cached_property
     def item_paths(self) -> tuple[Steps | None, ...]:
-        """Those of `names`, compiled; None for an item's own key."""
+        """The paths of `names`, compiled; None for an item's own key."""
         return tuple(None if path == KEY else compile_path(path) for path in self.names.values())
 
     def key(self, names: Mapping[str, Any]) -> str:
@@ -159,7 +159,7 @@ class Topic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=
         return "/".join(parts)
 
     def named_by(self, key: str, item: Any) -> tuple[Any, ...]:
-        """What an item of a batch names, in the order of `names`."""
+        """The values that an item of a batch gives for `names`, in their order."""
         return tuple([key if steps is None else dig(item, steps) for steps in self.item_paths])
 
 
@@ -168,7 +168,7 @@ def _parts(template: str) -> Iterator[str]:
 
 
 def _levels(template: str, option: str) -> frozenset[str]:
-    """The names in a template. Raises ValueError for one that is none."""
+    """The names in a template. Raises ValueError for a malformed one."""
     names: list[str] = []
     parts = list(_parts(template))
     for index, part in enumerate(parts):
@@ -188,13 +188,13 @@ def _filter(template: str) -> str:
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """Of the topics that the filter lets through, with a group for each name."""
+    """A pattern of the topics that match the template, with a group for each name."""
     words = []
     for part in _parts(template):
         if name := _LEVEL.fullmatch(part):
             words.append(f"(?P<{name[1]}>[^/]*)")
         else:
             words.append({"+": "[^/]*", "#": ".*"}.get(part, re.escape(part)))
-    # The filter a/# also lets a through.
+    # The filter a/# also matches a.
     text = "/".join(words)
     return re.compile(text.removesuffix("/.*") + "(?:/.*)?" if text.endswith("/.*") else text, re.DOTALL)

@@ -69,7 +69,7 @@ class QueryAnswer(Struct):
 
     @property
     def at(self) -> float | None:
-        """When the server computed it, by its own clock; None where that cannot be told."""
+        """When the server computed it, by its own clock; None where the answer does not show it."""
         try:
             return _TIMED.decode(self.items[0]).value.at if self.items else None
         except ValueError:

@@ -39,9 +39,9 @@ class QueryPlan(Struct, frozen=True, kw_only=True):
     key: Callable[[Any], str]
     """The subject's key, empty when the labels do not name one."""
     fixed: bool
-    """There is only one subject, so an answer needs no labels."""
+    """Whether there is only one subject, so that an answer needs no labels."""
     containers: bool
-    """A label tells a pod's containers apart."""
+    """Whether a label names the container."""
     missing: str
     """The labels that an answer needs to name a subject, for messages."""
 

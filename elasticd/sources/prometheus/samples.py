@@ -33,7 +33,7 @@ class Tally:
         self.doubled: set[str] = set()
 
     def summary(self, total: int) -> str:
-        """One line; empty if all is well."""
+        """What is wrong, in one line; empty if nothing is."""
         doubled = ", ".join(sorted(self.doubled)[:_NAMED])
         counts = {
             f"subjects have more than one sample and are left out ({doubled})": len(self.doubled),
@@ -109,7 +109,7 @@ async def times_in(answer: QueryAnswer, plan: QueryPlan) -> Times:
 async def samples_in(
     answer: QueryAnswer, plan: QueryPlan, times: Times | None, received: float, offset: float
 ) -> tuple[dict[str, tuple[Sample, ...]], str]:
-    """The samples by subject, and what was wrong with some. `offset` leads from a server's time to the clock's."""
+    """The samples by subject, and what was wrong with some. `offset`: seconds from the server's time to the clock's."""
     by_subject: dict[str, tuple[Sample, ...]] = {}
     tally, window, is_pod = Tally(plan), plan.window, plan.subject == "pod"
     parts = AnswerParts(plan, tally)

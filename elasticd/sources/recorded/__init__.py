@@ -1,4 +1,4 @@
-"""A recording: samples that were measured once, read from a file and kept in memory, to be looked up by time.
+"""Reads a recording from a file into memory: samples by subject, to be looked up by time.
 
 Knows which subjects have which rows; knows nothing of how files are written, of clocks, or of who asks.
 """
@@ -31,7 +31,7 @@ Tracks = Mapping[str, Mapping[str, tuple["Track", ...]]]
 
 
 class Track:
-    """What was measured of one subject, by time. Numbers stand in arrays: a million rows are 16 MB, not 200."""
+    """The samples of one subject, by time, in arrays: a million rows take 16 MB, not 200."""
 
     def __init__(self, name: str = "", container: str = "") -> None:
         self.name, self.container = name, container
@@ -40,7 +40,7 @@ class Track:
         self._sorted = True
 
     def add(self, time: float, value: float, window: float) -> None:
-        """One more row, in any order."""
+        """Add a row; rows may come in any order."""
         if self.times and time < self.times[-1]:
             self._sorted = False
         if window and not self._windows:
@@ -51,7 +51,7 @@ class Track:
             self._windows.append(window)
 
     def sort(self) -> None:
-        """By time. Of rows of one time the file's last comes last, and is the one that is found."""
+        """Sort the rows by time. Of rows of the same time the last in the file comes last, and `latest` finds it."""
         if not self._sorted:
             order = sorted(range(len(self.times)), key=self.times.__getitem__)
             for name in ("times", "values", "_windows"):
@@ -60,7 +60,7 @@ class Track:
             self._sorted = True
 
     def latest(self, time: float) -> int:
-        """The index of the newest row at or before a time; -1: there is none."""
+        """The index of the newest row at or before a time; -1 if there is none."""
         return bisect_right(self.times, time) - 1
 
     def window(self, index: int) -> float:

@@ -64,7 +64,7 @@ class Recorded(NamedTuple):
 
 
 def prometheus_of(sources: Sequence[Source], name: str) -> Prometheus:
-    """The source of that name. Raises ConfigError when there is none, or it is not one that remembers."""
+    """The source of that name. Raises ConfigError if there is none, or if it has no past."""
     by_name = {source.label: source for source in sources}
     source = by_name.get(name)
     if source is None:

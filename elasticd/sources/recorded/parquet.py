@@ -56,7 +56,7 @@ def _check_types(where: Where, schema: Any) -> None:
 
 
 def _rows(path: Path, before: int, batch: Any) -> Iterator[Row]:
-    """The rows of a batch, of which so many came before it."""
+    """The rows of a batch; `before` rows came before it."""
     count = batch.num_rows
     columns: dict[str, list[Any]] = {"window": [0.0] * count, "container": [""] * count}
     for name in batch.schema.names:

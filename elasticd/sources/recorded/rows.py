@@ -12,19 +12,19 @@ from elasticd.base.errors import ConfigError, nearest
 from elasticd.base.text import shown
 
 Row = tuple[int, float, str, str, str, float, float, str]
-"""The line it stands in, time, series, subject, key, value, window and container."""
+"""The row's line in the file, time, series, subject, key, value, window and container."""
 
 NEEDED = ("time", "series", "subject", "key", "value")
 COLUMNS = (*NEEDED, "window", "container")
-"""Others must begin with an underscore, and are left alone."""
+"""Other columns must begin with an underscore, and are ignored."""
 
 SHAPES = {"pod": ("NAMESPACE/NAME", 2), "workload": ("NAMESPACE/KIND/NAME", 3), "node": ("NAME", 1)}
-"""How the key of each subject is written, and of how many parts."""
+"""The form of each subject's key, and its number of parts."""
 
 PARQUET = ".parquet"
 
 Where = tuple[Path, int]
-"""A file, and which line of it; of a Parquet file which row, 0 being its schema."""
+"""A file and a line of it; of a Parquet file, a row, or 0 for its schema."""
 
 
 def wrong(where: Where, problem: str) -> ConfigError:
@@ -78,7 +78,7 @@ def to_time(where: Where, value: float | str | None) -> float:
 
 
 def _rfc3339(text: str) -> float:
-    """Seconds since the epoch; NaN for what is none."""
+    """Seconds since the epoch; NaN for what is no time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -17,8 +17,8 @@ by how much the sum grows."""
 
 
 def tracks_of(recording: Recording, series: str, key: str) -> list[Track]:
-    """The tracks of all subjects whose key is so written; `*` stands for any part of a name. As many slashes as the
-    pattern has, so many have the keys: it is about nodes, pods or workloads."""
+    """The tracks of all subjects whose key matches a pattern, in which `*` stands for any part of a name. A key
+    has as many slashes as the pattern, which is thus about nodes, pods or workloads."""
     of = (recording.nodes, recording.pods, recording.workloads)[min(key.count("/"), 2)]
     return [track for name, tracks in of.get(series, {}).items() if fnmatchcase(name, key) for track in tracks]
 
@@ -26,7 +26,7 @@ def tracks_of(recording: Recording, series: str, key: str) -> list[Track]:
 def total(tracks: Iterable[Track], max_age: float, last: float) -> list[tuple[float, float]]:
     """The sum at every time at which it changes. A row counts until the next one of its track, at most `max_age`
     seconds; what counts at the `last` time counts for ever. NaN where no row counts, or one that is NaN, infinite or
-    negative: then nobody knows."""
+    negative: the sum is then unknown."""
     deltas = sorted((delta for track in tracks for delta in _deltas(track, max_age, last)), key=itemgetter(0))
     rows: list[tuple[float, float]] = []
     counted, unknown, value = 0, 0, 0.0

@@ -203,7 +203,7 @@ class UsageLedger:
 
 
 def _container_of(sample: Sample, pod: Pod) -> str:
-    """Whose sample it is; empty where it is of a pod of several containers, and nobody's in particular."""
+    """The container of a sample; empty if a pod of several containers has it as a whole."""
     if sample.container:
         return sample.container
     return pod.containers[0].name if len(pod.containers) == 1 else ""
