@@ -1,4 +1,4 @@
-"""A cluster that is looked at and never touched: what would have been done is remembered instead.
+"""Wraps any cluster so that it is observed and never written to: what would have been done is remembered instead.
 
 Knows which counts and marks were asked for, on any other cluster; knows nothing of what that cluster is.
 
@@ -29,7 +29,7 @@ MESSAGE = "dry run: not sent"
 
 
 class _PretendedCount(Struct, frozen=True, gc=False):
-    """The count and marks that would have been set, and the workload and real count they would have been set on."""
+    """The count and annotations that would have been written, and the UID and real count of their workload."""
 
     uid: str
     real: int
@@ -38,7 +38,7 @@ class _PretendedCount(Struct, frozen=True, gc=False):
 
 
 class DryRunSnapshot:
-    """A snapshot with the counts and marks that would have been set."""
+    """A snapshot in which the pretended counts, annotations and placements replace the real ones."""
 
     def __init__(self, real: Snapshot, pretended: Mapping[Ref, _PretendedCount], placed: PretendedPods) -> None:
         self.real, self._wanted, self._placed = real, pretended, placed
@@ -89,7 +89,7 @@ class DryRunSnapshot:
         return self.real.nodes()
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes and what the pods that would be on them leave."""
+        """All nodes with their free capacity, counting the pods that would be on them."""
         return self._placed.rooms()
 
     def pending(self) -> tuple[Pod, ...]:
@@ -105,11 +105,11 @@ class DryRunSnapshot:
         return self._placed.budgets()
 
     def strays(self) -> Sequence[Stray]:
-        """The pods that would be elsewhere than they are."""
+        """The pods whose pretended node differs from their real one."""
         return self._placed.strays()
 
     def autoscaler(self, ref: Ref) -> str:
-        """Another that sets this workload's count."""
+        """The HorizontalPodAutoscaler that scales this workload; empty: none."""
         return self.real.autoscaler(ref)
 
     def _pretend(self, workload: Workload) -> Workload:
@@ -122,7 +122,7 @@ class DryRunSnapshot:
 
 
 class DryRun:
-    """Any cluster, with every action done only in its own view."""
+    """Any cluster whose actions change only what its own snapshots show."""
 
     def __init__(self, inner: Cluster) -> None:
         self._inner = inner
@@ -137,12 +137,12 @@ class DryRun:
         return self._inner.leading
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """As the real cluster tells."""
+        """Call this whenever the real cluster reports a change."""
         self._inner.on_change(callback)
 
     @property
     def honours_deletion_costs(self) -> bool:
-        """As the real cluster does."""
+        """Whether the real cluster does."""
         return self._inner.honours_deletion_costs
 
     def restoring(self) -> Sequence[Underway]:
@@ -158,8 +158,8 @@ class DryRun:
         return {"dry_run": True, "cluster": self._inner.describe()}
 
     async def observe(self, now: float, kinds: frozenset[Kind]) -> DryRunSnapshot:
-        """The cluster as it would be now. A count that somebody really changed is no longer pretended, and neither is a
-        pod that really went elsewhere."""
+        """The cluster as it would be now. A pretended count or placement is dropped once somebody really changed the
+        workload or moved the pod."""
         real = await self._inner.observe(now, kinds)
         self._wanted = {
             ref: pretended for ref, pretended in self._wanted.items() if _still_holds(pretended, real.workload(ref))
@@ -190,12 +190,12 @@ class DryRun:
         return self._inner.pulls(take)
 
     def refusal(self, evictions: Sequence[Evict]) -> tuple[str, str] | None:
-        """As the real cluster says."""
+        """What the real cluster would answer."""
         return self._inner.refusal(evictions)
 
     async def act(self, action: Action) -> Answer:
-        """Remember a count, a mark of a workload or a place of a pod as done, if it still fits what was last seen and
-        has been pretended since."""
+        """Pretend that an action was done, if it still fits the last snapshot and what has been pretended since.
+        Anything but a count, a workload's annotations or a pod's node has no effect on the snapshots."""
         if isinstance(action, Bind | Evict | Nominate):
             return self._place(action)
         if not isinstance(action, Scale | Create | Mark) or (isinstance(action, Mark) and action.pod):
@@ -235,5 +235,5 @@ class DryRun:
 
 
 def _still_holds(pretended: _PretendedCount, real: Workload | None) -> bool:
-    """Whether the workload is still the one it would have been set on. Its version moves with its status."""
+    """Whether the workload still has the UID and count that were pretended about. Its version moves with its status."""
     return real is not None and (real.uid, real.replicas) == (pretended.uid, pretended.real)

@@ -1,4 +1,4 @@
-"""Pods as they would be on their nodes, if what a dry run did to them had been done.
+"""Where pods would be if the bindings, evictions and nominations of a dry run had been carried out.
 
 Pure. Knows who would have been bound, evicted and noted for a node, and when the real cluster shows another truth;
 knows nothing of how it was asked for. What would come in place of an evicted pod is not invented: a controller's next
@@ -19,7 +19,7 @@ from elasticd.ports.cluster import Snapshot, Stray
 
 OnNodes = Mapping[str, Sequence[Pod]]
 PodCache = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
-"""By node: its real pods and what was changed about them when last looked at, and what came of it."""
+"""By node: its real pods, the pretended changes to them, and the pods that result."""
 
 
 class Pretence(Struct, frozen=True):
@@ -32,12 +32,11 @@ class Pretence(Struct, frozen=True):
     nominated: dict[str, str] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Whether anything is pretended."""
         return bool(self.bound or self.gone or self.nominated)
 
     def true_to(self, real: Snapshot) -> "Pretence":
-        """What is left of it: a pod that no longer waits, or whose node is gone, is as it is; and so is one that really
-        left."""
+        """Drop what the real cluster has overtaken: pods that no longer wait, or left, or whose node is gone."""
         if not self:
             return self
         waiting, nodes = {pod.uid for pod in real.pending()}, {node.name for node in real.nodes()}
@@ -52,8 +51,8 @@ class Pretence(Struct, frozen=True):
 
 
 class PretendedPods:
-    """A snapshot's pods with that. `kept` is handed from one to the next, so that a node on which nothing changed has
-    the same sequence."""
+    """A snapshot's pods with a pretence applied. `cache` is passed on to the next snapshot's, so that a node on which
+    nothing changed keeps the same sequence."""
 
     def __init__(self, real: Snapshot, pretence: Pretence, cache: PodCache) -> None:
         self.pretence = pretence
@@ -80,7 +79,7 @@ class PretendedPods:
         return self._on_nodes
 
     def rooms(self) -> tuple[Room, ...]:
-        """What they would leave of the nodes."""
+        """All nodes with their free capacity, counting the pods that would be on them."""
         touched = self._touched_nodes()
         if not touched:
             return self._real.rooms()
@@ -93,14 +92,14 @@ class PretendedPods:
         return self._rooms
 
     def strays(self) -> tuple[Stray, ...]:
-        """Who would be elsewhere."""
+        """The pods whose pretended node differs from their real one."""
         pretence = self.pretence
         bound = [Stray(pod, "", pod.node) for pod in pretence.bound.values()]
         elsewhere = {uid: pod.node for uid, pod in pretence.moved.items()}
         return (*bound, *[Stray(pod, pod.node, elsewhere.get(uid, "")) for uid, pod in pretence.gone.items()])
 
     def budgets(self) -> tuple[DisruptionBudget, ...] | None:
-        """What budgets would still allow; None: they are not known."""
+        """What disruption budgets would still allow; None: they are not known."""
         real_budgets, gone = self._real.budgets(), self.pretence.gone.keys()
         if not real_budgets or not gone:
             return real_budgets
@@ -113,7 +112,7 @@ class PretendedPods:
         )
 
     def after(self, action: Bind | Evict | Nominate) -> "Pretence | Answer":
-        """What is pretended when this is done too; or why it could not be."""
+        """The pretence with this action added; or the answer that says why it could not be carried out."""
         match action:
             case Bind():
                 return self._bind(action)
@@ -151,7 +150,7 @@ class PretendedPods:
         return pretence if evict.uid in pretence.gone or pod.deleted else self._evict_running(pretence, evict, pod)
 
     def _evict_running(self, pretence: Pretence, evict: Evict, pod: Pod) -> "Pretence | Answer":
-        """It is gone, if budgets allow it."""
+        """Pretend that the pod is gone, if its disruption budgets allow the eviction."""
         budgets = self.budgets()
         if budgets is None:
             return Answer("refused", 0, "dry run: budgets are not known", "Budget")
@@ -160,7 +159,7 @@ class PretendedPods:
         return self._with_move(replace(pretence, gone={**pretence.gone, evict.uid: pod}), evict, pod)
 
     def _with_move(self, pretence: Pretence, evict: Evict, pod: Pod) -> Pretence:
-        """It is where it was thought to go, if that is known, and has only begun to run there."""
+        """Pretend that an evicted pod has just started on its target node, if it has one."""
         moved = {uid: moved_pod for uid, moved_pod in pretence.moved.items() if uid != evict.uid}
         if evict.target:
             moved[evict.uid] = replace(pod, node=evict.target, started=self._real.confirmed)
@@ -182,7 +181,7 @@ class PretendedPods:
         return frozenset(pod.node for pod in changed)
 
     def _pods_on(self, node: str) -> Sequence[Pod]:
-        """A node's pods without those that would have left, and with those that would have come."""
+        """A node's pods without those pretended gone, and with those pretended bound or moved there."""
         real, pretence = self._real.on_nodes().get(node, ()), self.pretence
         came = [pod for pods in (pretence.bound, pretence.moved) for pod in pods.values() if pod.node == node]
         changes = (*came, *(pod for pod in pretence.gone.values() if pod.node == node))

@@ -1,4 +1,4 @@
-"""What the pods on each node leave of it.
+"""The free capacity of each node: what it can allocate, less what its pods request.
 
 Knows requests and nodes; knows nothing of how pods come to them. Sums are made anew for the nodes whose pods changed:
 nothing drifts, as it would if amounts were added and taken away.
@@ -12,7 +12,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 def room(node: Node, pods: Iterable[Pod]) -> Room:
-    """A node with these pods on it. Those that are being deleted take their place until they are gone."""
+    """The free capacity of a node with these pods. Pods that are being deleted count until they are gone."""
     free = dict(node.allocatable)
     for pod in pods:
         if "pods" in free:
@@ -24,7 +24,7 @@ def room(node: Node, pods: Iterable[Pod]) -> Room:
 
 
 class Loads:
-    """The pods on each node, and the rooms they leave."""
+    """The pods on each node, and each node's free capacity, summed anew only where pods changed."""
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -62,7 +62,7 @@ class Loads:
 
 
 def _same(old: Pod, new: Pod) -> bool:
-    """Whether they take the same place; the records of equal containers are one."""
+    """Whether both take the same room on the same node. Equal containers share one record, so comparing is cheap."""
     return (old.uid, old.node, old.phase in _OVER, old.containers, old.requests, old.needs) == (
         new.uid,
         new.node,

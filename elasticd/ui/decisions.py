@@ -77,7 +77,7 @@ def _section(title: str, table: Table, note: str) -> list[RenderableType]:
 
 
 def headline(decision: Decision) -> str:
-    """The answer in one line."""
+    """The decision in one line."""
     if decision.verdict == "scale":
         text = f"{decision.current} -> {decision.replicas} replicas"
     else:
@@ -101,7 +101,7 @@ def _samples(all_series: Iterable[Series], at: float) -> Table:
 
 
 def _remarks(all_series: Iterable[Series], at: float) -> Iterator[Text]:
-    """What there is to say of single series, a line each: in a column of the table it would be narrow."""
+    """One line for each series that has a message or a forecast: in a column of the table it would be too narrow."""
     for series in all_series:
         remark = series.message
         if series.forecast and series.trusted:
@@ -126,7 +126,7 @@ def query(policy: str, series: Series, now: float) -> RenderableType:
 
 
 def _forecast_lines(forecast: Forecast, now: float) -> Iterator[str]:
-    """What is expected when, in a few lines, and how it was found."""
+    """A forecast in a few lines: its method, its age, and values at some times ahead."""
     if not forecast.method:
         return
     period = f"period {seconds(forecast.period)}" if forecast.period else "no period"
@@ -150,7 +150,7 @@ def _forecast_lines(forecast: Forecast, now: float) -> Iterator[str]:
 
 
 def _recommendations(decision: Decision) -> Table:
-    """What each strategy said, and below it what of. The one that was followed has a mark."""
+    """A row for each recommendation, and below it its metrics. The one that was followed has a mark."""
     table = make_table("", "strategy", "replicas", "why")
     followed = _followed_recommendation(decision)
     for recommendation in decision.recommendations:
@@ -171,7 +171,7 @@ def _recommendations(decision: Decision) -> Table:
 
 
 def _followed_recommendation(decision: Decision) -> Recommendation | None:
-    """The recommendation that became the wish. A mean is none of them, unless it happens to be one's count."""
+    """The recommendation that became the wish; None where the wish is a mean of several, or there is none."""
     wished = [
         recommendation
         for recommendation in decision.recommendations
@@ -195,7 +195,7 @@ def _is_expired(recommendation: Recommendation, at: float) -> bool:
 
 
 def _metric_text(measure: Measure) -> str:
-    """What a metric is, what it should be, and what is to say of it."""
+    """A metric's name, current value and target, and any problem with it."""
     target = f", target {measure.target}" if measure.target else ""
     problem = _why(measure.reason, measure.message)
     return f"{measure.metric} {measure.current or '-'}{target}" + (f": {problem}" if problem else "")
@@ -209,7 +209,7 @@ def _left_out_text(left_out: LeftOut) -> str:
 
 
 def _why(reason: str, message: str) -> str:
-    """The word for counting, and the sentence."""
+    """Reason and message as one text."""
     return f"{reason}: {message}" if reason and message else reason or message
 
 
@@ -312,7 +312,7 @@ def _action(decision: Decision, outcome: Outcome | None) -> str:
 
 
 def answer(outcome: Outcome) -> str:
-    """What came of an action, with the reason and the API's status."""
+    """The result of an action, with the reason and the API's status."""
     codes = [outcome.reason] * bool(outcome.reason) + [f"HTTP {outcome.code}"] * bool(outcome.code)
     code = f" ({', '.join(codes)})" if codes else ""
     message = f", {outcome.message}" if outcome.message else ""

@@ -1,4 +1,4 @@
-"""What is installed, in words: what kind each plugin is and what it does, and all of one.
+"""Describes the installed plugins: a list with kind and purpose, or all about one.
 
 Knows how plugins describe themselves; knows nothing of what any of them does.
 """
@@ -40,7 +40,7 @@ def everything(registry: Registry) -> list[Installed]:
 
 
 def called(registry: Registry, name: str) -> list[Installed]:
-    """Those of this name: a strategy and a source may share one. Raises UnavailableError for one that nothing has."""
+    """The plugins of this name: a strategy and a source may share one. Raises UnavailableError if there is none."""
     matches = [plugin for plugin in everything(registry) if plugin.name == name]
     if not matches:
         names = {plugin.name for plugin in everything(registry)}
@@ -49,7 +49,7 @@ def called(registry: Registry, name: str) -> list[Installed]:
 
 
 def described(plugin: Installed, registry: Registry) -> dict[str, Any]:
-    """All of one, for a machine."""
+    """Everything about one plugin, as JSON-ready data."""
     hooks = implemented(plugin.type)
     kind = _kind(plugin, hooks, registry)
     return {
@@ -66,7 +66,7 @@ def described(plugin: Installed, registry: Registry) -> dict[str, Any]:
 
 
 def _kind(plugin: Installed, hooks: frozenset[str], registry: Registry) -> str:
-    """What kind it is: where it may stand in a file."""
+    """The kind of a plugin, which decides where it may stand in a policy file."""
     if registry.sources.get(plugin.name) == plugin:
         return "source"
     if hooks & PLACING:
@@ -83,7 +83,7 @@ def _file(record: type[Any]) -> str:
 
 
 def listed(registry: Registry) -> RenderableType:
-    """A row for each, by kind."""
+    """A table with a row for each plugin, by kind."""
     table = make_table("name", "kind", "what it does")
     descriptions = [described(plugin, registry) for plugin in everything(registry)]
     for kind in ("strategy", "limit", "pool strategy", "source"):
@@ -102,7 +102,7 @@ def listed(registry: Registry) -> RenderableType:
 
 
 def shown(plugin: Installed, registry: Registry) -> RenderableType:
-    """All of one."""
+    """Everything about one plugin, for the terminal."""
     description = described(plugin, registry)
     does = f": {', '.join(description['does'])}" if description["does"] else ""
     head = Text.assemble((one_line(plugin.name), "bold"), "  ", one_line(f"{description['kind']}{does}"))

@@ -37,7 +37,7 @@ def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Co
 
 
 def _among(workloads: Collection[str], space: str, kind: str, name: str) -> str:
-    """The one of these workloads that is of this kind, however it is written, and this name."""
+    """The one workload of this kind, in any spelling, and name. Raises ConfigError for none or several."""
     matches = [workload for workload in sorted(workloads) if _is_it(workload.split("/"), space, kind, name)]
     if len(matches) == 1:
         return matches[0]

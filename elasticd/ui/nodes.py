@@ -1,4 +1,4 @@
-"""Pools in words: what `nodes` prints of all of them, or of one node.
+"""Prints pools: what `elasticd nodes` shows of all of them, or of one node.
 
 Knows the reports and the terminal; knows nothing of where a report came from.
 """
@@ -69,7 +69,7 @@ def nodes(reports: Sequence[NodeReport]) -> RenderableType:
 
 
 def _tight(table: Table, first: int, end: int) -> Table:
-    """The same with columns that are never wrapped: only names and words are, where the terminal is narrow."""
+    """The table with the columns from `first` to `end` never wrapped: in a narrow terminal only texts are."""
     for column in table.columns[first:end]:
         column.no_wrap = True
     return table
@@ -102,7 +102,7 @@ def _failure(plugin: str, hook: str, message: str) -> Text:
 
 
 def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
-    """A row for each, and below what their words mean, for many say the same."""
+    """A row for each move, and below the table what the reasons mean, once for all moves that share one."""
     table, legend = make_table("pod", "from", "to", "why"), dict[tuple[str, str], None]()
     for move in moves:
         decision, (word, why) = move.decision, held(move)
@@ -123,7 +123,7 @@ def _moves(moves: Iterable[NextMove]) -> Iterator[RenderableType]:
 
 
 def _progress(move: NextMove) -> str:
-    """How far a move is that nothing keeps."""
+    """How far a move is that nothing holds back."""
     if move.underway is not None:
         how = "another is made first" if move.awaited else move.underway.how
         return f"; {'another was made first' if move.underway.ends else how}: {move.underway.step}"
@@ -171,7 +171,7 @@ def _load(node: NodeReport) -> Table:
 
 
 def _eviction_rule(view: NodeView) -> Text:
-    """To whom pods give way, and whether they are moved."""
+    """The rule by which pods give way, and whether pods are moved."""
     if view.yields:
         return Text(one_line(f"Pods give way {view.rule}".strip()))
     moved = "" if view.moving else ", nor is anybody moved: none of its strategies makes pods leave"
@@ -179,7 +179,7 @@ def _eviction_rule(view: NodeView) -> Text:
 
 
 def _heap(title: str, pods: Sequence[HeapPod], view: NodeView) -> list[RenderableType]:
-    """The first to give way first."""
+    """A table of one group of pods, the first to give way first."""
     if not pods:
         return [Text(), Text.assemble((title, "bold"), (", nobody", "dim"))]
     columns = [*(["gives\nway"] if view.yields else []), *(["moved\nnow?"] if view.moving else [])]
@@ -195,7 +195,7 @@ def _heap(title: str, pods: Sequence[HeapPod], view: NodeView) -> list[Renderabl
 
 
 def _legend(view: NodeView) -> Iterator[Text]:
-    """What the words mean that keep pods where they are."""
+    """The explanations of the reasons for which pods stay."""
     pods = [pod for heap, _ in _HEAPS for pod in getattr(view, heap)]
     spared = (f"{pod.spared}: {pod.spared_why}" for pod in pods if pod.spared and view.yields)
     lines = dict.fromkeys((*spared, *(f"{pod.stays}: {pod.why}" for pod in pods if pod.stays and view.moving)))
@@ -214,7 +214,7 @@ def _amount(resource: str, value: float | None) -> str:
 
 
 def _share(amounts: Mapping[str, float], allocatable: Mapping[str, float], resource: str) -> str:
-    """A part of a node, in hundredths; what is not known is no 0."""
+    """A share of a node in percent; unknown where either amount is."""
     if resource not in amounts or not allocatable.get(resource):
         return "unknown"
     return f"{100 * amounts[resource] / allocatable[resource]:.0f} %"

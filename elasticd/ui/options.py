@@ -1,4 +1,4 @@
-"""What can be set, in words: the options of a record type with their kinds, bounds, defaults and units.
+"""Describes the options of a record type: their kinds, bounds, defaults and units.
 
 Knows how msgspec describes types; knows nothing of what an option does.
 """
@@ -117,7 +117,7 @@ def _default(field: inspect.Field) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Without what is left out in it: TOML has no null."""
+    """The value without its None entries: TOML has no null."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""The lines that `run --decisions` prints of pods: each when what is said of a pod changes, and with how it ended.
+"""The lines that `run --decisions` prints about pods: one for each new decision, with its outcome.
 
 Knows the records and which of them belong together; knows nothing of how a line is printed.
 """
@@ -22,7 +22,7 @@ _Said = dict[tuple[object, ...], tuple[str, str]]
 
 
 class _Open(Struct):
-    """A decision of which it is not known yet what came, and how much has come so far."""
+    """A decision whose outcomes are not complete yet: how many are expected, and those so far."""
 
     decision: PodDecision | MoveDecision
     wanted: int
@@ -30,7 +30,7 @@ class _Open(Struct):
 
 
 class PodLines:
-    """What does something waits for how it ends, so that no line says what was not done."""
+    """Prints a decision that acts only once its outcomes are known, so that no line says what was not done."""
 
     def __init__(self, emit: Emit, *, dry_run: bool = False) -> None:
         self._emit, self._dry_run = emit, dry_run
@@ -39,7 +39,7 @@ class PodLines:
         self._vain: dict[tuple[str, object], str] = {}
 
     def decided(self, decision: PodDecision | MoveDecision) -> None:
-        """A decision was made that is not the one before. That a pod is leaving was told when it was let go."""
+        """A new decision. That a pod is leaving was printed when it was evicted."""
         if isinstance(decision, MoveDecision) and decision.refusal == LEAVING:
             return
         if not pod_words.acts(decision):
@@ -51,7 +51,7 @@ class PodLines:
         self._open[decision.id] = _Open(decision, expected, [])
 
     def ended(self, outcome: PodOutcome) -> None:
-        """Something was done, or not."""
+        """An action of a decision ended."""
         opened = self._open.get(outcome.decision)
         if opened is None:
             self._emit_attempt(outcome)
@@ -68,13 +68,13 @@ class PodLines:
         self._line(opened.decision, opened.outcomes)
 
     def _emit_attempt(self, outcome: PodOutcome) -> None:
-        """Of an attempt of which the decision was the one before: what came of it is told when that is news."""
+        """Print the outcome of a repeated attempt, whose decision was printed before, if the outcome is news."""
         if self._is_news(outcome) and not pod_words.on_the_way(outcome):
             text = f"{pod_words.mark('act', dry_run=self._dry_run)}{pod_words.answer(outcome)}"
             self._emit(outcome.at, f"{outcome.about}", text)
 
     def _is_news(self, outcome: PodOutcome) -> bool:
-        """Whether it is another than the time before; that it worked is none, unless it did not before."""
+        """Whether an outcome differs from the last one of the same action. A success is news only after a failure."""
         key = (outcome.policy, outcome.pod, outcome.about, outcome.action)
         before = self._failed.pop(key, None)
         if outcome.result == "done":
@@ -95,7 +95,7 @@ class PodLines:
         self._emit(decision.at, subject, f"{pod_words.mark(decision.mode, dry_run=self._dry_run)}{text}")
 
     def _is_repeated(self, decision: PodDecision | MoveDecision, outcomes: list[PodOutcome], text: str) -> bool:
-        """Whether the same was tried before, and as vainly."""
+        """Whether the same line was printed before, after an attempt that failed too."""
         key = decision.policy, decision.pod
         before = self._vain.pop(key, None)
         if all(outcome.result == "done" for outcome in outcomes):

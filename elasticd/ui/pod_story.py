@@ -1,4 +1,4 @@
-"""What the journal says of a pod, and of pods that are held back where they are; of a stopped daemon too.
+"""Reads from the journal what happened to a pod, and which pods are held back; no daemon need run.
 
 Knows the journal's records and which of them belong together; knows nothing of how they are shown.
 """
@@ -50,7 +50,7 @@ class Story(Struct, frozen=True):
 
 
 def story(folder: Path, pod: str, policy: str | None = None) -> Story:
-    """What is told of a pod, NAMESPACE/NAME; of one policy alone, if that is named."""
+    """The story of a pod, NAMESPACE/NAME; of one policy alone, if that is named."""
     reader = _PodReader(*pod.split("/"))
     for record in read_back(folder, containing=msgspec.json.encode(reader.name)):
         if reader.done(record):
@@ -61,7 +61,7 @@ def story(folder: Path, pod: str, policy: str | None = None) -> Story:
 
 
 class _PodReader:
-    """What has been read so far, the newest first."""
+    """Collects the records about a pod, the newest first."""
 
     def __init__(self, namespace: str, name: str) -> None:
         self.namespace, self.name = namespace, name
@@ -75,7 +75,7 @@ class _PodReader:
         self._others: set[str] = set()
 
     def done(self, record: Record) -> bool:
-        """Whether what comes now is too old to matter."""
+        """Whether this record and all older ones are too old to matter."""
         return self._placing is not None and record.at < self._placing.at - EARLIER
 
     def take(self, record: PodDecision | PodOutcome | MoveDecision, policy: str | None) -> None:
@@ -99,7 +99,7 @@ class _PodReader:
                 pass
 
     def _note_move(self, decision: MoveDecision) -> None:
-        """That it is leaving, or has left, says nothing of why: that stands before."""
+        """Keep a decision about a move. That a pod is leaving, or has left, does not say why: an older record does."""
         if decision.refusal == LEAVING or self._differed:
             return
         if decision.reason == GONE:
@@ -114,7 +114,7 @@ class _PodReader:
         return (pod.namespace, pod.name) == (self.namespace, self.name)
 
     def _note_eviction(self, outcome: PodOutcome) -> None:
-        """Another pod was to take its place."""
+        """Keep the last time that it was evicted for another pod."""
         if self._gave_way is None and outcome.result == "done" and outcome.action == "evict":
             self._gave_way = outcome
 
@@ -123,7 +123,7 @@ class _PodReader:
         return self._gave_way is not None and self._gone is not None and since <= self._gave_way.at <= self._gone
 
     def story(self) -> Story:
-        """All of it."""
+        """The story that the records tell."""
         placing, moving = self._placing, self._moving
         outcomes = self._outcomes[::-1]
         return Story(
@@ -145,7 +145,7 @@ class _PodReader:
 
 
 def came_of(outcome: PodOutcome, decision: MoveDecision) -> bool:
-    """Whether it is what came of a move. A decision is written down once, and carried out at every look."""
+    """Whether an outcome belongs to a move. A decision is recorded once, and attempted at every look."""
     return outcome.at >= decision.at and _concerns(outcome, decision)
 
 
@@ -156,7 +156,7 @@ def _concerns(outcome: PodOutcome, decision: MoveDecision) -> bool:
 
 
 def _says(decision: MoveDecision) -> tuple[object, ...]:
-    """What makes it another than the one before."""
+    """The fields whose change makes a decision a new one."""
     return decision.policy, decision.uid, decision.verdict, decision.strategy, decision.reason, decision.node
 
 
@@ -170,7 +170,7 @@ class Held(Struct, frozen=True):
 
 
 def held(folder: Path) -> list[Held]:
-    """All pods of which it was said last that they should move and stay, by policy, reason and name."""
+    """All pods whose last decision is to move but which stay, by policy, reason and name."""
     newest: dict[tuple[str, object], MoveDecision] = {}
     for record in read_back(folder, containing=b'"type":"moving"'):
         if isinstance(record, MoveDecision):
@@ -197,7 +197,7 @@ def _held_back(standing: dict[tuple[str, object], MoveDecision], folder: Path) -
 
 
 def _last_outcomes(moves: dict[tuple[str, object], MoveDecision], folder: Path) -> Iterator[PodOutcome]:
-    """What came of each of these last."""
+    """The last outcome of each of these moves, if there is one."""
     unanswered = dict(moves)
     oldest = min((decision.at for decision in unanswered.values()), default=0.0)
     for record in read_back(folder, containing=b'"type":"placed"') if unanswered else ():

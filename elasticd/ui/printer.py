@@ -34,7 +34,7 @@ class Printer:
         """The resizes that were printed last, of policies that only observe."""
 
     def decided(self, decision: Decision) -> None:
-        """Print it, if it is news: that a count is still right is none."""
+        """Print a decision if it is news: that a count is still right is not."""
         key = (decision.policy, decision.workload)
         does = decision.mode == "act"  # else it is decided again at every look, for nothing comes of it
         reason = decision.reason if decision.verdict == "hold" else ""
@@ -53,7 +53,7 @@ class Printer:
         self._resizes[key] = resizes
 
     def acted(self, outcome: Outcome) -> None:
-        """Print what came of it, unless it simply worked, or was not to be done."""
+        """Print an outcome, unless the action simply worked or was only observed."""
         if outcome.result not in ("done", "observed"):
             self._line(outcome.at, f"{outcome.workload}", f"{'':>11}  {decisions.answer(outcome)}")
 
@@ -72,7 +72,7 @@ class Printer:
         self._pods.decided(decision)
 
     def placed(self, outcome: PodOutcome) -> None:
-        """Print what came of it, unless it simply worked."""
+        """Print an outcome, unless the action simply worked."""
         self._pods.ended(outcome)
 
     def planned(self, policy: str, seconds: float) -> None:

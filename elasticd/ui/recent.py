@@ -1,4 +1,4 @@
-"""What the journal says last about a workload or a pod; on a stopped daemon too.
+"""Reads the newest decisions about workloads and pods from the journal; no daemon need run.
 
 Knows the journal's records; knows nothing of how they are shown.
 """

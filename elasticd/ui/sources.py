@@ -1,4 +1,4 @@
-"""How sources fare, in words: a row for each that fits a narrow terminal, and below what each says of itself.
+"""Prints the state of sources: a row for each that fits a narrow terminal, and details below.
 
 Knows reports of sources; knows nothing of what any kind of source does.
 """
@@ -59,7 +59,7 @@ def _about(report: SourceReport) -> Iterator[Text]:
 
 
 def _in_words(details: Any) -> str:
-    """What a source says of itself, however deep, as words: what is false, 0 or empty is left out."""
+    """A source's nested details as one line. What is false, 0 or empty is left out."""
     if isinstance(details, dict):
         return ", ".join(_entries(details.items()))
     if isinstance(details, list | tuple):

@@ -1,4 +1,4 @@
-"""What `status` tells: of the daemon that runs, or, where none does, what its journal had last.
+"""The report that `elasticd status` prints: of the running daemon or, if none runs, from its journal.
 
 Knows where to ask; knows nothing of how it is shown.
 """

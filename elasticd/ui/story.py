@@ -1,4 +1,4 @@
-"""All that is told of a pod, and of pods that are held back: what `explain pod` and `moves` print.
+"""Prints the story of a pod and the pods that are held back: `elasticd explain pod` and `moves`.
 
 Knows the records and the terminal; knows nothing of where a record came from.
 """
@@ -62,7 +62,7 @@ class _Pod:
         return Text(one_line(f"now: {text}"), style="default" if present and not self._unclaimed else _DOUBT)
 
     def _past(self, decision: PodDecision | MoveDecision) -> bool:
-        """Whether its policy is about it no longer, so that what was decided stands no more."""
+        """Whether the policy no longer governs the pod, so that its decision is void."""
         return self._pod is not None and decision.policy not in (self._pod.policy, *self._pod.policies)
 
     def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, last: bool) -> list[RenderableType]:
@@ -101,7 +101,7 @@ class _Pod:
         return [head, wanted_by, *(_done(decision, outcomes) if decision.verdict == "move" else ())]
 
     def gave_way(self, outcome: PodOutcome) -> list[RenderableType]:
-        """For whom it was evicted."""
+        """For which pod it was evicted."""
         preemptor = f"{outcome.pod.namespace}/{outcome.pod.name}"
         ago, message = self._ago(outcome.at), f"; {outcome.message}" if outcome.message else ""
         return [
@@ -131,7 +131,7 @@ def _alike(latest: PodDecision, decision: PodDecision) -> bool:
 
 
 def _done(decision: MoveDecision, outcomes: Sequence[PodOutcome]) -> list[RenderableType]:
-    """What was tried: the same again and again is one row, the last."""
+    """The attempts of a move; equal ones in a row are one row, the last."""
     runs = [
         list(run) for _, run in groupby(outcomes, key=lambda outcome: (outcome.action, outcome.result, outcome.reason))
     ]

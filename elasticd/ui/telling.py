@@ -1,4 +1,4 @@
-"""What commands tell of pods: asks the journal and, where one runs, the daemon that writes it.
+"""Finds out what commands print about pods: from the journal and, if it runs, from the daemon that writes it.
 
 Knows where to ask, and what to say where there is no answer; knows nothing of how an answer is shown.
 """
@@ -54,7 +54,7 @@ class PodReport(NamedTuple):
     seen: PodStatus | str
 
     def record(self) -> dict[str, object]:
-        """All of it, for a machine."""
+        """The report as JSON-ready data."""
         story, status = self.story, self.seen
         return {
             "decision": story.placing,
@@ -86,7 +86,7 @@ def _ask_daemon(pod: str, folder: Path, config: Path) -> PodStatus | str:
 
 
 def _explain_nothing(folder: Path, pod: str, policy: str | None, pod_story: Story, status: PodStatus | str) -> str:
-    """That nothing was decided, and why, as far as it is known."""
+    """Say that nothing was decided about a pod, and why, as far as it is known."""
     text = f"the journal has no decision about pod {one_line(pod)}"
     if policy is not None and pod_story.others:
         policies = sorted(pod_story.others)

@@ -84,7 +84,7 @@ class Kubernetes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     @asynccontextmanager
     async def asked(self) -> AsyncIterator[Access]:
-        """Ask the API server what it lets us do, and look at nothing. Raises as `open` does."""
+        """Ask the API server which rights we have, without watching anything. Raises as `open` does."""
         from elasticd.cluster.kubernetes.credentials import Credentials  # noqa: PLC0415  # as above
 
         async with Session(Credentials(self.kubeconfig, self.context), self.request_timeout) as session:
@@ -119,7 +119,7 @@ def own_namespace() -> str:
 
 
 async def _greet(session: Session) -> str:
-    """The server's version: the proof that there is one and that it knows us."""
+    """The server's version: proof that it is an API server and accepts our credentials."""
     try:
         body = await session.send(Request(verb="get", path="/version", resource="version"))
         return msgspec.json.decode(body, type=Version).git_version

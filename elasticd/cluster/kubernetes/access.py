@@ -28,14 +28,14 @@ class _Review(Struct):
 
 
 class Asked(NamedTuple):
-    """A right, and where; a namespace that is empty stands for all of them, or for what is in none."""
+    """A right and the namespace it is asked for; empty: all namespaces, or a resource without one."""
 
     right: Right
     namespace: str
 
 
 class Access:
-    """One identity at one API server."""
+    """What one identity may do at one API server."""
 
     def __init__(self, session: Session, version: str) -> None:
         self._session, self._discovery = session, Discovery(session)
@@ -43,7 +43,7 @@ class Access:
         self.host, self.version = session.host, version
 
     async def allowed(self, asked: Collection[Asked]) -> frozenset[Asked]:
-        """Those that it may do. Raises ApiError where the server does not say."""
+        """The rights that are granted. Raises ApiError when the server does not answer."""
         questions = list(dict.fromkeys(asked))
         answers = await asyncio.gather(*[self._may(question) for question in questions])
         return frozenset(question for question, may in zip(questions, answers, strict=True) if may)
@@ -73,7 +73,7 @@ class Access:
         return msgspec.json.decode(answer, type=_Review).status.allowed
 
     async def resource(self, kind: Kind) -> tuple[str, str] | str:
-        """The group and the plural of a kind that can be scaled; a line that says why not where there are none."""
+        """The API group and plural of a kind that can be scaled; or one line that says why it cannot be."""
         try:
             resource = await self._discovery.scalable(kind)
         except (UnknownKindError, ApiError, msgspec.DecodeError, ValueError) as error:

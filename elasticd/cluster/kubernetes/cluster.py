@@ -1,6 +1,6 @@
-"""A Kubernetes cluster, as the daemon sees it: the parts of this package, put together.
+"""A Kubernetes cluster as the daemon sees it: the stores, watches and writers of this package, wired together.
 
-Knows what follows what; knows nothing of policies, and lets no trouble of the API out but in answers.
+Knows the order in which they start and stop; knows nothing of policies. Errors of the API leave it only as answers.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class LiveSnapshot:
         return self._cluster.nodes.all()
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes and what the pods on them leave, ordered by name; the same tuple while nothing changed."""
+        """All nodes with their free capacity, ordered by name; the same tuple while nothing changed."""
         return self._cluster.pods.loads().rooms(self._cluster.nodes.all())
 
     def pending(self) -> tuple[Pod, ...]:
@@ -251,14 +251,16 @@ class KubernetesCluster:
         return followed is not None and followed[0].confirmed(namespace) > 0
 
     def waiting(self) -> tuple[Pod, ...]:
-        """The pods that wait for a node. Who asks places them, and takes up what was left when others stopped."""
+        """The pods that wait for a node. Whoever asks places pods, so the first call also resumes restorations that
+        other daemons left unfinished."""
         if self._parts.acts and not self._restoring:
             self._restoring = True
             self._tasks.append(self._group.create_task(self._restorer.run()))
         return self.pods.places().pending()
 
     def disruptions(self) -> tuple[DisruptionBudget, ...] | None:
-        """All PodDisruptionBudgets; None: they have not been read. Only who asks needs the right to."""
+        """All PodDisruptionBudgets; None: they have not been read. The first call starts the watch, so that only those
+        who ask need the right to read them."""
         follower = self._always.get(_BUDGET)
         if follower is None:
             follower = self._always[_BUDGET] = follow_budgets(self._parts.means, self._budgets)
@@ -331,7 +333,7 @@ class KubernetesCluster:
         return None
 
     async def act(self, action: Action) -> Answer:  # noqa: PLR0911  # one for each kind
-        """Carry an action out, once, if what it was judged on still holds. Trouble is told in the answer."""
+        """Carry an action out, once, if what it was judged on still holds. Errors are reported in the answer."""
         if not self.leading:
             return NOT_LEADING
         match action:
@@ -354,7 +356,7 @@ class KubernetesCluster:
                 return await self._pod_actions.act(action)
 
     def _assume(self, action: Scale, scale: WireScale) -> None:
-        """Know of our own write before the watch tells of it, so that nobody decides on the count before."""
+        """Store our own write before the watch reports it, so that no decision is based on the old count."""
         workload = self.workloads.get(action.workload)
         if workload is not None and workload.uid == action.uid:
             version = scale.metadata.resource_version or workload.version
@@ -363,7 +365,7 @@ class KubernetesCluster:
             )
 
     def _note(self, mark: Mark) -> None:
-        """Know of our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
+        """Store our own mark at once, too: what it says of a count of 0 must be known no later than that count."""
         workload = self.workloads.get(mark.workload)
         if workload is not None and workload.uid == mark.uid:
             noted = msgspec.structs.replace(workload, annotations=mark.on(workload.annotations))
@@ -375,7 +377,7 @@ class KubernetesCluster:
             stirred.heeding.append(callback)
 
     def problems(self) -> dict[Kind, str]:
-        """What is wrong with the kinds that are followed (pods and nodes too) and with the lease, one line each."""
+        """What is wrong with each watched kind (pods and nodes too) and with the lease, one line each."""
         followers = {**self._always, **{kind: follower for kind, (follower, _) in self._kinds.items()}}
         problems = {kind: follower.problem for kind, follower in followers.items() if follower.problem}
         if self._parts.elector is not None and self._parts.elector.fault:

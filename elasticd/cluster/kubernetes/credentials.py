@@ -31,7 +31,7 @@ def find_kubeconfig(named: str) -> str:
 
 
 class Credentials:
-    """What was last read of them. `load` again when the server no longer accepts them."""
+    """The credentials as last read. Call `load` again when the server no longer accepts them."""
 
     def __init__(self, kubeconfig: str = "", context: str = "") -> None:
         self._kubeconfig, self._context = kubeconfig, context

@@ -34,7 +34,7 @@ SeriesSamples = dict[str, dict[str, tuple[Sample, ...]]]
 
 
 class _Ask(Struct, frozen=True):
-    """One call. Queries that differ only in their series or workload share it."""
+    """One request to a metrics API. Queries that differ only in their series or workload share it."""
 
     external: bool
     namespace: str
@@ -48,7 +48,7 @@ class _Ask(Struct, frozen=True):
 
 
 class _Answer(Struct):
-    """What came of a call: samples by the name of the object, in the order given, and what is wrong."""
+    """The result of one request: (object name, sample) pairs in the server's order, and what is wrong."""
 
     samples: list[tuple[str, Sample]]
     fault: str = ""
@@ -133,7 +133,7 @@ class AggregatedMetrics:
             raise
 
     async def _path(self, ask: _Ask) -> str:
-        """As the HPA asks, but that an object of no namespace is asked for outside of all."""
+        """The path that the HPA would use, but without a namespace for an object that has none."""
         space, metric = f"/namespaces/{quote(ask.namespace, safe='')}", quote(ask.metric, safe="")
         if ask.external:
             return f"{space}/{metric}"

@@ -77,7 +77,7 @@ class _Node(Wire, frozen=True):
 
 
 class _Summary(Wire, frozen=True):
-    """Looked at one by one, so that a pod that cannot be read costs only itself."""
+    """Pods are decoded one by one, so that an unreadable pod costs only itself."""
 
     node: _Node
     pods: list[Raw] | None = None
@@ -121,7 +121,7 @@ class Kubelets:
         return Readings(SOURCE, now, pods, nodes=of_node, parts=parts)
 
     def _pods(self, items: list[Raw] | tuple[()], now: float, offset: float) -> tuple[_OfPods, _OfPods]:
-        """Samples of whole pods; and of those of which a container lacks one, for half a sum is no sum."""
+        """(complete pods, incomplete pods): in the second a container lacks a sample, and a partial sum is no sum."""
         usage: tuple[_OfPods, _OfPods] = ({CPU: {}, MEMORY: {}}, {CPU: {}, MEMORY: {}})
         for raw in items:
             try:

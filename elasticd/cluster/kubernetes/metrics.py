@@ -108,7 +108,7 @@ class MetricsClient:
             await asyncio.sleep(0)
 
     def _decode(self, items: Sequence[Raw]) -> Iterable[UsageMetrics]:
-        """Those that can be read: all at once, or one by one where one of them cannot be."""
+        """The readable items: decoded all at once, or one by one where one of them is unreadable."""
         try:
             return _USAGES.decode(b"[%b]" % b",".join(items))
         except (msgspec.DecodeError, ValueError):
@@ -123,7 +123,8 @@ class MetricsClient:
 
 
 def _take(usage: UsageMetrics, into: tuple[Samples, Samples], now: float, offset: float) -> None:
-    """Into the samples of whole pods; into those of parts where a container lacks one, for half a sum is no sum."""
+    """Add a pod's samples to `into`: (complete pods, incomplete pods). Where a container lacks a sample the pod is
+    incomplete, for a partial sum is no sum."""
     key = f"{usage.metadata.namespace}/{usage.metadata.name}"
     measured = usage.timestamp.timestamp() + offset
     containers = len(usage.containers or ())

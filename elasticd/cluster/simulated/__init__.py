@@ -60,7 +60,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
         return nullcontext(self.build(clock))
 
     def build(self, clock: Clock) -> SimulatedCluster:
-        """The cluster itself, for those who want to see more of it than a Cluster shows."""
+        """The cluster as its own type, for callers that need more than the Cluster protocol."""
         nodes = tuple(sorted(self._nodes(), key=lambda node: node.name))
         workloads = [workload for table in self.workloads for workload in make_workloads(table)]
         start = clock.now()
@@ -88,7 +88,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
                 )
 
     def _check_sums(self) -> None:
-        """So much and no more, all tables together: what is beyond that would seem to hang."""
+        """Check the total sizes of all tables, since a larger simulation would seem to hang. Raises ValueError."""
         for key in ("nodes", "workloads", "jobs", "budgets"):
             _check_sum(f"{key}[%d].count", [table.count for table in getattr(self, key)], MOST)
         pods = [table.count * table.replicas for table in self.workloads]
@@ -106,7 +106,7 @@ class Simulated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
                 raise ValueError(f"jobs[{i}].queue: must be a series of whole workloads, is {jobs.queue}")
 
     def _check_bare(self) -> None:
-        """A pod that stands alone must not be called as one of a workload's."""
+        """Check that no single bare pod has the name of a workload's pod. Raises ValueError."""
         tables = [(i, t, name) for i, t in enumerate(self.workloads) for name in t.names()]
         alone = {(t.namespace, name) for _, t, name in tables if t.bare and t.replicas == 1}
         grouped = {(t.namespace, name) for _, t, name in tables} - alone

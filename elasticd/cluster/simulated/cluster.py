@@ -1,6 +1,6 @@
-"""The simulated world as a Cluster: snapshots of it, its usage, and what is done to it.
+"""The simulated world as a Cluster: its snapshots, its metrics, and the actions on it.
 
-Knows how a world is looked at and when an action no longer fits it; knows nothing of how it moves.
+Knows how a world is observed and when an action no longer fits it; knows nothing of how it moves.
 """
 
 from collections import deque
@@ -35,9 +35,9 @@ class _Nothing(NamedTuple):
 
 
 class SimulatedCluster:
-    """A Cluster whose time is that of the questions put to it, and of its clock for what is done to it.
+    """A Cluster in memory. It advances to the time of each observation, and to its clock's for each action.
 
-    `announcements` are the last that were made, oldest first.
+    `announcements` are the last announcements, oldest first.
     """
 
     leading = True
@@ -49,12 +49,12 @@ class SimulatedCluster:
         self._stir: list[Callable[[], None]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call this when it is looked at, or something is done to it, and it has moved: else it does not move."""
+        """Call this when an observation or action has moved the world; nothing else moves it."""
         self._stir.append(callback)
 
     @property
     def next(self) -> float:
-        """When something happens in it next of itself; infinity: never."""
+        """The time of the next event that happens by itself; infinity: none."""
         return self._world.next
 
     @property
@@ -92,7 +92,7 @@ class SimulatedCluster:
         return self._sight
 
     def _tell(self) -> None:
-        """Whoever waits for something to happen hears of what did."""
+        """Call back if something happened that may let pods be placed."""
         if self._world.stirred:
             self._world.stirred = False
             for callback in self._stir:

@@ -1,4 +1,4 @@
-"""The nodes of a simulated world as they become: cordoned, silent, gone, with other labels.
+"""The nodes of a simulated world as they change: cordoned, silent, gone, relabelled.
 
 Knows what a change makes of a node's record, and which node answers; knows nothing of pods or of when.
 """

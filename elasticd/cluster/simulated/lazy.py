@@ -71,7 +71,7 @@ class LazySamples(Together, Mapping[str, Samples]):
             self._look_up(key)
 
     def _look_up(self, key: str) -> None:
-        """Have the samples of all pods of the workload that has this one at hand."""
+        """Compute the samples of all pods of the workload that owns this key, unless they are there already."""
         owner = self._owner(key)
         if owner not in self._spread:
             self._spread.add(owner)

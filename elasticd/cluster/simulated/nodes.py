@@ -1,4 +1,4 @@
-"""The room on nodes: which node takes a pod, least requested first, and what a kubelet rejects.
+"""The free capacity of simulated nodes: which node takes a pod, least requested first, and what a kubelet rejects.
 
 Knows requests, what is left of each node and what keeps pods off it; knows nothing of workloads or time.
 """
@@ -38,7 +38,7 @@ NOTHING = Claim()
 
 
 class _FreeRoom(Struct):
-    """What is left of a node, and who took its ports and disks."""
+    """The free capacity of a node, and the needs of the pods that took ports and disks there."""
 
     cpu: int
     memory: int
@@ -48,7 +48,7 @@ class _FreeRoom(Struct):
 
 
 class NodePool:
-    """What is left of every node, kept in the order in which they are tried."""
+    """The free capacity of every node, in the order in which nodes are tried."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = list(nodes)
@@ -125,7 +125,7 @@ class NodePool:
         return needs.wants(node.name, node.labels) and not self._clashes(index, needs)
 
     def _lacking_resource(self, index: int, need: Need, claim: Claim) -> str:
-        """The first resource that a node has not enough of, in a kubelet's words. It passes those it does not know."""
+        """The kubelet's reason if a node has too little of a resource; empty: it has enough. Unknown ones pass."""
         free = self._free[index]
         if not free.pods:
             return "OutOfpods"

@@ -77,12 +77,12 @@ class _Moment:
         return Block((key,), (Sample(value, self._measured, self._received, self._usage.metrics.window),))
 
     def _series_value(self, workload: SimulatedWorkload, series: str, per: str) -> float:
-        """What the workload's table of a further series says; NaN: it has none."""
+        """The value of a further series of a workload now; NaN: it has no such series."""
         curves = [curve for table, curve in workload.series if (table.name, table.per) == (series, per)]
         return curves[-1](self._t) if curves else nan
 
     def _split_evenly(self, series: str, pods: ServingPods, value: float, parts: Parts) -> Block:
-        """The same value for each pod, split over its containers. NaN is no sample."""
+        """Samples of an equal value for each pod, split over its containers; none for NaN."""
         if isnan(value):
             return Block()
         measured, received, window = self._measured, self._received, self._usage.metrics.window

@@ -1,7 +1,7 @@
-"""What is seen of a simulated world at one time.
+"""Snapshots of a simulated world.
 
-Knows how pods, nodes and budgets are looked at; knows nothing of what moves them. What nobody asks for is not worked
-out, and what did not change is the same record as before.
+Knows how pods, nodes and budgets are shown; knows nothing of what moves them. Everything is computed when it is first
+asked for, and what did not change is the same record as before.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ class View(NamedTuple):
 
 
 class Sight:
-    """The world between two changes: what there is, and what is worked out of that when it is first asked for."""
+    """The state of the world between two changes, and what is derived from it when first asked for."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Sight:
         return self._pending
 
     def rooms(self) -> tuple[Room, ...]:
-        """All nodes and what the pods on them leave."""
+        """All nodes with their free capacity."""
         if self._rooms is None:
             pods = self.on_nodes()
             self._rooms = tuple(room(node, pods.get(node.name, ())) for node in self.nodes)

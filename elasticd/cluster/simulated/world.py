@@ -155,12 +155,12 @@ class World:
         self._settle()
 
     def _touch(self, pod: SimulatedPod) -> None:
-        """A pod is to be looked at again."""
+        """Note that a pod changed, so that its record is built anew."""
         pod.seen = None
         self._unsettled[pod.owner] = None
 
     def _control(self, workload: SimulatedWorkload) -> None:
-        """What the workload's controller does: as many pods as are asked for, no more and no less."""
+        """Act as the workload's controller: delete surplus pods and create missing ones."""
         self._unsettled[workload] = None
         for pod in workload.surplus():
             self._delete(pod)
@@ -174,7 +174,7 @@ class World:
         self._add(SimulatedPod(workload, name, serial, make_uid(workload.uid, workload.serial)), annotations)
 
     def _add(self, pod: SimulatedPod, annotations: Mapping[str, str] | None = None) -> None:
-        """A pod is there, and waits for a node: for the simulation's own scheduler, or for somebody else's."""
+        """Add a created pod; it waits for the simulation's own scheduler, or for another one."""
         owner, pod.created = pod.owner, self.now
         pod.annotations = dict(owner.pod_annotations if annotations is None else annotations)
         owner.pods[pod.name] = self._pods[owner.ref.namespace, pod.name] = pod
@@ -195,7 +195,7 @@ class World:
             self._vanish(pod, self.now)
 
     def _drop(self, pod: SimulatedPod) -> None:
-        """A pod is no more, and whatever it had is free."""
+        """Remove a pod and free its room."""
         self._unbound.pop(pod, None)
         del pod.owner.pods[pod.name], self._pods[pod.owner.ref.namespace, pod.name]
         if pod.node:
@@ -207,7 +207,7 @@ class World:
         self._unsettled[pod.owner] = None
 
     def _freed(self) -> None:
-        """Something has room again that had none."""
+        """Note that room was freed, so that pods that did not fit are tried again."""
         self._too_big.clear()
         self.stirred = True
 
@@ -215,7 +215,7 @@ class World:
         heapq.heappush(self._due, (self.now + seconds, next(self._sequence), happen, subject))
 
     def _settle(self) -> None:
-        """Bind what has room now, and note what changed, once for all that happened at this time."""
+        """Bind the pods that fit now and note what changed, once for everything that happened at this time."""
         for workload in self._bereft:
             self._control(workload)
         self._bereft.clear()
@@ -232,7 +232,7 @@ class World:
         self._unsettled.clear()
 
     def _choose(self, pod: SimulatedPod) -> None:
-        """What the simulation's own scheduler does."""
+        """Act as the simulation's own scheduler: put the pod on a node if it fits on one."""
         node = self._room.take(pod.owner.need, pod.owner.claim)
         if not node:
             self._too_big.add((pod.owner.need, pod.owner.claim))
@@ -250,7 +250,7 @@ class World:
             self._later(ORPHANED, self._orphan, node)
 
     def _deferred(self, pod: SimulatedPod, happen: Transition) -> bool:
-        """Whether nobody is there to do it now: then it is done when the node answers again."""
+        """Whether the pod's node is silent: then the transition is kept until it answers again."""
         if not pod.node or self.ground.answers(pod.node):
             return False
         self._unheard.setdefault(pod.node, []).append((happen, pod))
@@ -316,7 +316,7 @@ class World:
             self._add(SimulatedPod(owner, pod.name, pod.serial, make_uid(pod.uid, owner.serial)), annotations)
 
     def _turn(self, planned: tuple[str, NodeChange], at: float) -> None:
-        """A node becomes another."""
+        """Apply a planned change to a node."""
         name, change = planned
         answered = self.ground.answers(name)
         node = self.ground.change(name, change)
@@ -333,7 +333,7 @@ class World:
                 happen(pod, at)
 
     def _hear(self, pod: SimulatedPod, at: float, *, hears: bool) -> None:
-        """A node fell silent, or answers again: the node controller tells of its pods that they are not ready."""
+        """Act as the node controller when a node falls silent or answers again: set the readiness of its pods."""
         if pod.well:
             pod.ready, pod.ready_changed = hears, at
             self._touch(pod)

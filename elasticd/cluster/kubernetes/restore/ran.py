@@ -1,4 +1,4 @@
-"""Whether a pod has run: by its status, and by what the server remembers of one that is gone.
+"""Whether a pod has run: by its status, or for a deleted pod by the watch events that the server still has.
 
 Knows what a kubelet writes of containers and who ends a pod before its containers start; knows nothing of why that
 counts.
@@ -68,14 +68,14 @@ _EVENT = msgspec.json.Decoder(WatchEvent)
 
 
 class Life(Struct, frozen=True):
-    """How far a pod has come. `waits` is what its containers wait for, in a kubelet's word; empty: it tells none."""
+    """Whether a pod has run, and `waits`: the kubelet's reason why a container is waiting; empty: none is given."""
 
     ran: bool
     waits: str = ""
 
 
 def life_of(body: bytes | Raw) -> Life:
-    """By the pod's own text: it has run when all its containers have started, or when it failed by itself."""
+    """Read it from a pod's JSON: a pod has run when all its containers have started, or when it failed by itself."""
     status = _POD.decode(body).status
     containers = status.container_statuses or []
     waits = next((container.state.waiting.reason for container in containers if container.state.waiting), "")
@@ -85,8 +85,8 @@ def life_of(body: bytes | Raw) -> Life:
 
 
 def _failed_itself(status: _Status) -> bool:
-    """Not one that was ended before its containers had started: by a kubelet that does not take it or has too little
-    memory, or since its node is gone."""
+    """Whether a failed pod ran. One that was ended before its containers started did not: the kubelet rejected it or
+    had too little memory, or its node is gone."""
     containers = status.container_statuses or []
     if containers and all(container.started for container in containers):
         return True

@@ -1,4 +1,4 @@
-"""What must be made anew, written into the cluster before anything is taken away: one ConfigMap for each pod.
+"""The records of pods to recreate: one ConfigMap for each pod, written before the pod is evicted.
 
 Its name follows from the pod's UID, so that only one daemon can be the one that wrote it: the record is also the claim
 to the pod. Knows how such a record is written, found and removed; knows nothing of when.
@@ -19,9 +19,9 @@ LABEL = "elasticd.io/restore"
 
 
 class Restoration(Struct, frozen=True):
-    """A pod that has been evicted, or is about to be, and from what it is made anew. `by` is which daemon wrote it,
-    `made` the UID of the newest pod that took its place, empty before there is one, `why` the reason of its eviction,
-    `since` the version of the pod, or of that newest one, when that was written; empty: it is not known."""
+    """An evicted pod, or one about to be, and the manifest to recreate it from. `by` is the daemon that wrote it,
+    `made` the UID of the newest copy (empty before there is one), `why` the reason of the eviction, `since` the
+    resourceVersion of the pod, or of that copy, when that was written; empty: it is not known."""
 
     pod: Ref
     uid: str
@@ -58,14 +58,13 @@ class Records:
         self._session, self.home = session, home
 
     async def claim(self, restoration: Restoration) -> Restoration | None:
-        """Let there be a record of ours, and give it; None: another daemon was first. Raises ApiError, and then there
-        may be one."""
+        """Write our record and return it; None: another daemon was first. On ApiError the record may exist."""
         await self.write(restoration)
         record = await self.read(restoration)
         return record if record is not None and record.by == restoration.by else None
 
     async def write(self, restoration: Restoration) -> None:
-        """Let there be a record; one that is there stays. Raises ApiError."""
+        """Create the record, unless there is one already. Raises ApiError."""
         meta = {"name": restoration.name, "namespace": self.home, "labels": {LABEL: "pod"}}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
         body["data"] = {
@@ -100,7 +99,7 @@ class Records:
         return record
 
     async def note(self, restoration: Restoration, made: str, since: str) -> None:
-        """Note which pod took its place, and its version. Raises ApiError."""
+        """Write the UID and resourceVersion of the newest copy into the record. Raises ApiError."""
         await self._session.send(
             Request(
                 verb="patch",
@@ -112,7 +111,7 @@ class Records:
         )
 
     async def remove(self, restoration: Restoration) -> None:
-        """Let this record be gone; one of the same pod that was written since stays. Raises ApiError."""
+        """Delete this record, but not one that was written for the same pod since. Raises ApiError."""
         body = encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": restoration.record}})
         try:
             await self._session.send(
@@ -123,7 +122,7 @@ class Records:
                 raise
 
     async def all(self) -> tuple[list[Restoration], list[str]]:
-        """All that there are, and the names of those that cannot be read, which are left alone. Raises ApiError."""
+        """All readable records, and the names of the unreadable ones, which are left alone. Raises ApiError."""
         path, only = CONFIG_MAPS.path(self.home), {"labelSelector": LABEL}
         body = await self._session.send(Request(verb="list", path=path, resource="configmaps", params=only))
         try:

@@ -1,4 +1,4 @@
-"""Evicts pods that have no controller, and makes each anew under its own name: none is lost, whatever ends when.
+"""Evicts pods that have no controller and recreates each under its own name; none is lost, even if daemons die.
 
 What a pod is made from is written into the cluster first, which also claims it: another daemon that wants the same pod
 finds the record. What is then to be done follows from what is found, see steps. Knows what must hold before a pod is
@@ -31,7 +31,7 @@ AGAIN = 30.0
 
 
 class Restorer:
-    """Evicts and makes anew. What follows an eviction goes on in the background, and `run` takes up what is left."""
+    """Evicts and recreates pods. What follows an eviction runs in the background; `run` resumes what others left."""
 
     def __init__(self, parts: RestorerParts) -> None:
         self._parts, self._evictor, self._records = parts, parts.evictor, parts.records
@@ -48,18 +48,18 @@ class Restorer:
 
     @property
     def underway(self) -> list[Underway]:
-        """The pods that are being made anew."""
+        """The pods that are being recreated."""
         return [steps.underway for steps in self._steps.values()]
 
     async def close(self) -> None:
-        """Stop; what is not finished is written down."""
+        """Stop. What is unfinished is in the records, so another daemon can resume it."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def evict(self, action: Evict, allowed: Allowed) -> Answer:
-        """Let the pod be evicted, if it would come back."""
+        """Evict the pod, if the server would accept its recreation."""
         if action.uid in self._steps or action.uid in self._preparing:
             return Answer("refused", 0, "it is being made anew already", "UnderWay")
         self._preparing.add(action.uid)
@@ -79,7 +79,7 @@ class Restorer:
             self._preparing.discard(action.uid)
 
     async def _prepare(self, action: Evict, allowed: Allowed) -> Restoration | Answer:
-        """Write down what the pod is made from, once the server has said that it would create it."""
+        """Record the manifest to recreate the pod from, once the server has accepted it in a dry run."""
         try:
             state = await read_pod(self._parts.session, action.workload)
         except ApiError as error:
@@ -111,7 +111,7 @@ class Restorer:
             return Answer("refused", error.code, f"it might not come back: {error}", "NotRestorable")
 
     async def run(self) -> None:
-        """Take up, for ever, what was begun and not finished, by whomever; while this daemon leads."""
+        """While this daemon leads, look for unfinished restorations of any daemon and resume them. Never returns."""
         while True:
             if self._parts.leading():
                 await self._look()
@@ -143,7 +143,7 @@ class Restorer:
 
 
 def _unfit(action: Evict, state: PodState | None) -> Answer | None:
-    """Why it is not made anew."""
+    """Why the pod must not be evicted and recreated; None: it may be."""
     if state is None or state.uid != action.uid:
         return conflict(404, "it is gone")
     if state.deleted:

@@ -1,6 +1,6 @@
-"""From the eviction of one pod to its running again, driven only by what is found.
+"""Brings one evicted pod back until its copy has run. Each step follows only from the state of the cluster.
 
-So any daemon goes on where another has stopped:
+So any daemon can continue where another has stopped:
 
     the pod is there               nothing was done to it: after a quiet time the record is removed
     it is being deleted            wait
@@ -51,8 +51,8 @@ LATE = 60.0
 
 
 class RestorerParts(Struct, frozen=True):
-    """What pods are made anew with. `identity` tells this daemon from others; a pod that was seen untouched for `quiet`
-    seconds is not thought to be about to be evicted: longer than a request that is under way lasts."""
+    """What restoring pods needs. `identity` tells this daemon from others. A recorded pod that stays untouched for
+    `quiet` seconds will not be evicted any more: that is longer than a request in flight lasts."""
 
     session: Session
     budget: Budget
@@ -65,7 +65,7 @@ class RestorerParts(Struct, frozen=True):
 
 
 class RestorationSteps:
-    """One pod's. `fault` is what keeps it from running again, in one line."""
+    """The restoration of one pod. `fault` is what keeps it from running again, in one line."""
 
     def __init__(self, restoration: Restoration, parts: RestorerParts, *, evicted: bool) -> None:
         """`evicted`: we did it ourselves just now."""
@@ -79,7 +79,7 @@ class RestorationSteps:
 
     @property
     def underway(self) -> Underway:
-        """As a person looks at it."""
+        """How far it is, for reports."""
         restoration, step = self.restoration, self._at or "begun"
         return Underway(
             restoration.pod, restoration.uid, "anew", step, self._since, fault=self.fault, why=restoration.why
@@ -111,7 +111,7 @@ class RestorationSteps:
         return False
 
     def _delay(self) -> str:
-        """What takes longer than it should, where nothing fails; empty: nothing."""
+        """Which step takes longer than it should though nothing fails; empty: none."""
         seconds = self._clock.now() - self._since
         for_long = f"{self._at} for {seconds:.0f} s{self._waits_for}" if seconds > LATE else ""
         if self._lost < 2:
@@ -124,7 +124,7 @@ class RestorationSteps:
             self._at, self._since, self._pause = step, self._clock.now(), FIRST_PAUSE
 
     async def _step(self) -> bool:
-        """Do what is next; whether all is done."""
+        """Do the next step; return whether the restoration is complete."""
         state = await read_pod(self._parts.session, self.restoration.pod)
         if self._record_unsure and (state is None or state.annotations.get(RESTORED) != self.restoration.uid):
             await self._records.write(
@@ -177,13 +177,13 @@ class RestorationSteps:
         )
 
     async def _has_run(self, record: Restoration) -> bool:
-        """Whether a copy that is gone has run, where nobody was there to see it; asked once of each."""
+        """Whether a deleted copy ran while no daemon watched it. The server is asked once for each copy."""
         ran = await ran_since(self._parts.session, self.restoration.pod, self.restoration.uid, record.since)
         self._copy_may_have_run = False
         return ran
 
     def _count_lost(self) -> None:
-        """A copy that was there is gone, and has not run."""
+        """Count a copy that vanished before it ran, and set the pause before the next one."""
         if not self._copy_there:
             return
         self._copy_there, self._lost = False, self._lost + 1
@@ -209,7 +209,7 @@ class RestorationSteps:
         return False
 
     async def _clear_away(self, state: PodState) -> None:
-        """Let a copy go that ended before it ran: it stands in the way of the next."""
+        """Evict a copy that ended before it ran, because it holds the name that the next one needs."""
         evict = Evict(self.restoration.pod, state.uid, state.node, "it ended before it ran")
         answer = await self._parts.evictor.evict(evict, lambda: None if self._parts.leading() else NOT_LEADING)
         if answer.result == "failed":

@@ -25,7 +25,7 @@ class Autoscaler(Struct, frozen=True, gc=False):
 
 
 def to_autoscaler(wire: WireAutoscaler) -> Autoscaler:
-    """As far as it is used."""
+    """The namespace, name and target of an autoscaler; nothing else of it is used."""
     meta, target = wire.metadata, wire.spec.scale_target_ref
     space = sys.intern(meta.namespace)
     return Autoscaler(space, meta.name, (space, _group(target.api_version), sys.intern(target.kind), target.name))
@@ -39,13 +39,13 @@ class AutoscalerStore:
         self._by_target: dict[Target, tuple[str, ...]] = {}
 
     def scaling(self, ref: Ref) -> tuple[str, ...]:
-        """The names of those that scale a workload; more than one is a mistake, and still possible."""
+        """The names of the autoscalers of a workload. More than one is a mistake, but possible."""
         if not self._by_target:
             return ()
         return self._by_target.get((ref.namespace, _group(ref.api_version), ref.kind, ref.name), ())
 
     def put(self, item: Autoscaler, *, listed: bool) -> Key:
-        """Take an autoscaler. Their status changes with every look at metrics, so that most events bring nothing."""
+        """Store an autoscaler. Its status changes with every metrics read, so most events change nothing here."""
         key = (item.namespace, item.name)
         if self._autoscalers.get(key) != item:
             self._forget(key)

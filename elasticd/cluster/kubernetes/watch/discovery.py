@@ -36,8 +36,8 @@ class Resource(Struct, frozen=True):
 
 
 def honours_deletion_costs(version: str) -> bool:
-    """Whether controllers of a server of this version (as v1.22.3) look at the deletion costs of pods: since 1.22. Of
-    one that does not say it, they are taken not to."""
+    """Whether the controllers of this server version (such as v1.22.3) use pod deletion costs: since 1.22. False for a
+    version that cannot be read."""
     parsed = re.match(r"v?(\d+)\.(\d+)", version)
     return parsed is not None and (int(parsed[1]), int(parsed[2])) >= (1, 22)
 
@@ -60,7 +60,7 @@ class _Served(Struct, frozen=True):
 
 
 class Discovery:
-    """Asked by kind. What was found is kept; what was not found is asked for anew each time."""
+    """Looks up resources by kind. Results are cached; a kind that was not found is looked up anew each time."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -102,7 +102,7 @@ class Discovery:
         return served.subresources.get(subresource)
 
     def forget(self, kind: Kind) -> None:
-        """It was not there after all: ask again next time."""
+        """Drop the cached group version of a kind, so that the next lookup asks the server."""
         self._served.pop(kind[0], None)
 
     async def _read(self, api_version: str) -> _Served:

@@ -56,7 +56,7 @@ class WireBudget(ObjectMeta, frozen=True):
 
 
 class Budgeted(Struct, frozen=True, gc=False):
-    """A budget as far as it is used. `selector` empty: all pods of its namespace; None: none."""
+    """The fields of a budget that are used. `selector` empty: all pods of its namespace; None: none."""
 
     namespace: str
     name: str
@@ -68,7 +68,8 @@ class Budgeted(Struct, frozen=True, gc=False):
 
 
 def to_budget(wire: WireBudget, empty: Empty) -> Budgeted:
-    """`empty` is what an empty selector selects. Until its controller has seen its newest form it allows nothing."""
+    """Convert a budget. `empty` says what an empty selector selects. Until the controller has observed the newest
+    generation, the budget allows nothing."""
     meta, status, label_selector = wire.metadata, wire.status, wire.spec.selector
     text = to_text(label_selector)
     selector = None if label_selector is None or (not text and empty == "none") else text
@@ -78,7 +79,7 @@ def to_budget(wire: WireBudget, empty: Empty) -> Budgeted:
 
 
 def _sick_go(wire: WireBudget) -> bool:
-    """As the eviction API has it: by policy, or while as many are ready as must be."""
+    """Whether unready pods may be evicted, by the eviction API's rule: by policy, or while enough pods are healthy."""
     status = wire.status
     enough = status.current_healthy >= status.desired_healthy > 0
     return enough or wire.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
@@ -115,7 +116,7 @@ class BudgetStore:
         return budget
 
     def _select(self, item: Budgeted) -> tuple[tuple[Pod, ...], int]:
-        """The pods, and how many of them may go. A selector that cannot be read may be about any, so that none may."""
+        """The selected pods, and how many may be evicted. An unreadable selector may match any pod, so none may be."""
         if item.selector is None:
             return (), item.allowed
         if not item.selector:

@@ -1,4 +1,4 @@
-"""Follows everything of one kind, in all namespaces that were asked for, from its discovery on.
+"""Watches all objects of one kind, in all configured namespaces, from its discovery on.
 
 Knows that a kind may be unknown, become known or vanish again, and that kinds other than those of apps/v1 are
 known only by their metadata and their scale; knows nothing of policies.
@@ -43,7 +43,7 @@ _BUDGET = "PodDisruptionBudget"
 
 
 class Dependencies(Struct, frozen=True):
-    """What following takes: a session, clocks, discovery, which namespaces, and how lists are read."""
+    """What an informer needs: a session, clocks, discovery, which namespaces, and how lists are read."""
 
     session: Session
     clock: Clock
@@ -65,9 +65,9 @@ class Feed(Struct, frozen=True):
 
 
 class Informer:
-    """One kind. While the server does not show it, what was seen of it stays, and is proved no longer.
+    """Watches one kind. While the server does not show it, the last copy stays, and its `confirmed` time stands still.
 
-    That it is not served is a problem unless the kind is one that a server need not have.
+    A kind that is not served is a problem, unless it is `optional`.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Informer:
         return sum(reflector.skipped for reflector in self._reflectors)
 
     async def settled(self) -> None:
-        """Return once it was read, or it is known that it cannot be."""
+        """Return once the kind was read, or is known to be unreadable."""
         await self._resolved.wait()
         for reflector in self._reflectors:
             await reflector.settled.wait()
@@ -125,7 +125,7 @@ class Informer:
             await self._scales.idle.wait()
 
     async def run(self) -> None:
-        """Follow it for ever, looking for the kind from time to time while it is not served."""
+        """Watch for ever; while the kind is not served, look for it from time to time."""
         backoff = Backoff()
         while True:
             try:

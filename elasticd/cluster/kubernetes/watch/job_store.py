@@ -14,7 +14,7 @@ from elasticd.model.workload import Pod, Ref, Workload
 
 
 class JobStore:
-    """All Jobs that bear a set's label, by set, and for a while those that did."""
+    """All Jobs with a set's label, by set, and for a while those that were deleted."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -25,7 +25,7 @@ class JobStore:
         self._pods: dict[Ref, tuple[Workload, tuple[Pod, ...], tuple[Pod, ...]]] = {}
 
     def put(self, item: PlacedJob, *, listed: bool) -> Key:
-        """Take a Job; what has ended does not begin again, so an event from before that is not believed."""
+        """Store a Job. One that has ended does not begin again, so an older event that says otherwise is ignored."""
         key = (item.set.namespace, item.job.name)
         before = self._places.get(key)
         if before is not None and before != item.set:

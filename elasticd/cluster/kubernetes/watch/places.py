@@ -1,4 +1,4 @@
-"""Which pods wait for a node, and which are on each, kept up pod by pod.
+"""Which pods wait for a node, and which are on each, updated pod by pod.
 
 Knows a pod's life as its node sees it; knows nothing of how pods come to be known, or of who asks.
 """
@@ -25,8 +25,8 @@ def takes_room(pod: Pod) -> bool:
 
 
 def stirs(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a change may let a pod be placed that could not be, or makes others worth a look: one waits, one has left
-    a node or asks for less of it, or one has failed."""
+    """Whether a change may let another pod be placed, or needs one to be: a pod waits, has left a node, changed its
+    requests, or has failed."""
     if new is not None and waits(new):
         return True
     if old is None or not takes_room(old):

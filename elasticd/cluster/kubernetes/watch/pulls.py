@@ -1,7 +1,6 @@
-"""What kubelets tell of the images that they pull, in Events of reason Pulled.
+"""Reads image pulls from the kubelets' Events of reason Pulled.
 
-Knows the words of these Events, newer and older; knows nothing of rates. Keeps nothing: Events come and go, and what
-they told is kept by who is told.
+Knows the wording of these Events, newer and older; knows nothing of rates. Stores nothing: the callback does.
 """
 
 import re
@@ -31,7 +30,7 @@ class PullEvent(Struct, frozen=True, gc=False):
 
 
 class PullSink:
-    """Hands on every pull that an Event tells of."""
+    """Passes each pull that an Event reports to the callback."""
 
     def __init__(self, take: Callable[[Pull], None]) -> None:
         self._take = take

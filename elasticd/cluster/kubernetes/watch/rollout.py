@@ -11,7 +11,7 @@ _MISSED = "ProgressDeadlineExceeded"
 
 
 def rollout(kind: str, workload: WireWorkload) -> str:
-    """What is left to do, in a few words; empty when nothing is, or the kind rolls nothing out."""
+    """What a rollout has left to do, in a few words; empty: nothing, or the kind has no rollouts."""
     if kind not in ("Deployment", "StatefulSet"):
         return ""
     status = workload.status

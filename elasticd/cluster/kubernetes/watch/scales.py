@@ -1,6 +1,6 @@
-"""Workloads of which only the metadata and the scale subresource are known: custom resources.
+"""Reads the scale subresource of custom resources, of which only that and the metadata are known.
 
-Knows to read a scale when, and only when, its object changed, a few at a time; knows nothing of lists or watches.
+Reads a scale when, and only when, its object changed, a few at a time; knows nothing of lists or watches.
 """
 
 import asyncio
@@ -124,7 +124,7 @@ class ScaleSink:
             tasks.create_task(self._ask_again())
 
     async def _ask_again(self) -> None:
-        """What was refused may be allowed by now."""
+        """Queue the refused scales again from time to time: they may be allowed by now."""
         while True:
             await self._clock.sleep_until(self._clock.now() + _LOOK_AGAIN)
             for key, unread in self._refused.items():
@@ -161,7 +161,7 @@ class ScaleSink:
             self._settle(key)
 
     def _refuse(self, key: Key, error: Exception) -> bool:
-        """Leave an object aside whose scale the server will not show; False when asking again soon may help."""
+        """Set aside an object whose scale the server refuses to show; False when a retry soon may help."""
         if isinstance(error, ApiError) and error.code in (0, 429, 502, 503, 504):
             return False
         unread = self._waiting.get(key)

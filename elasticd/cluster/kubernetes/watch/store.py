@@ -34,7 +34,7 @@ class Sink(Protocol[T_contra]):
 
 
 class Stirred:
-    """Tells whoever asked that something happened which lets pods be placed. Nobody may block or raise."""
+    """Calls back when something happened that may let pods be placed. Callbacks must not block or raise."""
 
     def __init__(self) -> None:
         self.heeding: list[Callable[[], None]] = []
@@ -138,7 +138,7 @@ class PodStore:
             self.stirred()
 
     def assume(self, ref: Ref, uid: str, **known: Any) -> None:
-        """Know what we have just done to a pod before the watch tells of it, if it still is the one of this UID."""
+        """Store our own change of a pod before the watch reports it, if the pod still has this UID."""
         pod = self.get(ref.namespace, ref.name)
         if pod is not None and pod.uid == uid:
             self.put(replace(pod, **known), listed=False)
@@ -191,7 +191,7 @@ class PodStore:
         return () if space is None else tuple(space.all.pods.values())
 
     def loads(self) -> Loads:
-        """What is on each node, kept up from the first question on: others do not pay for it."""
+        """The load of each node, updated from the first call on, so that clusters without pools do not pay for it."""
         if self._loads is None:
             self._loads = Loads()
             for pod in self._all():
@@ -199,7 +199,7 @@ class PodStore:
         return self._loads
 
     def places(self) -> Places:
-        """Which pods wait and which are on each node, kept up from the first question on."""
+        """Which pods wait and which are on each node, updated from the first call on."""
         if self._places is None:
             self._places = Places(self._all())
         return self._places
@@ -213,8 +213,8 @@ class PodStore:
 
 
 def _goes_back(old: Pod, new: Pod, *, listed: bool) -> bool:
-    """Whether a pod as it is told is older than what is known of it: none leaves its node, or is deleted no more. Of
-    an end that was only assumed a list is believed."""
+    """Whether `new` is older than `old`: a pod never leaves its node, and a deletion is never undone. But a deletion
+    may only have been assumed, so a list that does not show it is believed."""
     return old.uid == new.uid and (
         (not new.node and bool(old.node)) or (old.deleted and not new.deleted and not listed)
     )

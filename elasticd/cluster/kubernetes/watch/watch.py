@@ -1,7 +1,7 @@
 """Keeps a copy of a list current: a paged LIST, then a WATCH from where it ended, for ever.
 
 Knows the protocol (bookmarks, 410, continue tokens, silence) and when the copy was last proved; knows nothing of
-what the objects are. Trouble never leaves: while it lasts, `confirmed` stands still.
+what the objects are. Errors never leave this module: while they last, `confirmed` stands still.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 class Lines:
-    """Puts chunks of bytes together to lines. A line may be longer than any buffer of the HTTP client."""
+    """Joins chunks of bytes into lines. A line may be longer than any buffer of the HTTP client."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -66,7 +66,7 @@ class Backoff:
         return max(pause * random.uniform(0.5, 1.5), at_least or 0.0)  # noqa: S311
 
     def reset(self) -> None:
-        """It works."""
+        """Start again from the shortest pause: something worked."""
         self._next = _FIRST_PAUSE
 
 
@@ -185,7 +185,7 @@ class Reflector(Generic[M]):
         return await self._list_pages(0)
 
     async def _list_pages(self, limit: int) -> None:
-        """Pages are taken in as they come; what has vanished goes at the end, when all is known."""
+        """Store each page as it comes; objects that vanished are removed after the last page."""
         started, keys = self._clock.now(), set[Key]()
         params = {"limit": str(limit)} if limit else {}
         while True:

@@ -64,7 +64,7 @@ def _killed(statuses: list[ContainerStatus] | None, offset: float) -> dict[str, 
 
 
 _NOTHING: dict[str, Any] = {}
-"""Nearly all pods' share of what few have. Not to be changed."""
+"""Shared by the many pods that have none of what few have. Must not be changed."""
 
 
 def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
@@ -123,7 +123,7 @@ def to_pod(pod: WirePod, offset: float = 0.0) -> model.Pod:
 
 
 def _waits(scheduled: WireCondition | None, offset: float) -> float | None:
-    """Since when no node takes it. A pod that is held back by a scheduling gate waits for no node."""
+    """Since when a pod is unschedulable; None: it is not, or a scheduling gate holds it back."""
     if (
         scheduled is None
         or scheduled.status != "False"
@@ -150,19 +150,19 @@ def to_node(node: WireNode) -> model.Node:
 
 
 def _taints(taints: list[WireTaint] | None) -> tuple[Taint, ...]:
-    """In the order in which they stand. One whose effect is not known keeps pods off."""
+    """A node's taints in their order. A taint of an unknown effect keeps pods off."""
     return tuple(Taint(taint.key, taint.effect, taint.value) for taint in taints or ())  # type: ignore[arg-type]
 
 
 def _looked_at(annotations: Labels) -> dict[str, str]:
-    """Those of a pod or node that judgement looks at; nearly always none."""
+    """The annotations of a pod or node that decisions use; nearly always none."""
     if not annotations:
         return _NOTHING
     return {key: value for key, value in annotations.items() if key.startswith(_OURS) or key == COST}
 
 
 def _annotations(annotations: Labels) -> dict[str, str]:
-    """Without kubectl's copy of the whole manifest, which is the largest thing in most objects."""
+    """A workload's annotations without kubectl's copy of the manifest, the largest part of most objects."""
     return {key: value for key, value in (annotations or {}).items() if key != _LAST_APPLIED}
 
 
@@ -184,7 +184,7 @@ def to_workload(api_version: str, kind: str, wire: WireWorkload) -> model.Worklo
 
 
 def _writer(managed: list[ManagedFields] | None) -> str:
-    """Who owns spec.replicas, the last to have set it where several do."""
+    """The field manager that owns spec.replicas; of several, the last to have set it."""
     latest = ""
     writer = ""
     for entry in managed or ():

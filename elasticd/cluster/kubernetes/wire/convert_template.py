@@ -1,8 +1,8 @@
-"""What pods of one template have alike, from the wire format to the model: containers, requests and needs; and with
-them what a kubelet has given to pods that were resized.
+"""Converts what the pods of one template share: containers, requests and needs, and what a kubelet allocated to
+resized pods.
 
-Knows what each field means to a scheduler; knows nothing of a pod's own name, node or state. Pods of one template are
-read once, and share one record of each.
+Knows what each field means to a scheduler; knows nothing of a pod's own name, node or state. Each template is read
+once, and its pods share the resulting records.
 """
 
 import sys
@@ -52,7 +52,7 @@ _MOST = 8192
 
 
 class Shape(Struct, frozen=True, gc=False):
-    """What the model has of a template."""
+    """A pod template in the model: what all pods of the template share."""
 
     containers: tuple[model.Container, ...]
     requests: dict[str, float]
@@ -76,8 +76,8 @@ def shape_of(pod: WirePod) -> Shape:
 
 
 def _key(pod: WirePod) -> bytes:
-    """All of a pod that its template decides. Every pod that is read goes through here: one text of it is made and
-    compared sooner than its parts are. (No JSON: nothing stands for what is not there.)"""
+    """A cache key of everything that a pod's template decides. Every pod that is read passes here, and one encoded text
+    is faster to build and compare than the parts. (It is no valid JSON: absent parts leave no mark.)"""
     spec = pod.spec
     return _TEXT.encode(
         (
@@ -109,7 +109,7 @@ _TEXT = msgspec.json.Encoder()
 
 
 def _allocated(status: PodStatus) -> object:
-    """What the pod was given, where its kubelet tells that: nearly always what its template says."""
+    """What the kubelet reports as allocated, part of the key; None: nothing is reported."""
     containers = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     per_container = [
         (container.name, container.resources, container.allocated_resources)
@@ -130,7 +130,8 @@ def is_infeasible(status: PodStatus) -> bool:
 
 
 def _affinity(pod: WirePod) -> WireAffinity:
-    """A DaemonSet's pod names its node in its affinity, so that none would be like another: on it, that is left out."""
+    """A pod's affinity. A DaemonSet's pod names its own node there; once it is bound that is left out, so that the
+    set's pods share one key."""
     affinity = pod.spec.affinity or WireAffinity()
     if pod.spec.node_name and affinity.node_affinity is not UNREAD and family_of(pod.metadata)[1][0] == "DaemonSet":
         return replace(affinity, node_affinity=UNREAD)
@@ -189,8 +190,8 @@ def _shape(pod: WirePod) -> Shape:
 def _counted(
     requests: dict[str, float], status: ContainerStatus | PodStatus | None, infeasible: bool
 ) -> dict[str, float]:
-    """What a scheduler counts of a container, or of a pod as a whole, while it is resized: the greatest of what it asks
-    for, what its kubelet has set aside, and what it has. What it asks for in vain does not count."""
+    """The requests that a scheduler counts for a container, or for a whole pod, during a resize: the greatest of what
+    is requested, allocated and in use. An infeasible request does not count."""
     if status is None or bytes(status.resources) in (b"", b"null"):
         return requests
     has = _amounts(_read(status.resources, ResourceRequirements, ResourceRequirements()).requests)
@@ -280,7 +281,7 @@ def _expression(rule: WireRequirement) -> pod_spec.Expression:
 
 
 def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
-    """An operator that is not known tolerates nothing."""
+    """A toleration of the model; None for an unknown operator, which tolerates nothing."""
     operator = toleration.operator or "Equal"
     if operator not in ("Equal", "Exists"):
         return None
@@ -288,7 +289,7 @@ def _toleration(toleration: WireToleration) -> pod_spec.Toleration | None:
 
 
 def _ports(spec: PodSpec) -> tuple[pod_spec.Port, ...]:
-    """The ports of the node that it takes while it runs."""
+    """The host ports that a pod takes while it runs."""
     running = [*(spec.containers or ()), *filter(_sidecar, spec.init_containers or ())]
     ports = [port for container in running for port in _read(container.ports, list[WirePort], [])]
     return tuple(
@@ -316,7 +317,7 @@ def _claims(volume: WireVolume) -> bool:
 
 
 def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Term, ...]) -> list[str]:
-    """What a scheduler must heed that elasticd does not know."""
+    """The scheduling constraints of a pod that elasticd does not support, by name."""
     spread = _read(spec.topology_spread_constraints, list[SpreadConstraint], [])
     near, apart = (
         _read(raw, PodAffinity, PodAffinity()).required for raw in (affinity.pod_affinity, affinity.pod_anti_affinity)
@@ -338,7 +339,7 @@ def _unsupported(spec: PodSpec, affinity: WireAffinity, terms: tuple[pod_spec.Te
 
 
 def _repel(term: PodTerm) -> pod_spec.Repel:
-    """Namespaces that are chosen by their labels, which are not read, count as all."""
+    """An anti-affinity term. Namespaces chosen by labels count as all namespaces, since their labels are not read."""
     namespaces = None if term.namespace_selector is not None else term.namespaces or ()
     selector = term.label_selector
     return pod_spec.Repel(term.topology_key, None if selector is None else _labels_wanted(selector), namespaces)

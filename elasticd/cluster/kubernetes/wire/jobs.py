@@ -36,7 +36,7 @@ class WireJob(ObjectMeta, frozen=True):
 
 
 class PlacedJob(Struct, frozen=True, gc=False):
-    """A Job, and the set that it belongs to; a set without a name: it belongs to none."""
+    """A Job and the set that it belongs to; the set has an empty name if there is none."""
 
     set: Ref
     job: Job

@@ -21,7 +21,7 @@ _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
-    """What creates a pod like this one, on no node, evicted at that time (seconds since the epoch)."""
+    """The manifest that recreates a pod without its node; `at`: when it was evicted, in seconds since the epoch."""
     old = pod["metadata"]
     meta = {key: old[key] for key in _KEPT if old.get(key)}
     meta["labels"] = _without_nodes(old)
@@ -31,8 +31,8 @@ def remade(pod: dict[str, Any], at: float) -> dict[str, Any]:
 
 
 def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
-    """Whether a pod runs what the manifest would, under the same labels but for zone and region: somebody else has made
-    it anew, and it may be on another node."""
+    """Whether a pod has the manifest's images and labels, apart from zone and region: then somebody else recreated it,
+    maybe on another node."""
 
     def what(candidate: dict[str, Any]) -> object:
         containers = [
@@ -45,14 +45,14 @@ def alike(manifest: dict[str, Any], pod: dict[str, Any]) -> bool:
 
 
 def tried(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The same under a name that is free, to see whether it would be created."""
+    """The manifest with a generated name instead of its own, to try whether the server would create it."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "name"}
     return {**manifest, "metadata": {**meta, "generateName": f"{manifest['metadata']['name'][:200]}-"}}
 
 
 def _without_nodes(meta: dict[str, Any]) -> dict[str, str]:
-    """The labels without the zone and region that the server took from the node: nobody is written down as who set
-    them. Where it is not written down who set what, all are kept: the server puts the new node's in their place."""
+    """The labels without a zone and region that the server copied from the node: no field manager owns those. Without
+    managedFields all labels are kept, and the server overwrites them with the new node's."""
     written = meta.get("managedFields")
     if not written:
         return meta.get("labels") or {}

@@ -333,8 +333,8 @@ class Codec(Generic[W, M]):
     """Decodes lists and single objects of one type into records of the model."""
 
     def __init__(self, wire: type[W], convert: Callable[..., M], offset: Callable[[], float] | None = None) -> None:
-        """`convert` takes what was decoded, and with `offset` what that gives: the seconds to add to its times, asked
-        for once a page."""
+        """`convert` takes a decoded object and, if `offset` is given, its result: the seconds to add to times. It is
+        called once a page."""
         self._one = msgspec.json.Decoder(wire)
         self._list = msgspec.json.Decoder(_list_of(wire))
         self._convert, self._offset = convert, offset
@@ -346,7 +346,7 @@ class Codec(Generic[W, M]):
         return lambda decoded: convert(decoded, offset)
 
     def one(self, body: bytes | Raw) -> tuple[str, M]:
-        """Its resourceVersion, and the object. Raises msgspec.DecodeError or ValueError when it is unreadable."""
+        """One object's resourceVersion and record. Raises msgspec.DecodeError or ValueError when it is unreadable."""
         decoded = self._one.decode(body)
         return decoded.metadata.resource_version, self._now()(decoded)
 

@@ -1,4 +1,4 @@
-"""What is answered to an action that was not done: a result, and its reason as one word for counting.
+"""Answers for actions that were not carried out: a result, and its reason as one word for counting.
 
 Knows the HTTP statuses that a write meets; knows nothing of how it was tried.
 """

@@ -1,4 +1,4 @@
-"""How often the API server may be written to.
+"""Limits how often the API server is written to.
 
 `Bucket` is arithmetic on times it is given; `Budget` waits by a clock. Scales reserve their turn in order;
 whatever is less urgent may only take what scales will not miss.

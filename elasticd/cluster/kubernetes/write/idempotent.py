@@ -1,4 +1,4 @@
-"""Writes what must not be done twice: tried again only where nothing came of it, and read back where no one knows.
+"""Sends writes that must not happen twice: repeated only if nothing was written, read back if that is unknown.
 
 Knows budgets, leadership and the ways a server says no; knows nothing of what is written.
 """
@@ -11,7 +11,7 @@ from elasticd.cluster.kubernetes.write.budget import Budget
 from elasticd.model.actions import Answer
 
 Allowed = Callable[[], Answer | None]
-"""Asked just before each write; an answer: it may not be."""
+"""Called just before each write; an answer forbids it, None allows it."""
 
 Look = Callable[[ApiError], Awaitable[Answer | None]]
 """What became of a write whose reply was lost; None: nothing, so that it may be tried again."""
@@ -30,8 +30,8 @@ class Once:
     async def send(
         self, request: Request, allowed: Allowed, look: Look, refused: Callable[[ApiError], Answer] | None = None
     ) -> Answer:
-        """What came of it. `refused` puts a refusal in words; only one that it calls failed may be tried again. Once a
-        reply was lost no later no is the last word: what was sent first may be carried out yet, so it is failed."""
+        """Send the request and return what came of it. `refused` turns an error into an answer; only a failed one is
+        tried again. Once a reply was lost, a later refusal is reported as failed: the first write may still happen."""
         answer, lost = NOT_LEADING, False
         for _ in range(1 + _REPEATS):
             if not await self._budget.take(self.patience):
@@ -56,7 +56,7 @@ class Once:
 
 
 def _doubted(answer: Answer, *, lost: bool) -> Answer:
-    """An answer other than done, after a reply that was lost or without one."""
+    """The answer, turned into a failure if an earlier reply was lost and this one does not settle what happened."""
     unsure = answer.result == "failed" and (answer.code == 0 or answer.code >= 500)
     if not lost or unsure or answer.result == "done":
         return answer
@@ -64,7 +64,7 @@ def _doubted(answer: Answer, *, lost: bool) -> Answer:
 
 
 async def nothing(_: ApiError) -> Answer | None:
-    """For what may be written twice: it says how things shall be."""
+    """A look for declarative writes, which may be sent twice: it never finds anything."""
     return None
 
 

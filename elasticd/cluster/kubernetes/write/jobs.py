@@ -92,7 +92,7 @@ class Jobs:
         return failed(lost.code, f"{lost}; whether {name} was created cannot be read back")
 
     def _remember(self, body: bytes) -> PlacedJob:
-        """What the server says of a Job is known from now on."""
+        """Put the server's picture of a Job into the store at once. Raises ApiError when it is no Job."""
         try:
             placed = to_job(_JOB.decode(body), self._times.offset())
         except (msgspec.DecodeError, ValueError) as error:
@@ -130,7 +130,7 @@ def _body(action: Create, name: str) -> bytes:
 
 
 def _summed(action: Create, created: int, existing: int, last: Answer) -> Answer:
-    """One answer for all: done when at least one Job came of it, with the count that did."""
+    """One answer for all Jobs of an action: done when at least one exists, with the count that does."""
     note = f"{existing} had been created before" if existing else ""
     if last.result == "done":
         return Answer("done", 201 if created else 200, note)

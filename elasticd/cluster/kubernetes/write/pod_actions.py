@@ -22,7 +22,7 @@ NOT_READY = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 
 
 class Evicts(Protocol):
-    """Who evicts pods, or evicts them and makes them anew."""
+    """Evicts pods; an implementation may recreate them too."""
 
     async def evict(self, action: Evict, allowed: Allowed) -> Answer:
         """Let a pod be evicted, once."""
@@ -77,7 +77,7 @@ class PodActions:
         return conflict(0, why) if why else None
 
     def _why_closed(self, pod: Pod, node: Node) -> str:
-        """Why a node that is there does not take a pod any more; empty: it does."""
+        """Why an existing node no longer accepts a pod; empty: it does."""
         if not node.ready and pod.needs.tolerates((NOT_READY,)):
             return f"{node.name} is not ready"
         if node.unschedulable and pod.needs.tolerates((CORDONED,)):
@@ -88,7 +88,7 @@ class PodActions:
         return f"{node.name} is full by now: too little {lack} is left" if lack else ""
 
     def _lacking_resource(self, pod: Pod, node: Node) -> str:
-        """What a node has too little of for a pod, as its kubelet will count; empty: nothing."""
+        """The first resource that a node has too little of for a pod, as its kubelet will count; empty: none."""
         used: Counter[str] = Counter()
         for occupant in self._pods.places().on_nodes().get(node.name, ()):
             used.update(needed(occupant) if occupant.uid != pod.uid else {})

@@ -19,7 +19,7 @@ _POD = msgspec.json.Decoder(WirePod)
 
 
 class PodState(Struct, frozen=True):
-    """What of a pod counts, and its whole text."""
+    """The fields of a pod that a write depends on, and its JSON (`body`)."""
 
     uid: str
     version: str

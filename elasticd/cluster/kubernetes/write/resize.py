@@ -88,7 +88,7 @@ class Resizer:
 
 
 def _find_change(resize: Resize, pod: Pod) -> Answer | None:
-    """What is no longer as it was judged."""
+    """The conflict if the pod or its requests changed since the decision; None: nothing did."""
     if pod.uid != resize.uid:
         return conflict(404, "it was deleted and created anew")
     present = {container.name: container.requests for container in pod.containers}
@@ -102,7 +102,7 @@ def _find_change(resize: Resize, pod: Pod) -> Answer | None:
 
 
 def quantities(amounts: Mapping[str, float]) -> dict[str, str]:
-    """As Kubernetes writes them: cores in thousandths, bytes whole."""
+    """Amounts as Kubernetes quantities: cores in thousandths, bytes whole."""
     return {name: format_milli(milli(value)) if name == "cpu" else str(ceil(value)) for name, value in amounts.items()}
 
 
