@@ -23,8 +23,8 @@ _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool
 
 
 def convert(table: Any, kind: type[T], file: str, key: str = "") -> T:
-    """The table as a record of that type. Raises ConfigError for all that is wrong with it: a line for each mistake,
-    with the key's full path."""
+    """Decode a table as a record of this type. Raises ConfigError for all that is wrong with it: a line for each
+    mistake, with the key's full path."""
     try:
         decoded: T = _convert_first(table, kind, file, key)
         return decoded

@@ -57,14 +57,14 @@ class Mistakes:
         self.found: list[ConfigError] = []
 
     def add(self, errors: Iterable[ConfigError]) -> None:
-        """Take in more, each of them once."""
+        """Add errors, each of them once."""
         for error in (mistake for several in errors for mistake in several.each):
             if str(error) not in map(str, self.found):
                 self.found.append(error)
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Take in what is raised, and go on."""
+        """Add the ConfigError that the block raises, and go on."""
         try:
             yield
         except ConfigError as error:
@@ -89,7 +89,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def near(name: str, candidates: Iterable[str]) -> str:
-    """As `nearest`, of names such as shop/web: each part must be the other's but for one letter in five, or one."""
+    """Like `nearest`, for names such as shop/web: each part must be the other's but for one letter in five, or one."""
     parts = name.lower().split("/")
     return nearest(name, [candidate for candidate in candidates if _is_like(parts, candidate.lower().split("/"))])
 

@@ -32,7 +32,7 @@ def secret_path(place: str) -> Path:
 
 
 def check_secret(place: str) -> Path:
-    """The same, once it is a readable file that is closed to others. Raises ConfigError that names place and rule."""
+    """The file of a secret, if it is readable, and not by everyone. Raises ConfigError that names place and rule."""
     path = secret_path(place)
     try:
         with path.open("rb") as file:

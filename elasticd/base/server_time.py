@@ -24,7 +24,7 @@ class ServerTime:
         self._offset = 0.0
 
     def offset(self) -> float:
-        """Seconds from the time of day to the clock, for what is received now."""
+        """Seconds to add to a time of day that is received now, to get a time of the clock."""
         difference = self._clock.now() - time.time()
         if abs(difference - self._offset) > _TOLERANCE:
             self._offset = round(difference / _STEP) * _STEP

@@ -28,7 +28,7 @@ _DEFAULTS: dict[type[Struct], tuple[tuple[str, object], ...]] = {}
 
 
 def encode(value: object) -> bytes:
-    """The JSON of a value in this shape."""
+    """Encode a value as JSON, as `shaped` has it."""
     return msgspec.json.encode(shaped(value))
 
 

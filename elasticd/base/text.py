@@ -15,7 +15,7 @@ _BRIEF = reprlib.Repr()
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """The text without line breaks, what cannot be printed (or encoded) escaped, and cut to `longest` characters."""
+    """Put a text on one line: what cannot be printed (or encoded) is escaped, and it is cut to `longest` characters."""
     text = " ".join(text[: 4 * longest].split())
     if not text.isprintable():
         text = _escape(text)
@@ -23,7 +23,7 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def plain(text: str) -> str:
-    """The same text on its lines, with what cannot be printed (or encoded) escaped."""
+    """Escape what cannot be printed (or encoded) in a text, and keep its lines."""
     return "\n".join(line if line.isprintable() else _escape(line) for line in text.split("\n"))
 
 
@@ -32,8 +32,8 @@ def _escape(text: str) -> str:
 
 
 def unprintable(text: str) -> str:
-    """The first control character of a text, other than those that break and indent lines, as it can be printed; empty:
-    there is none. What only changes how others look, such as a direction of writing, is one too."""
+    """The first control character of a text, escaped; empty: there is none. Those that break and indent lines are
+    allowed; those that only change how others look, such as a direction of writing, are not."""
     for character in "" if text.isprintable() else text:
         if unicodedata.category(character) in ("Cc", "Cf") and character not in "\t\n\r":
             return _escape(character)
@@ -41,12 +41,12 @@ def unprintable(text: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether something can be called so: it can be seen, on one line, and does not begin or end with a space."""
+    """Whether a text can be a name: it can be seen, is on one line, and does not begin or end with a space."""
     return bool(text) and text.isprintable() and text == text.strip()
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of something: 1 pod, 2 pods."""
+    """A number with its noun: 1 pod, 2 pods."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

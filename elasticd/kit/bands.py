@@ -15,8 +15,8 @@ _LEAST, _MOST = 1e-9, 1e18
 
 
 def band_around(same: Callable[[float], bool], at: float) -> Band:
-    """The sums around this one for which `same` holds, which must be one interval of those that are not negative; a
-    little less at an end that is looked for. NEVER: it does not hold here."""
+    """The band of sums around this one for which `same` holds; those must be one interval of sums that are not
+    negative. Each end that is sought comes out a little inside of it. NEVER: `same` does not hold here."""
     if not same(at):
         return NEVER
     return Band(-inf if same(0.0) else _edge(same, at, 0.0), _upper(same, at))
@@ -33,7 +33,7 @@ def _upper(same: Callable[[float], bool], at: float) -> float:
 
 
 def _edge(same: Callable[[float], bool], good: float, bad: float) -> float:
-    """A sum that is good, and near one that is not."""
+    """Find the edge by bisection: a good sum near a bad one."""
     fine = max(abs(good), abs(bad), _LEAST) / _FINE  # of the smallest numbers there is nothing between two
     while abs(good - bad) > fine:
         middle = (good + bad) / 2

@@ -137,8 +137,8 @@ class BindingRule(Binding, frozen=True):
         return all(pod.labels.get(key) == value for key, value in self.pods.items())
 
     def brings_nothing(self, namespaces: Sequence[str]) -> Iterator[str]:
-        """What of it no node can obey, or is about no pod where pods of these namespaces alone are asked about, as
-        "option: ..."."""
+        """Parts of the rule that have no effect, as "option: ...": expressions that no node can obey, and namespaces
+        outside of these."""
         for key in dict.fromkeys(rule.key for rule in self.expressions):
             if {"exists", "doesNotExist"} <= {rule.operator for rule in self.expressions if rule.key == key}:
                 yield f"expressions: no node ever matches: {key} must exist and must not"
@@ -152,7 +152,8 @@ class BindingRule(Binding, frozen=True):
 
 
 def bindings_of(pod: Pod, rules: Sequence[BindingRule], *, annotations: bool) -> list[tuple[str, Binding]]:
-    """All bindings of a pod, by its own annotation, where those count, and by these rules, each with whence it has it.
+    """All bindings of a pod, each with where it comes from: its own annotation (if `annotations` count), then these
+    rules.
 
     Raises ValueError where its own cannot be read, as binding_of does.
     """
@@ -177,7 +178,7 @@ def binding_of(pod: Pod) -> Binding | None:
 
 @lru_cache(maxsize=1024)
 def _read_binding(text: str) -> Binding | str:
-    """The binding, or what is wrong with it: kept, as a pod that waits is looked at again and again."""
+    """The binding, or what is wrong with it. Cached, as a pod that waits is looked at again and again."""
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:

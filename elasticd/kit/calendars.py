@@ -34,7 +34,7 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(description="what explanations call it")] = ""
 
     def __post_init__(self) -> None:
-        """Refuse zones and dates that there are not."""
+        """Refuse zones and dates that do not exist."""
         try:
             zone_of(self.zone)
         except (LookupError, ValueError, OSError):
@@ -52,7 +52,7 @@ class Dated(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Times(cron, self.zone, tuple(_parse_dates(text) for text in self.excluded))
 
     def _check_cron(self, key: str, cron: str) -> None:
-        """Refuse an expression that is none, or that never comes."""
+        """Refuse an invalid expression, or one that never comes."""
         fields = cron.split()
         if len(fields) not in {5, 6}:
             raise ValueError(f"{key}: {_FIELDS}, is {shown(cron)}")
@@ -112,7 +112,7 @@ class Hours(Dated, frozen=True):
         return all(getattr(self, name) == getattr(other, name) for name in Hours.__struct_fields__ if name != "name")
 
     def __post_init__(self) -> None:
-        """Refuse expressions that are none, and hours without one end, or that never end."""
+        """Refuse invalid expressions, and hours that have no end or two, or that never end."""
         super().__post_init__()
         self._check_cron("start", self.start)
         if self.end is None and self.duration is None:
@@ -127,12 +127,12 @@ class Hours(Dated, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its name, or what it is made of."""
+        """The name, or else the start and the end."""
         until = f"for {self.duration:g} s" if self.end is None else f"to {self.end}"
         return self.name or f"{self.start} {until}"
 
     def span(self, at: float) -> HoursState:
-        """Whether it is in force at a time."""
+        """Whether the hours are in force at a time, and until when that stays so."""
         starts = self._times(self.start)
         began = starts.latest(at)
         comes = starts.next(at)
@@ -153,13 +153,13 @@ class Instant(Dated, frozen=True):
     at: Cron
 
     def __post_init__(self) -> None:
-        """Refuse what is no expression."""
+        """Refuse an invalid expression."""
         super().__post_init__()
         self._check_cron("at", self.at)
 
     @property
     def label(self) -> str:
-        """Its name, or its expression."""
+        """The name, or else the expression."""
         return self.name or self.at
 
     def latest(self, at: float) -> float:
@@ -185,7 +185,7 @@ class HoursNow(NamedTuple, Generic[H]):
 
     @property
     def told(self) -> str:
-        """Which, since when, until when."""
+        """Which hours are in force, since when and until when."""
         hours, span = self
         since = hours.stamp(span.since)
         if span.until == inf:

@@ -54,7 +54,7 @@ class Times(Struct, frozen=True):
         return inf if occurrence is None else occurrence.at
 
     def following(self, after: Occurrence) -> Occurrence | None:
-        """The first occurrence behind another; None: there is none in 50 years."""
+        """The first occurrence after another; None: there is none in 50 years."""
         wall_then, slack = self._around(after.at)
         earliest: Occurrence | None = None
         for wall in self._walls(wall_then - slack - _SECOND, 1):
@@ -65,13 +65,15 @@ class Times(Struct, frozen=True):
         return earliest
 
     def _around(self, at: float) -> tuple[datetime, timedelta]:
-        """The wall clock at a time, and how far its readings may be out of order near it: by what it is moved."""
+        """The wall clock at a time, and by how much it is moved near it, which is how far its readings may be out of
+        order."""
         zone = zone_of(self.zone)
         slack = abs(_offset(zone, at + _DAY) - _offset(zone, at - _DAY))
         return _EPOCH + timedelta(seconds=floor(at)) + _offset(zone, at), slack
 
     def _walls(self, wall: datetime, step: int) -> Iterator[datetime]:
-        """The readings that match, later (1) or earlier (-1) than this; excluded ranges are stepped over at once."""
+        """The matching readings of the wall clock, later (1) or earlier (-1) than this; excluded ranges are skipped at
+        once."""
         times = CronSim(self.cron, wall, reverse=step < 0)
         while (reading := next(times, None)) is not None:
             day = reading.date()
@@ -115,7 +117,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _change(zone: ZoneInfo, before: float, after: float) -> float:
-    """When the clock is changed, to the second, somewhere behind `before` and not behind `after`."""
+    """When the clock is changed, to the second, between `before` (not included) and `after`."""
     offset = _offset(zone, before)
     while after - before > 1:
         middle = (before + after) // 2

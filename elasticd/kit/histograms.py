@@ -77,7 +77,7 @@ class Histogram:
         self.content = Content() if content is None else content
 
     def add(self, value: float, at: float) -> None:
-        """Take in a value of a time."""
+        """Add a value that was measured at a time."""
         content = self.content
         content.first = min(content.first, at) if content.count else at
         content.last = max(content.last, at)
@@ -87,7 +87,7 @@ class Histogram:
         content.peaks[day] = max(content.peaks.get(day, 0.0), value)
 
     def take(self, value: float, at: float) -> None:
-        """Take back a value that was added with this time: a higher one of the same window stands for it."""
+        """Remove a value that was added with this time, as a higher one of the same window replaces it."""
         self._change(value, at, -1.0)
         self.content.count -= 1
 
@@ -123,8 +123,8 @@ class Histogram:
         return [(self._bounds[key], value * (self._bounds[key] if weigh == "load" else 1.0)) for key, value in weights]
 
     def percentiles(self, parts: Iterable[float], weigh: Weigh = "load") -> list[float]:
-        """For each part (0 to 1, ascending) the bound below which as much of the weight is. Raises ValueError when it
-        is empty."""
+        """For each part (0 to 1, ascending) the bound below which as much of the weight is. Raises ValueError when the
+        histogram is empty."""
         table = self.table(weigh)
         total = sum(value for _, value in table)
         if total <= 0:
@@ -157,7 +157,7 @@ class Histogram:
         return min((content.last - content.first) / DAY, content.count / (24 * 60))
 
     def statistics(self, weigh: Weigh = "load") -> dict[str, float]:
-        """All of STATISTICS. Raises ValueError when it is empty."""
+        """All of STATISTICS, by name. Raises ValueError when the histogram is empty."""
         percentiles = dict(zip(PERCENTILES, self.percentiles(PERCENTILES.values(), weigh), strict=True))
         lower, upper = confidence(percentiles["p50"], percentiles["p95"], self.days())
         most = self.highest()

@@ -24,7 +24,7 @@ LEVEL = 1e-6
 
 
 def average(values: Column, coefficients: Column) -> float:
-    """The mean of what is known, by coefficients: equations (5-8) to (5-11). NaN: nothing is known."""
+    """The weighted mean of the values that are known: equations (5-8) to (5-11). NaN: none is."""
     total = float(np.dot(values, coefficients))
     if not isfinite(total):  # somewhere something is not known, which is rare
         finite = np.isfinite(values) & np.isfinite(coefficients)

@@ -43,7 +43,7 @@ class PartScored(Strategy, frozen=True, kw_only=True):
             raise ValueError(f"resources: must name each once, is {', '.join(self.resources)}")
 
     def reads(self) -> tuple[str, ...]:
-        """None of pods."""
+        """No series of pods."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class Loaded(Strategy, frozen=True, kw_only=True):
             raise ValueError(f"cpu: must add up to 1 with memory, image and data, is {self.cpu:g} of {total:g}")
 
     def reads(self) -> tuple[str, ...]:
-        """None of pods."""
+        """No series of pods."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:

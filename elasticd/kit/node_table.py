@@ -66,8 +66,7 @@ def weighed(pod: Pod, resource: str) -> int:
 
 
 def estimated(pod: Pod, series: str) -> float:
-    """What a pod that is not measured yet is thought to use, in cores or bytes; 0 of a series of which nothing can be
-    said."""
+    """What a pod that is not measured yet is estimated to use, in cores or bytes; 0 for any other series."""
     if series not in ESTIMATE:
         return 0.0
     request = pod.counted.get(series, 0.0)
@@ -187,24 +186,24 @@ class NodeTable:
         return self._frame.nodes
 
     def index(self, name: str) -> int | None:
-        """Where a node stands; None: it is none of them."""
+        """The index of a node; None: it is not in the table."""
         return self._frame.index.get(name)
 
     def allocatable(self, resource: str) -> Whole:
-        """What each has of a resource."""
+        """What each node has of a resource."""
         return self._frame.allocatable(resource)
 
     def requested(self, resource: str) -> Whole:
-        """What the pods on each request."""
+        """What the pods on each node request."""
         return _read_only(self._own(resource))
 
     def weighed(self, resource: str) -> Whole:
-        """What the pods on each count for where nodes are compared."""
+        """What the pods on each node count for where nodes are compared."""
         assumed = self._requested.get(_ASSUMED + resource)
         return self.requested(resource) if assumed is None else _freeze(self._own(resource) + assumed)
 
     def leaving(self, resource: str) -> Whole:
-        """What those on each request that are leaving it."""
+        """What the pods on each node request that are leaving it."""
         return _read_only(self._own(_LEAVING + resource))
 
     def _own(self, resource: str) -> Whole:
@@ -214,15 +213,15 @@ class NodeTable:
         return column
 
     def use(self, series: str) -> Column:
-        """What each really uses: the same array until something changes."""
+        """What each node really uses: the same array until something changes."""
         return self._view("use", series)
 
     def peak(self, series: str) -> Column:
-        """The most that each used of late."""
+        """The most that each node used of late."""
         return self._view("peak", series)
 
     def measured(self, series: str) -> Column:
-        """What each was last measured to use."""
+        """What each node was last measured to use."""
         return self._view("measured", series)
 
     def _view(self, kind: str, series: str) -> Column:
@@ -252,7 +251,7 @@ class NodeTable:
         return mask
 
     def pods(self, index: int) -> Sequence[Pod]:
-        """Those on a node."""
+        """The pods on a node."""
         return self._pods[index]
 
     def siblings(self, controller: str) -> int:
@@ -260,7 +259,7 @@ class NodeTable:
         return self._siblings.get(controller, 0)
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
-        """Which nodes have a pod with ports or disks, or one that repels others, for which the test holds."""
+        """The nodes that have a pod with ports or disks, or one that repels others, for which the test holds."""
         mask = self._holding.get(key)
         if mask is None:
             self._tests[key] = test

@@ -81,7 +81,7 @@ def surged(workload: Workload) -> str | None:
 
 
 def noted(annotations: Mapping[str, str | None]) -> Note | None:
-    """What is noted of a move; None: nothing, or nothing that can be read."""
+    """Read the note of a move; None: there is none, or it cannot be read."""
     try:
         return msgspec.json.decode(annotations.get(SURGE) or "", type=Note)
     except (msgspec.DecodeError, ValueError):

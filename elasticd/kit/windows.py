@@ -130,13 +130,13 @@ def _reach(current: int, rates: Rates, starts: _Starts, sign: int) -> _Reach:
 
 
 def _starts(past: Past, now: float, current: int, rates: Rates, sign: int) -> tuple[int, ...]:
-    """What the count was when the period of each rate began."""
+    """The count when the period of each rate began."""
     way = sign if rates.one_way else 0
     return tuple([_start(past, now - rate.period, current, way) for rate in rates.rates])
 
 
 def _start(past: Past, since: float, current: int, sign: int) -> int:
-    """The count at a time: what was added later is taken off, what was removed put back. `sign` 0: both."""
+    """The count at a time: the present one without what was added later, and with what was removed. `sign` 0: both."""
     start = current
     for change in past.changes_after(since):
         step = change.after - change.before

@@ -44,7 +44,7 @@ class Create(Struct, frozen=True, gc=False, tag="create"):
     manifest: str = ""
 
     def names(self) -> tuple[str, ...]:
-        """What the Jobs are called: SET-HASH-NUMBER."""
+        """The names of the Jobs: SET-HASH-NUMBER."""
         numbers = range(self.first, self.first + self.after - self.before)
         return tuple(f"{self.workload.name}-{self.template}-{number}" for number in numbers)
 
@@ -82,7 +82,7 @@ class Mark(Struct, frozen=True, gc=False, tag="mark"):
     version: str = ""
 
     def on(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """What they are with it."""
+        """The annotations once the mark is applied."""
         merged = {**annotations, **self.annotations}
         return {key: value for key, value in merged.items() if value is not None}
 

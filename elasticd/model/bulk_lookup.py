@@ -20,7 +20,7 @@ class Together:
 
 
 def one_by_one(table: Mapping[str, Samples], keys: tuple[str, ...]) -> Samples:
-    """The samples of these subjects, in this order. Who has none is passed over."""
+    """The samples of these subjects, in this order. A subject without any is skipped."""
     return tuple(chain.from_iterable(map(table.get, keys, repeat(()))))
 
 

@@ -49,12 +49,12 @@ class Forecast(Struct, frozen=True, gc=False):
     untaught: str = ""
 
     def window(self, first: float, last: float) -> range | None:
-        """The places of the values from the one at or before a time to the one at or after another, or as far as they
-        reach; None where they do not reach the first."""
+        """The indices of the values from the one at or before `first` to the one at or after `last`, or as far as they
+        reach; None where they do not reach `first`."""
         low = math.floor((first - self.first) / self.step + SAME_TIME)
         high = math.ceil((last - self.first) / self.step - SAME_TIME)
         return range(low, min(high + 1, len(self.values))) if 0 <= low < len(self.values) else None
 
     def summary(self) -> "Forecast":
-        """The same without its values, for records that are kept."""
+        """A copy without its values, for records that are kept."""
         return replace(self, values=(), lower=(), upper=())

@@ -71,8 +71,8 @@ class Past(Struct, frozen=True, gc=False):
         return counts
 
     def others(self, at: float, count: int) -> tuple[Change, ...]:
-        """The changes that somebody else made, with the one that this count shows, seen at a time. A count that was
-        asked for is ours even where the answer to that was lost."""
+        """The changes that somebody else made, including the one that this count, seen at this time, shows. A count
+        that was asked for is ours even where the answer to that was lost."""
         if self.count is None or self.count == count or (self.asked is not None and self.asked.after == count):
             return self.foreign
         return (*self.foreign, Change(at, self.count, count))

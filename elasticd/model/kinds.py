@@ -20,7 +20,8 @@ _CUSTOM = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 
 
 def kind_of(word: str) -> str:
-    """The kind that a word such as deploy, deployments.apps or DEPLOYMENT means; a word for none is what it is."""
+    """The kind that a word such as deploy, deployments.apps or DEPLOYMENT means; any other word is returned as it
+    is."""
     name = word.lower().partition(".")[0]
     for (_, kind), aliases in BUILT_IN.items():
         if name in (kind.lower(), *aliases):
@@ -29,8 +30,8 @@ def kind_of(word: str) -> str:
 
 
 def wrong_kind(api_version: str, kind: str) -> tuple[str, str] | None:
-    """What is wrong with a kind of which a policy should set the count, as a key and a problem, as far as it can be
-    told without a cluster; None: nothing."""
+    """Why a policy cannot set the count of this kind, as a key and a problem, as far as it can be told without a
+    cluster; None: it can."""
     versions = sorted({version for version, _ in BUILT_IN})
     if api_version not in versions:
         if _CUSTOM.fullmatch(api_version):

@@ -32,7 +32,7 @@ class Fits(Protocol):
     """A rule about nodes' use. Pure, as the strategy that names it."""
 
     def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
-        """Which of these nodes may take a pod, where each of them would use so much with it there, by series."""
+        """Which of these nodes may take a pod; `used` is what each would use with it there, by series."""
 
 
 class Move(Struct, frozen=True, gc=False):
@@ -124,7 +124,7 @@ class Underway(Struct, frozen=True, gc=False):
 
 
 def whose(pod: Pod) -> str:
-    """Whom it is remembered for that a pod was moved: what takes its place is another pod."""
+    """The key under which the move of a pod is remembered: its controller, as what takes its place is another pod."""
     return pod.owner[2] or f"{pod.namespace}/{pod.name}"
 
 

@@ -31,49 +31,49 @@ class Nodes(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In their order, which is alphabetical."""
+        """The nodes' names, in the order of all columns, which is alphabetical."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The records, in the same order."""
 
     def allocatable(self, resource: str) -> Whole:
-        """What each has of a resource, 0 where it has none; of `pods`, how many it takes."""
+        """What each node has of a resource, 0 where it has none; of `pods`, how many it takes."""
 
     def requested(self, resource: str) -> Whole:
-        """What the pods on each request, and those promised to it; of `pods`, how many there are."""
+        """What the pods on each node request, and those promised to it; of `pods`, how many there are."""
 
     def weighed(self, resource: str) -> Whole:
-        """What the pods on each request, where a pod that requests no cpu, or no memory, counts as one of 100m, or of
-        200 MiB: for comparing nodes, as kube-scheduler's scores have it."""
+        """What the pods on each node request, where a pod that requests no cpu, or no memory, counts as one of 100m, or
+        of 200 MiB: for comparing nodes, as kube-scheduler's scores have it."""
 
     def use(self, series: str) -> Column:
-        """What each really uses, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
-        what pods too new to be measured are thought to add. NaN: not known."""
+        """What each node really uses, by a series of nodes (cpu in cores, memory in bytes, others in their units), with
+        what pods too new to be measured are estimated to add. NaN: not known."""
 
     def measured(self, series: str) -> Column:
-        """What each was last measured to use, whatever was bound or placed since. NaN: not known."""
+        """What each node was last measured to use, whatever was bound or placed since. NaN: not known."""
 
     def peak(self, series: str) -> Column:
-        """The most that each used within the policy's `peak_window`. NaN: not known."""
+        """The most that each node used within the policy's `peak_window`. NaN: not known."""
 
     def matching(self, key: Hashable, test: Callable[[Node], bool]) -> Mask:
-        """Of which nodes a test of the record alone holds. Kept under the key for as long as the nodes stay as they
-        are, so equal keys must mean equal tests."""
+        """The nodes for which a test of the record alone holds. Cached under the key for as long as the nodes stay as
+        they are, so equal keys must mean equal tests."""
 
     def pods(self, index: int) -> Sequence[Pod]:
-        """Those on a node, and those promised to it; also those being deleted."""
+        """The pods on a node, and those promised to it; also those being deleted."""
 
     def siblings(self, controller: str) -> int:
-        """How many pods a controller (its UID) has on these nodes that are ready and stay, before this plan."""
+        """How many pods of a controller (its UID) on these nodes are ready and stay, before this plan."""
 
     def holding(self, key: Hashable, test: Callable[[Pod], bool]) -> Mask:
         """Which nodes have a pod for which the test holds. Only pods that have ports or disks, or that repel others,
         are looked at."""
 
     def repels(self) -> Collection[tuple[str, Repel]]:
-        """By which rules pods on the nodes keep others off, each with the namespace of such pods, in any order. Some of
-        them may have left since."""
+        """The rules by which pods on the nodes keep others off, each with the namespace of such pods, in any order.
+        Some of them may have left since."""
 
 
 class Mend(Struct, frozen=True, eq=False):

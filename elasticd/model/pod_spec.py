@@ -29,8 +29,8 @@ class Expression(Struct, frozen=True, gc=False):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels obey it. A label that is not there obeys NotIn and DoesNotExist alone; Gt and Lt compare whole
-        numbers, and what is none obeys neither. A rule with a value that no label can have is obeyed by none."""
+        """Whether labels obey the rule. A label that is not there obeys NotIn and DoesNotExist alone; Gt and Lt compare
+        whole numbers, and what is none obeys neither. A rule with a value that no label can have is obeyed by none."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -45,7 +45,7 @@ class Expression(Struct, frozen=True, gc=False):
                 return self._compare(value)
 
     def names(self, name: str) -> bool:
-        """Whether a node's name obeys it: only In and NotIn are rules about names, of key metadata.name, with one
+        """Whether a node's name obeys the rule: only In and NotIn are rules about names, of key metadata.name, with one
         value."""
         if self.key != "metadata.name" or len(self.values) != 1 or self.operator not in ("In", "NotIn"):
             return False
@@ -99,7 +99,7 @@ class Term(Struct, frozen=True, gc=False):
     fields: tuple[Expression, ...] = ()
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node obeys all."""
+        """Whether a node obeys all rules."""
         if not self.labels and not self.fields:
             return False
         return all(rule.matches(labels) for rule in self.labels) and all(rule.names(name) for rule in self.fields)
@@ -125,7 +125,7 @@ class Toleration(Struct, frozen=True, gc=False):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether it puts up with this one."""
+        """Whether a pod with this toleration tolerates the taint."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -176,7 +176,8 @@ class Repel(Struct, frozen=True, gc=False):
     namespaces: tuple[str, ...] | None = ()
 
     def keeps_off(self, home: str, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a pod of this namespace and these labels is one of them; `home` is the namespace of who repels."""
+        """Whether a pod of this namespace and these labels is kept off; `home` is the namespace of the pod that repels
+        it."""
         if self.labels is None or (self.namespaces is not None and namespace not in (self.namespaces or (home,))):
             return False
         return all(rule.matches(labels) for rule in self.labels)
@@ -214,7 +215,7 @@ class Needs(Struct, frozen=True, gc=False):
     repels: tuple[Repel, ...] = ()
 
     def tolerates(self, taints: Iterable[Taint]) -> Taint | None:
-        """The first taint that keeps it off a node; None: there is none."""
+        """The first taint that keeps the pod off a node; None: it tolerates all."""
         for taint in taints:
             if taint.effect != "PreferNoSchedule" and not any(
                 toleration.tolerates(taint) for toleration in self.tolerations
@@ -223,7 +224,7 @@ class Needs(Struct, frozen=True, gc=False):
         return None
 
     def excludes(self, labels: Mapping[str, str]) -> bool:
-        """Whether it asks for no node that has these labels, whatever else it has."""
+        """Whether nodeSelector and affinity rule out every node with these labels, whatever others it has."""
         if any(labels.get(key, value) != value for key, value in self.selector.items()):
             return True
         terms = self.affinity
@@ -232,7 +233,7 @@ class Needs(Struct, frozen=True, gc=False):
         )
 
     def wants(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node is as nodeSelector and required affinity ask."""
+        """Whether a node obeys nodeSelector and required affinity."""
         if any(labels.get(key) != value for key, value in self.selector.items()):
             return False
         return self.affinity is None or any(term.matches(name, labels) for term in self.affinity)

@@ -146,7 +146,7 @@ def _labels(labels: dict[str, str]) -> str:
 
 
 def now(status: PodStatus, uid: str) -> str:
-    """Where it is now, in a clause; `uid` is the pod's that something was decided about."""
+    """Where the pod is now, in a clause; `uid` is that of the pod about which something was decided."""
     pod = status.found
     if not status.fresh:
         return f"it is not known where it is: {_last_heard(status)}"

@@ -140,7 +140,7 @@ class Select(Struct, frozen=True, forbid_unknown_fields=True):
     api_version: Annotated[str, Meta(description="of that kind")] = "apps/v1"
 
     def matches(self, workload: Workload) -> bool:
-        """Whether the workload is one of them. A namespace of "*" is any."""
+        """Whether the workload is one of those selected. A namespace of "*" is any."""
         ref = workload.ref
         if (ref.kind, ref.api_version) != (self.kind, self.api_version):
             return False
@@ -205,7 +205,7 @@ class Trust(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def lowers(self) -> bool:
-        """Whether a count may fall for lack of knowledge."""
+        """Whether the count may fall where it is not known what is needed."""
         return self.may_lower or self.unknown == "ceiling"
 
     def instead(self, current: int) -> int:
@@ -290,7 +290,7 @@ class PoolSelect(Struct, frozen=True, forbid_unknown_fields=True):
         return pod.needs.scheduler == self.scheduler and self.names(pod)
 
     def names(self, pod: Pod) -> bool:
-        """Whether it is, whoever places it."""
+        """Whether the pod has the namespace and labels of this pool, whoever places it."""
         if pod.namespace not in self.namespaces and "*" not in self.namespaces:
             return False
         return all(pod.labels.get(key) == value for key, value in self.labels.items())

@@ -66,7 +66,7 @@ class Decision(Struct, frozen=True, gc=False, tag="decision"):
 
     @property
     def asked(self) -> int | None:
-        """The wish as the limits of the wish itself leave it: what is remembered of it."""
+        """The wish as the limits of the wish itself leave it: what the past remembers of it."""
         if self.wish is None:
             return None
         wish = self.wish

@@ -58,7 +58,7 @@ class NodeReport(Struct, frozen=True, gc=False):
 
     @property
     def load(self) -> float:
-        """The greatest part of it that is used, or, where that is not known, requested."""
+        """The greatest part of any resource of the node that is used, or, where that is not known, requested."""
         amounts = {**self.requested, **self.used}
         parts = [
             amounts[name] / capacity for name, capacity in self.allocatable.items() if capacity and name in amounts
@@ -76,25 +76,25 @@ class NextMove(Struct, frozen=True):
 
     @property
     def taken_back(self) -> bool:
-        """Whether it was begun in vain."""
+        """Whether the move was begun in vain."""
         if self.underway is not None:
             return self.underway.stays
         return self.outcome is not None and self.outcome.reason == TAKEN_BACK
 
     @property
     def begun(self) -> bool:
-        """Whether it is going already."""
+        """Whether the pod is leaving already."""
         return not self.taken_back and (self.underway is not None or self.decision.refusal == LEAVING)
 
     @property
     def awaited(self) -> bool:
-        """Whether it goes when another is there in its place."""
+        """Whether the pod goes once another is ready in its place."""
         going = self.underway
         return self.begun and going is not None and going.how == "surge" and not going.ends
 
     @property
     def goes(self) -> bool:
-        """Whether nothing keeps it."""
+        """Whether nothing keeps the pod from going."""
         succeeded = self.outcome is None or self.outcome.result == "done"
         return self.begun or (self.decision.verdict == "move" and succeeded and not self.taken_back)
 

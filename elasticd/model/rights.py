@@ -78,24 +78,24 @@ PULLS = Feature("see which images nodes pull", SOURCES, _rights("list watch", ""
 
 
 def leading(lease: str) -> Feature:
-    """To hold a Lease of this name."""
+    """The rights to hold a Lease of this name."""
     create = _rights("create", "coordination.k8s.io", "leases")
     hold = _rights("get update", "coordination.k8s.io", "leases", name=lease)
     return Feature("agree on who acts", BASE, (*create, *hold), "home")
 
 
 def seeing(group: str, plural: str) -> Feature:
-    """To follow workloads of a kind."""
+    """The rights to follow workloads of a kind."""
     return Feature(f"see {plural}", BASE, _rights("list watch", group, plural))
 
 
 def scaling(group: str, plural: str) -> Feature:
-    """To set their counts."""
+    """The rights to set their counts."""
     return Feature(f"scale {plural}", BASE, _rights("get patch", group, f"{plural}/scale"))
 
 
 def sleeping(group: str, plural: str) -> Feature:
-    """To mark that a count of 0 was decided."""
+    """The rights to mark that a count of 0 was decided."""
     return Feature(f"scale {plural} to 0", "scale-to-zero-rbac.yaml", _rights("patch", group, plural))
 
 
@@ -140,7 +140,7 @@ ANYTHING = Right("*", "*", "*")
 
 
 def listed(rights: tuple[Right, ...]) -> str:
-    """Rights in a few words: verbs of one resource together."""
+    """Rights in a few words, with the verbs of one resource together."""
     by_resource: dict[str, list[str]] = {}
     for right in rights:
         by_resource.setdefault(str(right._replace(verb="")).strip(), []).append(right.verb)

@@ -80,18 +80,18 @@ class Series(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def trusted(self) -> bool:
-        """Whether a count may fall because of it."""
+        """Whether a count may fall because of the series."""
         return self.quality is _FRESH or (self.quality is _PARTIAL and self.covered)
 
     def of_container(self, container: str) -> "Series":
-        """The same for who looks at this container alone, whatever others of its pod lack."""
+        """The series for who looks at this container alone, whatever other containers of its pods lack."""
         if not any(sample.container == container for sample in self.apart):
             return self
         return replace(self, quality=_PARTIAL, covered=True, samples=(*self.samples, *self.apart), apart=())
 
     @property
     def usable(self) -> bool:
-        """Whether it may be looked at: all of it, or what is left of it to raise a count with."""
+        """Whether a strategy may use the series: it is trusted, or what is left of it may raise a count."""
         return self.trusted or (self.may_raise and bool(self.samples))
 
 
@@ -157,12 +157,12 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def counted(self) -> dict[str, float]:
-        """What it takes of its node, as a scheduler counts."""
+        """What the pod takes of its node, as a scheduler counts."""
         return self.needs.requests or self.requested()
 
     def requested(self) -> dict[str, float]:
-        """What it requests of each resource: as the pod says, else the sum of its containers. One that says nothing of
-        a resource leaves it out."""
+        """What the pod requests of each resource: as it says for the whole pod, else the sum of its containers. What
+        nothing requests is left out."""
         total: dict[str, float] = {}
         for container in self.containers:
             for resource, amount in container.requests.items():
@@ -171,7 +171,8 @@ class Pod(Struct, frozen=True, gc=False):
 
     @property
     def job(self) -> str:
-        """The UID of the Job that it belongs to, empty where it says none. Unlike a name it is never another's."""
+        """The UID of the Job that the pod belongs to, empty where it names none. Unlike a name it is never
+        another's."""
         label = self.labels.get("batch.kubernetes.io/controller-uid")  # since Kubernetes 1.27
         return self.labels.get("controller-uid", "") if label is None else label
 
@@ -261,7 +262,7 @@ class Band(Struct, frozen=True, gc=False):
     highest: float = inf
 
     def within(self, other: "Band") -> "Band":
-        """What is in both."""
+        """The intersection with another band."""
         return Band(max(self.lowest, other.lowest), min(self.highest, other.highest))
 
 
