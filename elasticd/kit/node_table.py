@@ -237,7 +237,7 @@ class NodeTable:
             column = np.array([by_node.get(name, nan) for name in self.names], dtype=np.float64)
             if kind != "measured":
                 for index, pod in self._promised.values():
-                    column[index] += self._adds(pod, series)
+                    column[index] += self._use_of(pod, series)
             self._columns[kind, series] = column
         return column
 
@@ -332,7 +332,7 @@ class NodeTable:
         self._views = {key: view for key, view in self._views.items() if key[0] == "measured"}
         for (kind, series), column in self._columns.items():
             if kind != "measured":
-                column[index] += sign * self._adds(pod, series)
+                column[index] += sign * self._use_of(pod, series)
         if _special(pod):
             special = tuple(resident for resident in self._special[index] if resident.uid != pod.uid)
             self._special[index] = (*special, pod) if sign > 0 else special
@@ -341,7 +341,7 @@ class NodeTable:
             for key, test in self._tests.items():
                 self._holding[key][index] = any(map(test, self._special[index]))
 
-    def _adds(self, pod: Pod, series: str) -> float:
+    def _use_of(self, pod: Pod, series: str) -> float:
         use = self._used.get(pod.uid, {}).get(series)
         return estimated(pod, series) if use is None else use
 

@@ -13,7 +13,7 @@ from elasticd.kit import Derived
 from elasticd.limits.seriesless import Seriesless
 
 Amounts = tuple[tuple[str, float], ...]
-"""Of each resource, by name; in order, so that equal ones are one key."""
+"""The amount of each resource, in order of their names, so that equal ones are one key."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -22,8 +22,8 @@ _HAIR = 1e-9
 
 
 class _Pods(Struct, frozen=True, gc=False):
-    """What the pods of a workload say of the next one: its requests (None: no pod to tell), also in words, and how many
-    of them have a node."""
+    """What the present pods of a workload tell about the next one: its requests (None: there is no pod to tell), also
+    in words, and how many of the pods have a node."""
 
     requests: Amounts | None
     placed: int
@@ -50,7 +50,7 @@ class Capacity(Seriesless, tag="capacity", frozen=True):
     def limit(self, observation: Observation) -> Limit | None:
         """All counts up to what the nodes carry; the current one always."""
         workload, rooms = observation.workload, observation.rooms
-        pods = _told(workload.ref, observation.pods)
+        pods = _pods_of(workload.ref, observation.pods)
         if not rooms or pods.requests is None:
             missing = "no pod tells what one requests" if rooms else "no nodes are known"
             return Limit("CapacityUnknown", f"{missing}, so that it does not limit")
@@ -68,8 +68,8 @@ def _room_for(fit: int, words: str, waiting: int, current: int) -> Limit:
     return Limit("NoCapacity", message, None, current + max(0, fit - waiting))
 
 
-def _tell(_: Ref, pods: tuple[Pod, ...]) -> _Pods:
-    """The newest is one that has not begun, else the one that began last."""
+def _describe_pods(_: Ref, pods: tuple[Pod, ...]) -> _Pods:
+    """What the newest pod requests. The newest is one that has not begun, else the one that began last."""
     live = [pod for pod in pods if not pod.deleted and pod.phase in ("Pending", "Running")]
     if not live:
         return _Pods(None, 0)
@@ -83,22 +83,22 @@ def _size(amount: float) -> str:
     return f"{amount:g}" if amount < 1 << 20 else f"{amount / (1 << 20):.0f}Mi"
 
 
-def _count(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
+def _count_fitting(key: tuple[Amounts, Labels], rooms: tuple[Room, ...]) -> int:
     """How many pods of these requests fit on the nodes with these labels."""
     requests, labels = key
-    return sum(_on(room.free, requests) for room in rooms if _takes(room.node, labels))
+    return sum(_count_on_node(room.free, requests) for room in rooms if _takes(room.node, labels))
 
 
 def _takes(node: Node, labels: Labels) -> bool:
     return node.ready and not node.unschedulable and all(node.labels.get(name) == value for name, value in labels)
 
 
-def _on(free: Mapping[str, float], requests: Amounts) -> int:
+def _count_on_node(free: Mapping[str, float], requests: Amounts) -> int:
     most = free.get("pods", 0.0)
     for resource, amount in requests:
         most = min(most, free.get(resource, 0.0) / amount)
     return max(0, floor(most + _HAIR))
 
 
-_told = Derived(_tell)
-_fit = Derived(_count)
+_pods_of = Derived(_describe_pods)
+_fit = Derived(_count_fitting)

@@ -26,7 +26,7 @@ class Stage(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
 
 
 class _Halt(Struct, frozen=True, gc=False):
-    """What holds one direction: a reason and a sentence. `back`: the count to go back to."""
+    """Why a direction is halted: a reason and a sentence. `back`: the count to go back to."""
 
     reason: str
     message: str
@@ -38,11 +38,11 @@ class _Way(Struct, frozen=True, gc=False):
 
     sign: int
     guards: tuple[Guard, ...]
-    """Those that judge it."""
+    """The guards that judge it."""
     interval: float
     """Seconds from one stage to the next; without stages 0."""
     settles: float
-    """Seconds for which a change is waited for, or watched."""
+    """Seconds for which the next change waits for one, or one is watched."""
     apart: float
     """Seconds that stages of one change may be apart, where polls are not further apart still."""
 
@@ -128,7 +128,7 @@ class Staged(Strategy, tag="staged", frozen=True):
         return _Way(sign, guards, interval, settles, max(interval, self.window if self.guards else 0.0))
 
     def _start(self, way: _Way, observation: Observation, past: Past) -> int:
-        """The count at which the change began that is going on this way."""
+        """The count at which the present change of this direction began."""
         current, changes = observation.workload.replicas, past.changes
         gap = _RUN * max(way.apart, past.interval or 0.0)
         if not changes or observation.at - changes[-1].at > gap:
@@ -137,8 +137,8 @@ class Staged(Strategy, tag="staged", frozen=True):
         return current if start is None else start
 
     def _find_halt(self, way: _Way, trail: _Trail, observation: Observation, past: Past) -> _Halt | None:
-        """Why it may not go further this way now: how the last change went, or a stage was made, or taken back, or may
-        have been made by another daemon; None: it may."""
+        """Why the count may not go further this way now: how the last change went, or that a stage was made, or taken
+        back, or may have been made by another daemon; None: it may."""
         if way.guards and way.sign == trail.sign and (halt := self._judge_last(way.guards, observation, past)):
             return halt
         now = observation.at
@@ -172,7 +172,7 @@ class Staged(Strategy, tag="staged", frozen=True):
     def _act_on_outcome(
         self, change: Change, guards: Sequence[Guard], observation: Observation, past: Past
     ) -> _Halt | None:
-        """What is done about how a change went, once its window is over."""
+        """Decide what follows from how a change went, once its window is over."""
         window = (change.at, change.at + self.window)
         outcome, why = _worst(guards, change, window, observation, past)
         if outcome == "good":
@@ -210,7 +210,8 @@ def _hold_limit(reason: str, message: str, lowest: int | None, highest: int | No
 
 
 def _find_run_start(key: tuple[Ref, int, float], changes: tuple[Change, ...]) -> int | None:
-    """The count at which the changes this way began that are at most so many seconds apart, back from the last."""
+    """The count at which a run of changes in one direction began: back from the last, each at most so many seconds
+    apart."""
     _, sign, gap = key
     start, later = None, changes[-1].at
     for change in reversed(changes):

@@ -24,7 +24,7 @@ def over(
 ) -> list[MoveDecision]:
     """Decide that moves are over: those that were decided `before` and are not wanted `now`.
 
-    None is over while a strategy cannot tell what it wants. Nor is that of a pod that is leaving and still there, as
+    Nothing is decided while a strategy cannot tell what it wants, nor about a pod that is leaving and still there, as
     `on_nodes` has it: another is made first. Pods that leave are marked so in `columns`, the nodes of the pool;
     `leaving` has their UIDs, on other nodes too.
     """

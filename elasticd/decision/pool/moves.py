@@ -112,7 +112,7 @@ class _Draft:
         pod, draft = move.pod, self._draft
         decision = self._decision(strategy, move)
         if why := self._why_stays(move):
-            if why == self._enough:
+            if why == self._why_enough:
                 self._relieve(strategy, move)  # counted as gone, so that no more pods of its node are proposed
             return replace(decision, refusal=why[0], message=_join(move.message, why[1]))
         index = draft.columns.index(pod.node)
@@ -127,7 +127,7 @@ class _Draft:
                 draft.columns.take(index, pod)
                 return replace(decision, refusal="NoOtherNode", message=_join(move.message, why_not))
             draft.columns.take(place, replace(pod, node=""))
-            self._use(move, index, place)
+            self._shift_use(move, index, place)
             target = draft.columns.names[place]
         draft.budgets.spend(pod)
         self._remaining -= 1
@@ -139,7 +139,7 @@ class _Draft:
         return replace(decision, verdict="move", target=target, action=evict)
 
     def _why_stays(self, move: Move) -> Why | None:
-        """Why a pod is left where it is."""
+        """Why a move is refused, before a place is sought; None: it is not."""
         if why := self._why_bound(move.pod, move.how):
             return why
         if why := self._why_foreign(move.pod, optional=bool(move.benefit or move.disruption)):
@@ -150,7 +150,7 @@ class _Draft:
             return "NotYet", move.waits
         if move.benefit < self._case.policy.moves.worth * move.disruption:
             return "NotWorth", f"it brings {move.benefit:.3g} and costs {move.disruption:.3g}"
-        return self._enough if self._remaining <= 0 else None
+        return self._why_enough if self._remaining <= 0 else None
 
     def _why_foreign(self, pod: Pod, *, optional: bool) -> Why | None:
         """Why a pod is not this policy's to move; `optional`: it need not go."""
@@ -163,7 +163,7 @@ class _Draft:
         return None
 
     def _why_bound(self, pod: Pod, how: How = "reschedule") -> Why | None:
-        """Why a pod may not be moved, whatever it would bring."""
+        """Why a pod must stay, whatever a move would bring; None: it may be moved."""
         policy = self._case.policy
         if why := self._draft.stale() or rooted(pod) or _why_unfit(pod, policy.moves, self._case.observation.at):
             return why
@@ -181,7 +181,7 @@ class _Draft:
         return ("Budget", forbidden(pod)) if self._draft.budgets.known else UNKNOWN
 
     @property
-    def _enough(self) -> Why:
+    def _why_enough(self) -> Why:
         most = self._case.policy.moves.per_look
         return "Enough", f"{most} {'is' if most == 1 else 'are'} moved at a time"
 
@@ -196,10 +196,10 @@ class _Draft:
         if (
             self._hopeful
             and (place := ranking.best(elsewhere)) is not None
-            and self._fit(move, np.array([place]))[0].all()
+            and self._find_fitting(move, np.array([place]))[0].all()
         ):
             return place, ""  # it fits on the best node of all, so that the others need not be checked
-        fit, why = self._fit(move, slice(None))
+        fit, why = self._find_fitting(move, slice(None))
         candidates = elsewhere & fit
         self._hopeful = hopeful = bool(candidates.any())
         if not hopeful:
@@ -214,30 +214,30 @@ class _Draft:
         elsewhere[[index, *(place for name in move.not_to if (place := columns.index(name)) is not None)]] = False
         return elsewhere
 
-    def _fit(self, move: Move, places: Places) -> tuple[Mask, str]:
+    def _find_fitting(self, move: Move, places: Places) -> tuple[Mask, str]:
         """Which of these nodes have room for what the pod uses; and why none has."""
         fit = np.ones(len(self._draft.columns.names), dtype=np.bool_)[places]
         if move.fits is None:
             return fit, "there is no other node that it should go to"
         try:
             fit &= move.fits(
-                {series: self._uses(series)[places] + amount for series, amount in move.use.items()}, places
+                {series: self._use_of(series)[places] + amount for series, amount in move.use.items()}, places
             )
         except Exception as error:  # whatever a stranger's rule does
             return np.zeros_like(fit), f"its strategy cannot say where it fits: {raised(error)}"
         return fit, "no other node is free enough for what it uses"
 
-    def _uses(self, series: str) -> Column:
-        """What nodes use, with what those use that are moved there."""
+    def _use_of(self, series: str) -> Column:
+        """What nodes use of a series after the moves planned so far."""
         usage = self._use_by_series.get(series)
         if usage is None:
             usage = self._use_by_series[series] = self._draft.columns.use(series).copy()
         return usage
 
-    def _use(self, move: Move, index: int, place: int) -> None:
+    def _shift_use(self, move: Move, index: int, place: int) -> None:
         for series, amount in move.use.items():
-            self._uses(series)[place] += amount
-            self._uses(series)[index] -= amount
+            self._use_of(series)[place] += amount
+            self._use_of(series)[index] -= amount
 
     def _decision(self, strategy: str, move: Move) -> MoveDecision:
         policy, at, pod = self._case.policy, self._case.observation.at, move.pod

@@ -38,8 +38,8 @@ def in_order(
 
 
 def _resumed(pod: Pod, moved: Mapping[str, float]) -> float | None:
-    """When the pod that it stands for was evicted; None: it stands for none. A note of a time after its own creation,
-    or of no time at all, is nobody's who evicted anything."""
+    """When the pod that this one replaces was evicted; None: it replaces none. A note of a time after its own creation,
+    or of no time at all, was written by nobody who evicted a pod."""
     noted = pod.annotations.get(RESUMED)
     if noted is None:
         return moved.get(pod.uid)

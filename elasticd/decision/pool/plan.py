@@ -116,8 +116,8 @@ class Draft:
         )
 
     def _choose_nodes(self, pod: Pod, allowed: Mask, place: Placement | None) -> Mask:
-        """The node that was made free for it, if that may take it; else all, or the one it was put on when all pods
-        were placed together."""
+        """Narrow the allowed nodes: to the node that was made free for the pod, if that may take it; else, where all
+        pods were placed together, to the one it was put on."""
         nominated = self.columns.index(pod.nominated) if pod.nominated else None
         if nominated is not None and allowed[nominated]:
             return _only_node(allowed, nominated)
@@ -125,7 +125,8 @@ class Draft:
         return _only_node(allowed, place.node if place else None) if together else allowed
 
     def _no_place(self, pod: Pod, filtered: Filtered, ranked: Scored) -> PodDecision:
-        """It fits nowhere it may go: it waits for those that are leaving, others give way, or it just waits."""
+        """Decide about a pod that fits nowhere it may go: it waits for those that are leaving, others give way, or it
+        just waits."""
         bound, columns = filtered.bound, self.columns
         if bound is not None and not bound.nodes.any() and bound.unmatched == "wait":
             return self._wait(pod, "NoNodeMatches", filtered, ranked)

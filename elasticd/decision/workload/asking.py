@@ -36,7 +36,7 @@ class Answers(Protocol):
 
     @property
     def values(self) -> tuple[tuple[str, Any], ...]:
-        """Both: name and answer."""
+        """Pairs of name and answer."""
 
     @property
     def failures(self) -> tuple[Failure, ...]:

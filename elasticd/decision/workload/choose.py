@@ -62,7 +62,7 @@ def preference(opinion: Recommendation) -> tuple[int, str, str]:
 
 
 def _mean(opinions: Sequence[Recommendation]) -> Recommendation:
-    """Rounded up: half a pod of doubt is a pod."""
+    """The mean of several opinions, rounded up: half a pod of doubt is a pod."""
     counts = sorted((opinion.replicas or 0 for opinion in opinions), reverse=True)
     text = " and ".join(map(str, counts))
     return Recommendation(ceil(sum(counts) / len(counts)), "MeanOfStrategies", f"the mean of {text}")

@@ -87,7 +87,8 @@ _Stages = tuple[list[Limit], list[Limit], list[Limit], list[Limit]]
 
 
 def _stages(limits: Sequence[Limit]) -> _Stages:
-    """What cuts the wish, what delays, what shortens, what takes back: within a stage limits intersect."""
+    """Sort limits into stages: what cuts the wish, what delays, what shortens, what takes back. Within a stage they
+    intersect."""
     stages: _Stages = ([], [], [], [])
     for limit in limits:
         stages[3 if limit.takes_back else 0 if limit.of_wish else 1 if limit.condition == "AbleToScale" else 2].append(
@@ -142,15 +143,15 @@ def _clamp(wish: int, limits: Iterable[Limit]) -> int:
 
 
 def _order_by_content(limit: Limit) -> tuple[str, str, str]:
-    """Among equals the choice is by content, because names depend on the order of a policy's tables."""
+    """Sort key: among equals the choice is by content, because names depend on the order of a policy's tables."""
     return limit.reason, limit.message, limit.name
 
 
 def _conditions(
     cut: int, delayed: int, final: int, delays: Sequence[Limit], binding: Limit | None
 ) -> tuple[Condition, ...]:
-    """HPA: Normalization. ScalingLimited is true when something shortened what was left after the delays, or cut the
-    wish to what it is."""
+    """The HPA's conditions (Normalization). ScalingLimited is true when something shortened what was left after the
+    delays, or cut the wish to what it is."""
     able, active, limited = _UNRESTRAINED
     delaying = [limit for limit in delays if limit.clamp(cut) == delayed != cut]
     if delaying:

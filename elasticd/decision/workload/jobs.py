@@ -26,7 +26,8 @@ def grow(job: JobSet, workload: Workload, after: int, reason: str, decision: str
 
 
 def keep_running(replicas: int, current: int) -> Limit | None:
-    """The limit that keeps Jobs from being ended to become fewer, where fewer were wanted. So it is with KEDA."""
+    """The limit that keeps Jobs running where fewer were wanted: none is ended to become fewer, as with KEDA. None: not
+    fewer."""
     if replicas >= current:
         return None
     message = f"{current} Jobs are in flight, and run to their end"
@@ -54,13 +55,13 @@ def _removals(job_set: JobSet, workload: Workload, *, rolls: bool) -> Iterator[R
 
 
 def _beyond_history(jobs: list[Job], result: str, keep: int) -> list[Job]:
-    """Those of a result that are not among the last to end."""
+    """The ended Jobs of a result, but for the `keep` that ended last."""
     ended = sorted((job for job in jobs if job.result == result), key=_age)
     return ended[: max(0, len(ended) - keep)]
 
 
 def _age(job: Job) -> tuple[float, int, str]:
-    """The oldest first; within one second by number."""
+    """Sort key: the oldest first; within one second by number."""
     return job.ended, job.number, job.name
 
 

@@ -75,11 +75,11 @@ def _find_owner(foreign: Foreign, observation: Observation, past: Past) -> str:
         return ""
     if (observation.workload.ref.api_version, observation.workload.ref.kind) == JOB_KIND:
         return ""  # of a job set the count falls by itself
-    since = _yields_since(strikes(past.changes, changes), foreign)
+    since = _find_pause_start(strikes(past.changes, changes), foreign)
     if since is None or observation.at - since >= foreign.pause:
         return ""
     return (
-        f"{_writer(observation.workload)} set another count after elasticd {foreign.strikes} times within "
+        f"{_name_writer(observation.workload)} set another count after elasticd {foreign.strikes} times within "
         f"{foreign.within:g} s; it is left alone for {foreign.pause - (observation.at - since):.0f} s more"
     )
 
@@ -96,12 +96,12 @@ def strikes(ours: Sequence[Change], theirs: Sequence[Change]) -> list[float]:
     return times
 
 
-def _yields_since(times: list[float], foreign: Foreign) -> float | None:
-    """The last time at which there were too many within the window."""
+def _find_pause_start(times: list[float], foreign: Foreign) -> float | None:
+    """The last time at which there were too many overwritten counts within the window; None: never."""
     last = foreign.strikes - 1
     full = [at for index, at in enumerate(times) if index >= last and at - times[index - last] < foreign.within]
     return full[-1] if full else None
 
 
-def _writer(workload: Workload) -> str:
+def _name_writer(workload: Workload) -> str:
     return workload.writer if workload.writer not in ("", OURSELVES) else "somebody else"

@@ -21,8 +21,8 @@ _LEFT_OUT = Rank(0.0)
 
 
 def chosen(workload: Workload, pods: Sequence[Pod], ranks: Ranks, spare: int) -> list[Pod]:
-    """The `spare` pods that go first: those that a ReplicaSet spares anyway, and then by the ranks, the lowest first,
-    where the first of them that tells two pods apart decides. Empty where nobody would heed it."""
+    """The `spare` pods that go first. A ReplicaSet's own preferences come before the ranks, lowest first; the first
+    rank that tells two pods apart decides. Empty for kinds whose controller would not follow it, and without ranks."""
     if workload.ref.kind not in HEEDING or not ranks:
         return []
     live = [pod for pod in pods if _is_counted(pod) and not (COST in pod.annotations and VICTIM not in pod.annotations)]
@@ -46,15 +46,15 @@ def choice(
     """Costs for these pods, each with why, and none for others that were chosen before."""
     costs = {pod.uid: str(_FIRST + index) for index, pod in enumerate(first)}
     marks = [
-        Mark(ref, pod.uid, {COST: costs[pod.uid], VICTIM: policy}, pod.name, _why(index, pod, ranks or {}))
+        Mark(ref, pod.uid, {COST: costs[pod.uid], VICTIM: policy}, pod.name, _explain_place(index, pod, ranks or {}))
         for index, pod in enumerate(first, 1)
         if pod.annotations.get(COST) != costs[pod.uid]
     ]
     return (*marks, *(_unmark(ref, pod) for pod in _chosen_before(ref, tuple(pods)) if pod.uid not in costs))
 
 
-def _why(number: int, pod: Pod, ranks: Ranks) -> str:
-    """Which place it has, and what each of those that rank says of it."""
+def _explain_place(number: int, pod: Pod, ranks: Ranks) -> str:
+    """The place of a pod in the order, and what each strategy that ranks says of it."""
     opinions = [
         f"{name} {rank.value:g}" + f" ({rank.why})" * bool(rank.why)
         for name, rank in zip(ranks, _ranks_of(ranks, pod), strict=True)
@@ -71,7 +71,7 @@ def leftover(workload: Workload, pods: tuple[Pod, ...]) -> tuple[Mark, ...]:
 
 
 def going(workload: Workload, pods: tuple[Pod, ...]) -> int:
-    """How many of those chosen before its controller has yet to delete: they go, whoever else must."""
+    """How many of the marked pods their controller has yet to delete: they go, whoever else must."""
     marked = _chosen_before(workload.ref, pods)
     return min(len(marked), max(0, _count_live(pods) - workload.replicas)) if marked else 0
 
