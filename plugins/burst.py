@@ -1,6 +1,7 @@
-"""Burst: follow the mean load of a minute, but a burst of seconds at once, and do not come down before it is over.
+"""Burst: follows the mean load of a minute, reacts to bursts of seconds at once, and shrinks only after a burst is
+over.
 
-Knows what a series came to over two windows and how many pods were ready; knows no requests.
+Knows the means of a series over two windows and how many pods were ready; knows no requests.
 """
 
 from bisect import bisect_right
@@ -35,8 +36,9 @@ Rate = Annotated[float, Meta(gt=1, description="times the ready pods, at once")]
 
 
 class _Readiness(Struct, frozen=True, gc=False):
-    """How many pods were ready when: since when those of now are, sorted, and by how much the count was changed when,
-    oldest first. A pod is young, and may not have been ready, for `youth` seconds after the change that brought it."""
+    """How many pods were ready at which time. `now` is the present count, `since` the sorted times since when these are
+    ready, `steps` (time, change of the count), oldest first. For `youth` seconds after the change that brought it, a
+    pod may not have been ready."""
 
     now: int
     since: tuple[float, ...]
@@ -44,18 +46,19 @@ class _Readiness(Struct, frozen=True, gc=False):
     youth: float
 
     def survivors(self, at: float) -> int:
-        """Of the pods that are ready now, those that were ready then."""
+        """How many of the pods that are ready now were ready at a time."""
         return bisect_right(self.since, at)
 
     def count(self, point: Point) -> int:
-        """Pods that were ready when this was measured: those heard of, or those known of, at least 1. A pod that was
-        replaced since is not known of, which makes a burst of less: too many pods for a while, never too few."""
+        """How many pods were ready when this point was measured: the reported or the reconstructed number, at least 1.
+        Pods that were replaced since are missed, so a smaller load counts as a burst: too many pods for a while, never
+        too few."""
         return max(1, point.pods, self.survivors(point.at) + self.removed(point.at))
 
     def removed(self, at: float) -> int:
-        """Of the pods that were not young at a time, those that have been scaled away since. The youngest go first: to
-        take away what a burst has brought does not make it one of more pods."""
-        level = old = lowest = 0  # above what there was before the youngest came
+        """How many of the pods that were not young at a time have been scaled away since. The youngest go first, so
+        removing what a burst has brought does not lower the count that the burst began with."""
+        level = old = lowest = 0  # relative to the count before the youngest pods came
         for when, step in self.steps:
             if when <= at - self.youth:
                 continue
@@ -67,13 +70,13 @@ class _Readiness(Struct, frozen=True, gc=False):
 
 
 class _Buckets(Struct, frozen=True, gc=False):
-    """Seconds that have samples, in order, and what the series came to in each."""
+    """The seconds that have samples, in order, and the mean of the series in each."""
 
     seconds: list[int]
     values: list[float]
 
     def window(self, end: float, width: float) -> list[float]:
-        """Those of the `width` seconds up to `end`; never none where `end` has one."""
+        """The values of the `width` seconds up to `end`; never empty where the second of `end` has one."""
         last = floor(end)
         return self.values[bisect_right(self.seconds, last - width) : bisect_right(self.seconds, last)]
 
@@ -85,23 +88,24 @@ class _Panic(Struct, frozen=True, gc=False):
 
 
 class Burst(Strategy, tag="burst", frozen=True):
-    """So many pods that each has `utilization` of `target`, by the series' mean over `stable_window`; in a burst, by
-    that over `panic_window`, if it is more.
+    """Recommends as many pods as bring each to `utilization` x `target`, by the series' mean over `stable_window`; in a
+    burst, by the mean over `panic_window` if that asks for more.
 
-    The series is summed over the pods, or is one number for the workload. It panics when the short window asks for
-    `panic_threshold` times the pods that are ready, until a whole stable window has passed without; meanwhile the wish
-    never falls. At once it asks for at most `max_up_rate` times the ready pods and at least 1 / `max_down_rate` of them
-    (rounded down); where any are needed, for at least `activation_scale`. `scale_down_delay` holds the highest wish of
-    so many seconds.
+    The series is summed over the pods, or is one number for the workload. A panic begins when the short window asks for
+    `panic_threshold` times the ready pods, and ends when this has not been so for a whole stable window; during it the
+    wish never falls. At once it asks for at most `max_up_rate` times the ready pods and at least 1 / `max_down_rate` of
+    them (rounded down); where any are needed, for at least `activation_scale`. `scale_down_delay` holds the highest
+    wish of so many seconds.
 
-    Windows are means over buckets of 1 s, up to the newest sample; a second without a sample is left out, not 0.
-    While the stable window is not full (a start, a restart, a gap of half of it), while it has samples of which pods
-    were missing, and while the present sample is of a part of the pods, the wish is not below the count; and with
-    more than one pod it is also that of the short window. A source that measures more seldom than every half stable
-    window therefore never lets it shrink. "weighted" lets newer seconds count more.
+    Windows are means over buckets of 1 s, up to the newest sample; a second without a sample is left out, not counted
+    as 0. The wish is not below the current count while the stable window is not full (after a start, a restart, or a
+    gap of half of it), while samples of some pods are missing in it, or while the present sample covers a part of the
+    pods; with more than one pod it then also follows the short window. So a source that measures less often than every
+    half stable window never lets it shrink. With "weighted" newer seconds count more.
 
-    Whether it panics is worked out of the remembered samples and of when pods became ready, so a restart changes
-    nothing. Excess burst capacity is left out: it is for Knative's activator.
+    The panic is computed from remembered samples and from when pods became ready, so a restart changes nothing. Excess
+    burst capacity is left out: it is for Knative's activator.
+
     Source: Knative serving, pkg/autoscaler/scaling/autoscaler.go and pkg/autoscaler/aggregation/bucketing.go.
     """
 
@@ -137,7 +141,7 @@ class Burst(Strategy, tag="burst", frozen=True):
         return (self.series,)
 
     def recalls(self) -> float:
-        """Two stable windows, for a burst at the beginning of one is told by those before, and a panic window."""
+        """Two stable windows, as a burst at the beginning of one depends on those before it, and a panic window."""
         return 2 * self.stable_window + self.panic_window
 
     def fastest(self) -> float:
@@ -145,7 +149,7 @@ class Burst(Strategy, tag="burst", frozen=True):
         return self.period
 
     def sleeps(self) -> str:
-        """What pods use cannot be known where there are none; a series of the workload can."""
+        """At 0 pods a series of pods cannot be measured; a series of the workload can."""
         return f"looks at the {self.series} of pods alone" if self.series in USED_BY_PODS else ""
 
     @hookimpl
@@ -162,7 +166,7 @@ class Burst(Strategy, tag="burst", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
-        """What the two windows ask for. None where the series cannot be known."""
+        """The count that the two windows ask for; None where the series is not usable."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")
@@ -186,13 +190,13 @@ class Burst(Strategy, tag="burst", frozen=True):
         return Recommendation(wish, reason, f"{means}; {gap}" if gap else means, (measure,))
 
     def desired(self, stable: float, short: float, ready: int, *, panicking: bool = False, largest: int = 0) -> int:
-        """The wish by the means of both windows with so many ready pods (at least 1); in a panic not below the largest
-        wish since it began. Source: autoscaler.go, Scale."""
+        """The wish by the means of both windows with `ready` pods (at least 1); in a panic not below the largest wish
+        since it began. Source: autoscaler.go, Scale."""
         by_stable, by_short = self._count(stable, ready), self._count(short, ready)
         return max(by_stable, by_short, largest) if panicking else by_stable
 
     def _needed(self, load: float) -> int:
-        """The pods that a load needs at the set point."""
+        """How many pods a load needs at the set point."""
         return ceil(load / (self.target * self.utilization) - EXACT)
 
     def _count(self, load: float, ready: int) -> int:
@@ -204,13 +208,13 @@ class Burst(Strategy, tag="burst", frozen=True):
         if self.aggregation == "mean":
             return sum(values) / len(values)
         multiplier = smoothing(len(values))
-        # Knative's sum lacks the weights of the seconds before the first: a young window would be taken for less.
+        # Knative's sum lacks the weights of the seconds before the first, so a young window would give too low a mean.
         return weighted(values, multiplier) / (1 - (1 - multiplier) ** len(values))
 
     def _panic(self, points: Sequence[Point], buckets: _Buckets, ready: _Readiness, now: float) -> _Panic | None:
-        """The panic that is on: each burst prolongs it by a stable window."""
+        """The panic that is on, or None. Each burst prolongs it by a stable window."""
         fewest = max(1, ready.survivors(points[0].at))
-        if self._needed(max(buckets.values)) < self.panic_threshold * fewest:  # as nearly always: no mean is above it
+        if self._needed(max(buckets.values)) < self.panic_threshold * fewest:  # usually: no window's mean exceeds it
             return None
         since: float | None = None
         for point in reversed(points):
@@ -222,7 +226,7 @@ class Burst(Strategy, tag="burst", frozen=True):
         return None if since is None else _Panic(since)
 
     def _gap(self, points: Sequence[Point], ready: _Readiness, past: Past, now: float) -> str:
-        """Why the stable window cannot be relied on to shrink, or an empty string."""
+        """Why the stable window must not shrink the workload, or an empty string."""
         start = points[-1].at - self.stable_window
         inside = [point for point in points if point.at > start]
         if now - past.since < self.stable_window or points[0].at > start:
@@ -242,14 +246,14 @@ def weighted(values: Sequence[float], multiplier: float) -> float:
 
 
 def smoothing(buckets: int) -> float:
-    """The multiplier that leaves the oldest of so many buckets next to nothing. Source: bucketing.go."""
+    """The multiplier with which the oldest of so many buckets weighs next to nothing. Source: bucketing.go."""
     return max(1 - float(0.0001 ** (1 / buckets)), 0.2)
 
 
 def _readiness(observation: Observation, past: Past, longest: float) -> _Readiness:
     ready = serving(observation.pods).ready
     steps = tuple((change.at, change.after - change.before) for change in past.changes)
-    # When a pod that is gone became ready nobody knows: no later than the slowest of those that are there.
+    # Start-up times of removed pods are not known: assume the slowest of the present ones.
     starts = [pod.ready_changed - pod.created for pod in ready if pod.created]
     youth = min(longest, max(starts)) if starts else longest
     return _Readiness(len(ready), tuple(sorted(pod.ready_changed for pod in ready)), steps, youth)

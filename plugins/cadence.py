@@ -1,6 +1,6 @@
-"""The cadence: how soon to look again, by how busy the pods are.
+"""Cadence: chooses the poll interval by how busy the pods are.
 
-Knows samples, requests and the interval in force; wishes for no count.
+Knows samples, requests and the interval in force; recommends no count.
 """
 
 from typing import Annotated, Literal
@@ -12,13 +12,13 @@ Fraction = Annotated[float, Meta(gt=0, description="of the requests, 1 = all of 
 
 
 class Cadence(Strategy, tag="cadence", frozen=True):
-    """Poll every `slow` s up to utilisation `alpha`, every `medium` s above it, every `fast` s above `beta`.
+    """Polls every `slow` s up to utilisation `alpha`, every `medium` s above it, every `fast` s above `beta`.
 
-    Utilisation is use / requests of all pods that have both, as a fraction; `series` is the resource's name.
-    A faster rate is left only below its threshold - `hysteresis`. Without trustworthy samples the interval in
-    force stays, at first `medium`.
+    Utilisation is use / requests, summed over all pods that have both, as a fraction; `series` is the resource's name.
+    A faster interval is left only when utilisation falls below its threshold minus `hysteresis`. Without trustworthy
+    samples the interval in force stays, at first `medium`.
 
-    In mode "paper" it is the sum of the pods' utilisations (two pods at 60 % are 1.2), without hysteresis.
+    In mode "paper" utilisation is the sum of the pods' utilisations (two pods at 60 % are 1.2), without hysteresis.
     Source: DHPA (Jiang, Wu 2021), the base thresholds alpha < beta; their values are reconstructed.
     """
 
@@ -51,7 +51,7 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         return (self.series,)
 
     def fastest(self) -> float:
-        """What it asks for when the pods are busiest."""
+        """`fast`, which it asks for when the pods are busiest."""
         return self.fast
 
     @hookimpl
@@ -68,14 +68,14 @@ class Cadence(Strategy, tag="cadence", frozen=True):
 
     @hookimpl
     def steady_bands(self, observation: Observation, past: Past) -> dict[str, Band]:
-        """Where the pace stays as it is."""
+        """The band in which the interval stays as it is."""
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return {self.series: Band()}
         requested = _requested((observation.workload.ref, self.series), observation.pods).by_pod
         measured = {sample.pod for sample in series.samples}
         if measured.isdisjoint(requested):
-            return {self.series: Band()}  # nothing is known of how busy they are
+            return {self.series: Band()}  # utilisation is not known
         if not measured <= requested.keys():
             return {self.series: NEVER}
         total = sum(sample.value for sample in series.samples)
@@ -93,15 +93,14 @@ class Cadence(Strategy, tag="cadence", frozen=True):
         return self.slow
 
     def _utilisation(self, observation: Observation) -> float | None:
-        """A fraction; None when it cannot be known."""
+        """Utilisation as a fraction; None where it is not known."""
         series = observation.series.get(self.series)
         if series is None or not series.trusted:
             return None
         requested = _requested((observation.workload.ref, self.series), observation.pods)
         samples, paper = series.samples, self.mode == "paper"
-        if (
-            requested.names and not paper and [sample.pod for sample in samples] == requested.names
-        ):  # one each, in their order
+        in_order = [sample.pod for sample in samples] == requested.names  # one sample a pod, as they nearly always are
+        if requested.names and not paper and in_order:
             total = 0.0
             for sample in samples:
                 total += sample.value
@@ -118,7 +117,7 @@ class Cadence(Strategy, tag="cadence", frozen=True):
 
 
 class _Requests(Struct, frozen=True, gc=False):
-    """What each pod that requests a resource does request of it, all of them together, and their names in order."""
+    """The requests for one resource of the pods that have one, their sum, and the pods' names in order."""
 
     by_pod: dict[str, float]
     total: float

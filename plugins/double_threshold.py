@@ -1,6 +1,6 @@
-"""Double threshold: act when the last few utilisations agree, a little or at once by how fast they grow.
+"""Double threshold: scales when the last few utilisations agree, by an amount that depends on how fast they grow.
 
-Knows the last utilisations of a workload and what its pods ask for; knows nothing of what was done about them.
+Knows the last utilisations of a workload and its pods' requests; knows nothing of what was decided from them.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from elasticd.api import (
 from elasticd.kit import Rate, Rates, point_of, request_of, restrain, serving, timeline
 
 EXACT = 1e-9
-"""200 sin(30 pi/180) is 99.99999999999999 in doubles, and a sum of shares may be as far off the other way."""
+"""Tolerance of sums of doubles: 200 sin(30 pi/180) is 99.99999999999999, and a sum may be as far off the other way."""
 
 GAP = 3.0
-"""Samples further apart than so many of the slowest polls are no neighbours."""
+"""Samples further apart than this many of the slowest polls do not count as successive."""
 
 STEP = 5
-"""Seconds in which the paper's containers start or stop, one after another."""
+"""Seconds in which one of the paper's containers starts or stops; they do so one after another."""
 
 TASK = Rates((Rate("Pods", 1, STEP),))
 
@@ -43,8 +43,8 @@ Growth = Annotated[float, Meta(ge=0, description='relative growth per second (0.
 
 
 class _Queue(Struct, frozen=True, gc=False):
-    """The last utilisations, oldest first: of all pods together in percent of one pod's request, and of one pod; the
-    growth from each to the next; and of how many pods the last is."""
+    """The last utilisations, oldest first: `whole` of all pods together in percent of one pod's request, `each` per
+    pod; `growth` from each to the next; `pods`, how many pods the last covers."""
 
     whole: tuple[float, ...]
     each: tuple[float, ...]
@@ -58,7 +58,7 @@ class _Queue(Struct, frozen=True, gc=False):
 
 
 class _Pods(Struct, frozen=True, gc=False):
-    """What a ready pod asks for on average, and how many have no sample: of those ready, and of those that start."""
+    """The mean request of a ready pod, and how many pods have no sample: of the ready and of the starting ones."""
 
     request: float
     missing: int
@@ -68,28 +68,30 @@ class _Pods(Struct, frozen=True, gc=False):
 class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
     """More pods when the last `samples` utilisations are all above `high`, fewer when all are below `low`.
 
-    Utilisation is use / requests of one pod, in percent. Above `high` it wants as many pods as bring it to `high`
-    (rounded up), below `low` as many as bring it to `low` (rounded down, at least 1), else what there is. Three bands
-    each way: jitter (not all samples agree, or one grew the other way by more than `rise`, 0.028 if left out, or
-    `fall`) holds; regular provides for the present load; fast (all growths above `surge`, or all below -`plunge`) for
-    the load `ahead` seconds on at the mean growth, at most twice and at least half of the present one, and not above
-    `high` now. A constant load cannot make it flip: with the policy's min = n (at least 1), `low` must be at most
-    high * n / (n + 1).
+    Utilisation is use / requests of one pod, in percent. Above `high` it recommends as many pods as bring utilisation
+    to `high` (rounded up), below `low` as many as bring it to `low` (rounded down, at least 1), else the current count.
+    Each direction has three bands. Jitter: not all samples agree, or one grew the other way by more than `rise` (0.028
+    if left out) or `fall`; the count stays. Regular: provide for the present load. Fast: all growths are above `surge`,
+    or all below -`plunge`; provide for the load `ahead` seconds on at the mean growth, at most twice and at least half
+    of the present load, and with utilisation not above `high` now. A constant load cannot make the count flip: with the
+    policy's min = n (at least 1), `low` must be at most high * n / (n + 1).
 
-    Growth is relative, per second, of the pods' sum or of their mean, whichever is nearer to 0, and 0 where they
-    disagree: so neither a pod that came nor a sample that is missing looks like load. After 0 it is 0. Samples further
-    apart than three slowest polls are no neighbours; until the queue is full the count stays. Pods without a sample
-    count as idle when others ask for more, and as fully used when they ask for less; those that start count as idle,
-    except that what they already use is in the sums, where the past cannot tell them apart.
+    Growth is relative, per second. It is that of the pods' sum or of their mean, whichever is nearer to 0, and 0 where
+    their signs differ, so that neither a new pod nor a missing sample looks like load. After a load of 0 it is 0.
+    Samples further apart than three slowest polls do not count as successive; until there are enough successive samples
+    the count stays. Pods without a sample count as idle when others ask for more, and as fully used when they ask for
+    less. Starting pods count as idle; what they already use is in the sums, where past samples cannot tell them apart.
 
-    It asks for polls every `slow` s, `medium` s above `low` and `fast` s above `high`; the interval in force stays
-    where the load is not known.
+    It asks for polls every `slow` s, `medium` s above `low` and `fast` s above `high`; where the load is not known the
+    interval in force stays.
 
-    In mode "paper" thresholds and count are of the sum of the pods' utilisations; growth is per sample; all samples
-    above `low` that grow by more than `rise` (left out: 0) want sum / `target` pods; all above `high` that grow by more
-    than `surge` want that and the mean growth more; all growths below -`fall`, and below -`plunge`, shrink likewise;
-    a level load changes nothing, however high; pods come and go one each 5 s, and until the last of them has, nothing
-    else is decided. Reading R1 of the paper's example; its thresholds are reconstructed.
+    In mode "paper" thresholds and count refer to the sum of the pods' utilisations, and growth is per sample. Samples
+    all above `low` that all grow by more than `rise` (left out: 0) give sum / `target` pods. Samples all above `high`
+    that all grow by more than `surge` give that and the mean growth more. Growths all below -`fall`, or all below
+    -`plunge`, shrink the workload likewise. A level load changes nothing, however high. Pods come and go one each 5 s,
+    and until the last of them has, nothing else is decided. This is reading R1 of the paper's example; its thresholds
+    are reconstructed.
+
     Source: DHPA (Jiang, Wu 2021), section 3; the two marks: Datadog's WatermarkPodAutoscaler.
     """
 
@@ -131,8 +133,8 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return self.rise
 
     def check(self, policy: Policy) -> str | None:
-        """Refuse marks so near that one pod more or less crosses both: then a constant load flips the count for ever.
-        Source: the stability note on Datadog's WatermarkPodAutoscaler."""
+        """Refuse marks so near to each other that one pod more or less crosses both: a constant load would flip the
+        count for ever. Source: the stability note on Datadog's WatermarkPodAutoscaler."""
         least = max(1, policy.replicas.min)
         most = self.high * least / (least + 1)
         if self.mode == "paper" or self.low <= most + EXACT:
@@ -146,15 +148,15 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return (self.series,)
 
     def recalls(self) -> float:
-        """As long as a queue of neighbours can be."""
+        """The longest time that `samples` successive samples can span."""
         return self.samples * GAP * self.slow
 
     def fastest(self) -> float:
-        """What it asks for when the pods are busiest."""
+        """`fast`, which it asks for when the pods are busiest."""
         return self.fast
 
     def sleeps(self) -> str:
-        """Without pods it has nothing to compare with its marks."""
+        """Without pods there is no utilisation to compare with the marks."""
         return "looks at pods alone"
 
     def own_pace(self) -> bool:
@@ -163,8 +165,8 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
-        """Between the two marks: a sample there keeps the last ones from agreeing. Beyond, each new one may complete
-        them."""
+        """The band between the two marks: a sample there keeps the last ones from agreeing. Outside it any new sample
+        may complete them."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return {self.series: Band()}
@@ -181,7 +183,8 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation, past: Past) -> Recommendation:
-        """What the queue asks for; the present count while it is not full. None where the load cannot be known."""
+        """The count that the queue asks for; the present count while the queue is not full. None where the load is not
+        known."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return Recommendation(None, "SeriesUnknown", series.message if series else f"no series {self.series}")
@@ -234,7 +237,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return current, "Jitter"
 
     def _by_marks(self, queue: _Queue, pods: _Pods, current: int) -> tuple[int, str]:
-        """The product's bands. Pods that were not heard count as idle for more, as fully used for fewer."""
+        """The count in mode "product". Pods without a sample count as idle for growing, as fully used for shrinking."""
         total, counted = queue.whole[-1], queue.pods + pods.missing
         most = total + max(100.0, self.high) * pods.missing
         over, under = total / (counted + pods.starting) > self.high, most / counted < self.low
@@ -258,7 +261,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
             return current, "Jitter"
         fast = max(queue.growth) < -self.plunge
         want = max(1, floor(most / self.low + EXACT))
-        if fast:  # what is needed now counts too
+        if fast:  # not fewer than the present load needs
             soon = most * max(0.5, 1 + queue.mean_growth * self.ahead)
             want = max(1, floor(soon / self.low + EXACT), ceil(most / self.high - EXACT))
         return min(current, want), "LoadPlunges" if fast else "BelowLowMark"
@@ -268,7 +271,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return f"{', '.join(f'{x:.4g}' for x in values)} %; growth {', '.join(f'{r:+.3g}' for r in growth)} per {per}"
 
     def _pods(self, observation: Observation, series: Series) -> _Pods | str:
-        """The pods that count; or why their utilisation cannot be told."""
+        """The pods that count, or why their utilisation is not known."""
         sampled = {sample.pod for sample in series.samples}
         if not sampled - {""}:
             return f"{self.series} is not of pods, so it is no part of their requests"
@@ -282,7 +285,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return _Pods(sum(requests.values()) / len(requests), len(split.missing), silent)
 
     def _queue(self, points: Sequence[Point], request: float) -> _Queue:
-        """The last neighbours, as utilisations of pods that ask for this much. What is before a gap is left out."""
+        """The last successive points as utilisations of pods with this request. Points before a gap are left out."""
         last = [point for point in points[-self.samples :] if point.pods]
         for index in range(len(last) - 1, 0, -1):
             if last[index].at - last[index - 1].at > GAP * self.slow:
@@ -294,7 +297,7 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
         return _Queue(totals, each, growth, last[-1].pods if last else 0)
 
     def _growth(self, before: Point, after: Point) -> float:
-        """How much the load grew from one sample to the next, as a part of the first."""
+        """Growth of the load from one point to the next, relative to the first."""
         growth = _relative(before.total, after.total)
         if self.mode == "paper":
             return growth
@@ -305,13 +308,13 @@ class DoubleThreshold(Strategy, tag="double-threshold", frozen=True):
 
 
 def _task(past: Past, now: float, current: int) -> int | None:
-    """The count at which the scaling that runs will end; None: none does. DHPA: a decision is a task, one pod after
-    another, and nothing else is decided before the last of them has started or stopped."""
+    """The count at which the running scale operation will end; None: none runs. DHPA: a decision is a task of one pod
+    after another, and nothing else is decided before the last of them has started or stopped."""
     if not past.changes or not past.runs:
         return None
     change, wish = past.changes[-1], past.runs[-1]
     began = wish.first <= change.at and (wish.replicas - current) * (change.after - change.before) > 0
-    # One that something else restrains ends with the first look at which it has not come on.
+    # A task that something else limits ends with the first evaluation at which it has not progressed.
     lasts = STEP + (past.interval or 0.0) if began else STEP
     if now - change.at > lasts or (not began and now - change.at == lasts):
         return None

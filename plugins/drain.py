@@ -1,6 +1,6 @@
 """Drain: empties nodes that are cordoned, tainted for it, or marked.
 
-Knows by what a node is to be emptied; knows nothing of what keeps a pod where it is, nor of where it goes.
+Knows which nodes are to be emptied; knows nothing of what keeps a pod on its node, nor of where it goes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,18 +20,18 @@ _CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 class Drain(Strategy, tag="drain", frozen=True):
-    """Wants all pods off nodes that are to be emptied, as far as it is safe: each leaves when another node has a place
-    for it, within PodDisruptionBudgets and the policy's [moves]; until then it stays, and the decision says why. None
+    """Moves all pods off nodes that are to be emptied, as far as it is safe: a pod leaves when another node has a place
+    for it, within PodDisruptionBudgets and the policy's [moves]. Until then it stays, and the decision says why. No pod
     goes to another node that is to be emptied.
 
-    A node is emptied that is cordoned; that has one of `taints` with effect NoSchedule or NoExecute; or that has one of
-    `marks`. Nobody is placed on one that is marked, which Kubernetes itself does not know to avoid. A pod that
-    tolerates the taint by which its node is emptied (of a cordoned one node.kubernetes.io/unschedulable) stays, as it
-    does with Karpenter; a mark is tolerated by none. Pods of DaemonSets and of kubelets stay, and nothing is told of
-    them.
+    A node is to be emptied if it is cordoned, has one of `taints` with effect NoSchedule or NoExecute, or has one of
+    `marks`. No pod is placed on a marked node, which Kubernetes itself does not know to avoid. A pod that tolerates the
+    taint by which its node is emptied (of a cordoned node: node.kubernetes.io/unschedulable) stays, as with Karpenter;
+    a mark cannot be tolerated. Pods of DaemonSets and static pods stay and are not reported.
 
-    Pods of higher priority go first, for there may be places for some only; of equal ones those of the first node by
-    name, and of those the largest, which are the hardest to place.
+    Pods of higher priority go first, as places may be few. Among equal ones those of the first node by name go first,
+    and of these the largest, which are the hardest to place.
+
     Source: kubectl drain, without its force; Karpenter, node termination.
     """
 
@@ -48,12 +48,12 @@ class Drain(Strategy, tag="drain", frozen=True):
     ] = (MARK,)
 
     def __post_init__(self) -> None:
-        """Refuse what empties no node."""
+        """Refuse options that empty no node."""
         if not self.cordoned and not self.taints and not self.marks:
             raise ValueError("cordoned: must be true where taints and marks are empty, is false")
 
     def reads(self) -> tuple[str, ...]:
-        """None: it looks at nodes' own records."""
+        """No series: it uses the nodes' own fields."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
@@ -62,14 +62,14 @@ class Drain(Strategy, tag="drain", frozen=True):
 
     @hookimpl
     def filter_nodes(self, nodes: Nodes) -> Sequence[Refusal]:
-        """Marked nodes take no pod."""
+        """Refuse marked nodes."""
         marked = self._matching(nodes)[1]
         mends = (Mend("nodes are no longer marked to be emptied"),)
         return [Refusal("node(s) were marked to be emptied", marked, mends=mends)] if marked.any() else []
 
     @hookimpl
     def rebalance_nodes(self, nodes: Nodes) -> Sequence[Move]:
-        """All that should leave."""
+        """The moves of all pods that should leave, those of higher priority first."""
         drained = self._matching(nodes)[0]
         places = np.flatnonzero(drained).tolist()
         names = frozenset(nodes.names[place] for place in places)
@@ -86,16 +86,16 @@ class Drain(Strategy, tag="drain", frozen=True):
         return bool(self._marks(node)) or bool(self._keeping_off(node))
 
     def _marks(self, node: Node) -> tuple[str, ...]:
-        """By which marks it is to be emptied."""
+        """The marks by which a node is to be emptied."""
         return tuple(mark for mark in self.marks if "true" in (node.labels.get(mark), node.annotations.get(mark)))
 
     def _keeping_off(self, node: Node) -> tuple[Taint, ...]:
-        """By which taints it is to be emptied."""
+        """The taints by which a node is to be emptied."""
         hard = tuple(taint for taint in node.taints if taint.key in self.taints and taint.effect != "PreferNoSchedule")
         return (_CORDONED, *hard) if self.cordoned and node.unschedulable else hard
 
     def _leaving(self, nodes: Nodes, place: int, emptied: frozenset[str]) -> Iterator[Move]:
-        """The pods of one node."""
+        """The moves of one node's pods, the largest first."""
         node = nodes.nodes[place]
         marks, taints = self._marks(node), self._keeping_off(node)
         for pod in sorted(nodes.pods(place), key=_size):
@@ -111,7 +111,7 @@ class Drain(Strategy, tag="drain", frozen=True):
 
 
 def _size(pod: Pod) -> tuple[float, float, str, str]:
-    """The largest first."""
+    """A sort key that puts the largest pod first."""
     requests = pod.counted
     return -requests.get("memory", 0.0), -requests.get("cpu", 0.0), pod.namespace, pod.name
 

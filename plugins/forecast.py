@@ -1,6 +1,6 @@
-"""The strategy forecast: enough pods now for the highest load that is expected while new ones would start.
+"""Forecast: enough pods now for the highest load that is expected while new pods would start.
 
-Knows models from a load to pods, and what a forecast says of itself; knows nothing of how one is made.
+Knows models from a load to a number of pods, and a forecast's own quality; knows nothing of how a forecast is made.
 """
 
 from functools import lru_cache
@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from elasticd.api import MOST, Forecast, Measure, Meta, Observation, Recommendation, Series, Strategy, hookimpl
 
 MOST_QUEUED = 100_000.0
-"""Above so many servers' worth of load M/M/c is reckoned by a rule of thumb: the load and twice its root."""
+"""Above this offered load (in servers) M/M/c is approximated by the load plus twice its square root."""
 
 Positive = Annotated[float, Meta(gt=0)]
 Use = Annotated[float, Meta(ge=0)]
@@ -19,15 +19,14 @@ Use = Annotated[float, Meta(ge=0)]
 class Ahead(Strategy, tag="forecast", frozen=True):
     """Replicas for the highest load expected within `lead` seconds, from a source of type forecast.
 
-    Beside a reactive strategy it only raises: without a forecast, with one that has expired or is doubted, it has no
-    opinion, says why, and other strategies decide alone. One that reaches less far than `lead` counts as far as it
-    reaches. What is wanted now is wanted until the load that it is wanted for has passed out of the window, so nothing
-    is taken away early. Beside a reactive strategy and a schedule that makes max(proactive, reactive, floor), cut at
-    the ceiling.
+    Beside a reactive strategy it only raises the count: without a forecast, with an expired one or one that is in
+    doubt, it has no opinion, says why, and other strategies decide alone. A forecast that ends before `lead` counts as
+    far as it reaches. A peak counts until it has passed out of the window, so nothing is taken away early. With a
+    reactive strategy and a schedule the result is max(proactive, reactive, floor), cut at the ceiling.
 
-    `model` makes pods of a load: "value", load / target; "mm1" and "mmc", queues in which `mu` requests a second are
-    served by each pod and an answer may take `wait` seconds; "linear", the fewest pods of which each uses at most
-    `target`, by a line that was learnt or is given. Source: AHPA (Zhou et al., AAAI 2023), whose forecast shift is
+    `model` turns a load into pods: "value" is load / target; "mm1" and "mmc" are queues in which each pod serves `mu`
+    requests a second and a response may take `wait` seconds; "linear" is the fewest pods of which each uses at most
+    `target`, by a line that is learnt or given. Source: AHPA (Zhou et al., AAAI 2023), whose forecast shift is
     reconstructed; Kapacity's replica predictor for "linear".
     """
 
@@ -46,7 +45,7 @@ class Ahead(Strategy, tag="forecast", frozen=True):
     intercept: Annotated[Use | None, Meta(description='what a pod uses without load; of "linear"')] = None
 
     def __post_init__(self) -> None:
-        """Refuse what a model lacks, and what it would not look at."""
+        """Refuse a model without its options, and options that the model does not use."""
         needed = _NEEDED[self.model]
         for name in ("target", "mu", "wait"):
             option = getattr(self, name)
@@ -72,8 +71,8 @@ class Ahead(Strategy, tag="forecast", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, observation: Observation) -> Recommendation:
-        """The pods for the highest expected load in the window; no opinion, never unknown, where that is not to be
-        had."""
+        """The pods for the highest expected load in the window; no opinion, never unknown, where there is no usable
+        forecast."""
         series, now = observation.series.get(self.series), observation.at
         forecast = None if series is None or not series.trusted else series.forecast
         if forecast is None or forecast.doubt or now >= forecast.expires:
@@ -90,7 +89,7 @@ class Ahead(Strategy, tag="forecast", frozen=True):
         return self._recommend(forecast, replicas, values[peak], ahead)
 
     def _pods(self, forecast: Forecast, load: float) -> int | None:
-        """How many a load needs, by the model; None where the line has not been learnt or nothing would be enough."""
+        """How many pods a load needs, by the model; None where the line is not learnt or no number would be enough."""
         if self.mu is not None and self.wait is not None:
             return mm1(load, self.mu, self.wait) if self.model == "mm1" else mmc(load, self.mu, self.wait)
         if self.target is None:
@@ -121,12 +120,12 @@ class Ahead(Strategy, tag="forecast", frozen=True):
 
 
 def _none(reason: str, message: str) -> Recommendation:
-    """No opinion, and why."""
+    """A recommendation without an opinion, and why."""
     return Recommendation(None, reason, message, abstains=True)
 
 
 def _lacking(name: str, series: Series | None, now: float) -> str:
-    """Why there is no forecast to go by."""
+    """Why there is no usable forecast."""
     if series is None or series.forecast is None:
         return (series.message if series else "") or f"{name} is no forecast"
     if series.forecast.doubt:
@@ -140,20 +139,20 @@ _NEEDED = {"value": {"target"}, "mm1": {"mu", "wait"}, "mmc": {"mu", "wait"}, "l
 
 
 def _round_up(pods: float) -> int:
-    """The count that is enough. What rounding adds to a whole number is no reason for one more."""
+    """The count that is enough. Rounding errors just above a whole number do not add a pod."""
     return MOST if pods >= MOST else ceil(round(pods, 9))
 
 
 def mm1(load: float, mu: float, wait: float) -> int:
-    """Pods, each a queue of its own with an equal part of the load, for a mean time of answer of `wait` s:
-    ceil(load / (mu - 1 / wait)). AHPA, for many pods; it provisions far more than M/M/c."""
+    """Pods, each with a queue of its own and an equal part of the load, for a mean response time of `wait` s: ceil(load
+    / (mu - 1 / wait)). AHPA, for many pods; it provisions far more than M/M/c."""
     return _round_up(load / (mu - 1 / wait))
 
 
 @lru_cache(maxsize=1024)
 def mmc(load: float, mu: float, wait: float) -> int:
-    """The fewest pods behind one queue for a mean time of answer of `wait` s: C / (c mu - load) + 1 / mu, where C is
-    Erlang's chance to wait. AHPA, for few pods."""
+    """The fewest pods behind one queue for a mean response time of `wait` s: C / (c mu - load) + 1 / mu, where C is
+    Erlang's probability of waiting. AHPA, for few pods."""
     offered = load / mu
     if offered <= 0:
         return 0
@@ -170,8 +169,8 @@ def mmc(load: float, mu: float, wait: float) -> int:
 
 
 def linear(load: float, slope: float, intercept: float, target: float) -> int | None:
-    """The fewest pods of which each uses at most `target`, where one uses slope x its load + intercept; None where it
-    uses more without any. Kapacity tries each count up to twice the highest ever; of a line the answer is a
+    """The fewest pods of which each uses at most `target`, where a pod uses slope x its load + intercept; None where it
+    uses more even without load. Kapacity tries each count up to twice the highest ever; for a line the answer is a
     division."""
     return None if target <= intercept else _round_up(slope * load / (target - intercept))
 

@@ -1,4 +1,4 @@
-"""Jobs by the length of a queue: how many should be in flight, so that each message finds one and none finds two.
+"""Jobs: creates Jobs by the length of a queue, so that each message finds one Job and none finds two.
 
 Knows messages, the Jobs of a set and whether they have begun; knows nothing of templates or of how Jobs are created.
 """
@@ -26,7 +26,7 @@ from elasticd.api import (
 )
 
 RESOLUTION = 1.0
-"""Seconds. The API cuts times to whole seconds: what happened may have happened so much later than it says."""
+"""Seconds. The API truncates times to whole seconds: an event may have happened this much later than its time says."""
 
 
 class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,23 +38,24 @@ class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Jobs(Strategy, tag="jobs", frozen=True):
-    """Create Jobs for the messages of a queue, and let them end by themselves.
+    """Creates Jobs for the messages of a queue, and lets them end by themselves.
 
-    With so many Jobs needed (messages / per_job, rounded up), so many more are created:
+    With `needed` = messages / per_job (rounded up), so many Jobs are created:
 
     - `default`, where messages stay in the queue until their Job is done: needed + spare - in flight
     - `accurate`, where a Job takes its message from the queue as it begins: needed - pending
     - `eager`: needed, whatever is in flight, up to the policy's max
     - `custom`: needed - deduction - running_percentage * in flight
 
-    A Job is pending until one of its pods has reached `started`. What became of Jobs after the
-    queue was measured (created, ended, deleted) is left out, so no message is counted twice, however often one looks.
-    A queue that cannot be known creates nothing; of several, with "max" or "sum", the others still count.
+    A Job is pending until one of its pods has reached `started`. What happened to Jobs after the queue was measured
+    (created, ended, deleted) is left out, so no message is counted twice, however often one looks. A queue that is not
+    known creates nothing; of several queues, with "max" or "sum", the others still count.
 
-    Source: KEDA 2.17, ScaledJob specification and pkg/scaling/executor/scale_jobs.go. It parts from KEDA where that
-    counts twice, or leaves room unused: max bounds what is in flight, not `needed` before the formulas; `eager` takes
-    pending Jobs off the room once, not twice; with `accurate` pending Jobs are taken off at the maximum too (as KEDA's
-    own tests want since). `spare` is what KEDA's minReplicaCount means to `default`; the policy's min is a floor.
+    Source: KEDA 2.17, ScaledJob specification and pkg/scaling/executor/scale_jobs.go. It differs where KEDA counts
+    twice or leaves room unused: max limits what is in flight, not `needed` before the formulas; `eager` subtracts
+    pending Jobs from the room once, not twice; with `accurate` pending Jobs are subtracted at the maximum too (as
+    KEDA's own tests require since). `spare` is what KEDA's minReplicaCount means to `default`; the policy's min is a
+    floor.
     """
 
     queue: Annotated[tuple[Queue, ...], Meta(min_length=1)]
@@ -79,7 +80,7 @@ class Jobs(Strategy, tag="jobs", frozen=True):
     ] = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse options that the chosen strategy does not look at, and a queue that is given twice."""
+        """Refuse options that the chosen strategy does not use, and a queue that is given twice."""
         used = {"deduction": ("custom",), "running_percentage": ("custom",), "started": ("accurate",)}
         unset = {"deduction": 0, "running_percentage": 1.0, "started": "running"}
         for option, strategies in (used | {"spare": ("default", "custom")}).items():
@@ -95,13 +96,13 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         return tuple(queue.series for queue in self.queue)
 
     def check(self, policy: Policy) -> str | None:
-        """Refused for a workload, which has no Jobs."""
+        """Refuse a policy for a workload, which has no Jobs."""
         table = "[select]" if policy.job is None and policy.select else "[workload]"
         return None if policy.job else f"type: must be for a policy with [job], is for one with {table}"
 
     @hookimpl
     def steady_bands(self) -> dict[str, Band]:
-        """Every new measurement of a queue counts Jobs anew."""
+        """No band: every new measurement of a queue counts Jobs anew."""
         return dict.fromkeys(self.reads(), NEVER)
 
     @hookimpl
@@ -136,7 +137,7 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         return sum(needs) / (len(needs) if self.calculation == "avg" else 1)
 
     def _missing_jobs(self, needed: int, observation: Observation, measured: float) -> int:
-        """The Jobs to create beside those in flight, as of when the queue was measured."""
+        """How many Jobs to create beside those in flight, as of when the queue was measured."""
         workload, in_flight = observation.workload, observation.workload.replicas
         jobs = (*workload.jobs, *workload.gone)
         unseen = {job.uid for job in jobs if job.created + RESOLUTION > measured}
@@ -152,16 +153,16 @@ class Jobs(Strategy, tag="jobs", frozen=True):
         return max(needed - self.deduction - share - len(unseen), self.spare - in_flight)
 
     def _waiting(self, observation: Observation, doubtful: set[str], measured: float) -> int:
-        """The Jobs whose messages are in the queue still: pending, too young for the measurement to know them, or ended
-        since, of which nobody knows any more when they began."""
+        """The number of Jobs whose messages may still be in the queue: pending ones, those created after the
+        measurement, and those that ended since, as nobody knows when they began."""
         begun = {pod.job for pod in observation.pods if self._has_begun(pod, measured)}
         in_flight = _in_flight(observation.workload.jobs)
-        # A dry run counts Jobs in flight that there are none of.
+        # A dry run counts Jobs as in flight that do not exist.
         pretended = observation.workload.replicas - len(in_flight)
         return len(in_flight - begun | doubtful) + max(0, pretended)
 
     def _has_begun(self, pod: Pod, measured: float) -> bool:
-        """Whether its Job had begun when the queue was measured, as far as its readiness tells."""
+        """Whether the pod's Job had begun when the queue was measured, as far as the pod's readiness shows."""
         if pod.ready is True and pod.ready_changed + RESOLUTION > measured:
             return False
         if pod.phase == "Succeeded":
@@ -176,12 +177,13 @@ def _in_flight(jobs: Iterable[Job]) -> set[str]:
 
 
 def _ended(jobs: Iterable[Job], measured: float) -> set[str]:
-    """Those that ended, or were deleted, after the queue was measured."""
+    """UIDs of Jobs that ended, or were deleted, after the queue was measured."""
     return {job.uid for job in jobs if job.ended and job.ended + RESOLUTION > measured}
 
 
 class _Read(Struct, frozen=True):
-    """What one queue says: the Jobs it needs (None: not known), when it was measured, and the row of `explain`."""
+    """The reading of one queue: the Jobs that it needs (None: not known), when it was measured, and the row of
+    `explain`."""
 
     jobs: float | None
     at: float
@@ -203,7 +205,7 @@ def _read(queue: Queue, series: Series | None) -> _Read:
 
 
 def _sum(values: Iterable[float]) -> float:
-    """A queue has no fewer than no messages."""
+    """The sum; a negative value counts as 0 messages."""
     return sum(max(0.0, value) for value in values)
 
 

@@ -1,7 +1,7 @@
-"""Rebind: what becomes of pods whose nodes no longer have the labels that they were bound by.
+"""Rebind: moves or ends pods whose nodes no longer have the labels that they were bound by.
 
-Knows labels of nodes, and what pods and an operator ask of them; knows nothing of room, nor of what else keeps a pod
-where it is.
+Knows labels of nodes, and what pods and an operator require of them; knows nothing of free resources, nor of what else
+keeps a pod on its node.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,34 +32,35 @@ How = Literal["reschedule", "kill"]
 MoveHow = Literal["reschedule", "release", "kill"]
 
 SLACK = 1.0
-"""Seconds by which a pod may seem to have come too early: an API server tells whole seconds."""
+"""Seconds by which a pod may seem to have come too early: an API server gives whole seconds."""
 
 DOUBLINGS = 12
-"""Of `cooldown` at most; moves are remembered for an hour."""
+"""How often `cooldown` doubles at most; moves are remembered for an hour."""
 
 
 class Rebind(Strategy, tag="rebind", frozen=True):
     """Moves or ends a pod when its node no longer matches what it is bound by, as its nodeLabelChange says.
 
-    It is bound by its annotation elasticd.io/binding, by every rule here that selects it, and by its own nodeSelector
-    and required node affinity. Each says for itself what becomes of the pod; where several no longer match, kill goes
-    before reschedule. `still` leaves it, which is what an annotation says that does not say. reschedule: it leaves when
-    another node that matches has a place for it, and stays until then, also where the binding is weak; kill: it ends,
-    and its controller, if it has one, may make another. An annotation that cannot be read says nothing and loosens no
-    rule.
+    A pod is bound by its annotation elasticd.io/binding, by every rule here that selects it, and by its own
+    nodeSelector and required node affinity. Each says for itself what happens to the pod; where several no longer
+    match, kill goes before reschedule. `still`, the default of an annotation, leaves the pod. reschedule: the pod
+    leaves when another matching node has a place for it, and stays until then, also where the binding is weak. kill:
+    the pod is deleted, and its controller, if it has one, may create another. An annotation that cannot be read is
+    ignored and loosens no rule.
 
-    In mode "paper" reschedule is back to the queue, as the thesis has it: the pod leaves whether another node matches
-    or not, and waits for one; where its binding is weak it may come back.
+    In mode "paper" reschedule is back to the queue, as in the thesis: the pod leaves whether another node matches or
+    not, and waits for one; where its binding is weak it may come back.
 
-    The labels must have been as they are for `dwell` seconds: any change of any label of the node begins them anew, and
-    so does a start of the daemon. A pod that was moved and came back, with the node's labels as they were (who places
-    it may not know the rule), waits `cooldown` seconds, and twice as long each time after that within an hour. Of a
-    pod that waits it is told that it does (NotYet).
+    The node's labels must have been unchanged for `dwell` seconds: any change of any label starts this anew, and so
+    does a start of the daemon. A pod that was moved and came back while the node's labels were the same (whatever
+    places it may not know the rule) waits `cooldown` seconds, and twice as long each time after that within an hour. A
+    waiting pod is reported (NotYet).
 
-    Nodes that lose the labels by which the policy picks its nodes are not in the pool any more, and their pods are not
+    Nodes that lose the labels by which the policy selects its nodes are no longer in the pool, and their pods are not
     seen. Pods of higher priority go first.
-    Source: thesis, 4.2 (multiNodeSelectors, nodeLabelChange) and 4.3.4, step 5. Kubernetes never looks again at node
-    affinity once a pod is bound (requiredDuringSchedulingIgnoredDuringExecution).
+
+    Source: thesis, 4.2 (multiNodeSelectors, nodeLabelChange) and 4.3.4, step 5. Kubernetes never checks node affinity
+    again once a pod is bound (requiredDuringSchedulingIgnoredDuringExecution).
     """
 
     mode: Annotated[
@@ -82,7 +83,7 @@ class Rebind(Strategy, tag="rebind", frozen=True):
     ] = 300.0
 
     def __post_init__(self) -> None:
-        """Refuse what moves nobody."""
+        """Refuse options that move no pod."""
         for index, rule in enumerate(self.rules):
             if rule.node_label_change == "still":
                 raise ValueError(f'rules[{index}].node_label_change: must be reschedule or kill, is "still"')
@@ -90,15 +91,15 @@ class Rebind(Strategy, tag="rebind", frozen=True):
             raise ValueError('selectors: must be reschedule where there are no rules or annotations, is "still"')
 
     def reads(self) -> tuple[str, ...]:
-        """Labels alone."""
+        """No series: it uses labels alone."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """Those of its rules."""
+        """The label keys of its rules."""
         return tuple(expression.key for rule in self.rules for expression in rule.expressions)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
-        """What of the rules no node or pod obeys."""
+        """Warnings: parts of the rules that match no node or pod of the pool."""
         rules = enumerate(self.rules)
         return tuple(
             f"rules[{index}].{line}" for index, rule in rules for line in rule.brings_nothing(policy.pool.namespaces)
@@ -106,7 +107,7 @@ class Rebind(Strategy, tag="rebind", frozen=True):
 
     @hookimpl
     def rebind_pods(self, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> Sequence[Move]:
-        """The pods that should go."""
+        """The moves, those of pods with higher priority first."""
         returned = _Returned(past, self.cooldown, observation.at)
         mismatches: dict[int, frozenset[str]] = {}
         moves: list[Move] = []
@@ -124,16 +125,15 @@ class Rebind(Strategy, tag="rebind", frozen=True):
         return sorted(moves, key=lambda move: -move.pod.needs.priority)
 
     def _unbound(self, nodes: Nodes, at: float, past: PoolPast) -> Iterator[tuple[Pod, "Claims", "Claims", bool]]:
-        """The pods whose nodes do not match, each with all that may move it, with what no longer holds, and whether
-        the node's labels have been as they are for long enough. Pods that are alike are asked about once, and those
-        that are bound alike once for each node that they are on."""
+        """The pods whose nodes do not match: (pod, all its claims, the broken ones, whether the node's labels are
+        settled). Claims are computed once for equal pods, and checked once for each node and set of equal claims."""
         alike: dict[tuple[object, ...], Claims] = {}
         equal: dict[Claims, Claims] = {}
         for index, node in enumerate(nodes.nodes):
             settled = self._settled(node, at, past)
             broken_here: dict[int, Claims] = {}
             for pod in nodes.pods(index):
-                # Equal needs and labels are one object each, as they come from a cluster.
+                # The cluster interns needs and labels: equal ones are the same object.
                 labels = id(pod.labels) if self.rules else 0
                 key = (id(pod.needs), labels, pod.namespace, pod.annotations.get(BINDING))
                 claims = alike.get(key)
@@ -149,18 +149,18 @@ class Rebind(Strategy, tag="rebind", frozen=True):
                     yield pod, claims, broken, settled
 
     def _how(self, broken: "Claims") -> MoveHow:
-        """What becomes of a pod for which these no longer hold."""
+        """What happens to a pod with these broken claims."""
         if any(claim.how == "kill" for claim in broken):
             return "kill"
         return "release" if self.mode == "paper" else "reschedule"
 
     def _settled(self, node: Node, at: float, past: PoolPast) -> bool:
-        """Whether its labels have been as they are for long enough; where that is not known, they have not."""
+        """Whether the node's labels have been unchanged for `dwell` seconds; False where that is not known."""
         since = past.labelled.get(node.name)
         return not self.dwell or (since is not None and since <= at - self.dwell)
 
     def _claims(self, pod: Pod) -> "Claims":
-        """All that may move a pod."""
+        """All claims that may move a pod."""
         try:
             bound = bindings_of(pod, self.rules, annotations=self.annotations)
         except ValueError:
@@ -182,8 +182,8 @@ class Rebind(Strategy, tag="rebind", frozen=True):
 
 
 class _Claim(NamedTuple):
-    """Something that a pod is bound by, all `expressions` and one of `terms` (None: there are none), and what becomes
-    of it where its node does not match."""
+    """A requirement that binds a pod: all `expressions` and one of `terms` (None: no terms) must match its node; `how`:
+    what happens to the pod where they do not."""
 
     how: How
     text: str
@@ -197,7 +197,7 @@ class _Claim(NamedTuple):
         return self.terms is None or any(term.matches(node.name, node.labels) for term in self.terms)
 
     def nodes(self, nodes: Nodes) -> Mask:
-        """All that match."""
+        """The mask of nodes that match."""
         return nodes.matching(("rebind", self.expressions, self.terms), self.holds)
 
 
@@ -205,7 +205,7 @@ Claims = tuple[_Claim, ...]
 
 
 class _Returned:
-    """Pods that came back to a node that they were moved from."""
+    """Pods that came back to a node that they were moved off."""
 
     def __init__(self, past: PoolPast, cooldown: float, at: float) -> None:
         self._cooldown, self._at = cooldown, at
@@ -215,7 +215,7 @@ class _Returned:
                 self._times.setdefault((move.whose, move.node), []).append(move.at)
 
     def rests(self, pod: Pod) -> bool:
-        """Whether a pod is left alone for now. Those that were moved within one `cooldown` went together."""
+        """Whether a pod is left alone for now. Moves within one `cooldown` count as one."""
         came = max(pod.created, pod.started or 0.0) + SLACK
         times = sorted(at for at in self._times.get((whose(pod), pod.node), ()) if at <= came)
         rounds, begun = 0, -inf
@@ -226,13 +226,13 @@ class _Returned:
 
 
 def _mismatches(claims: Claims, nodes: Nodes) -> frozenset[str]:
-    """The nodes where not all holds that may move a pod: it does not go there, so that it need not go again."""
+    """The nodes where one of the claims does not hold: the pod does not go there, or it would have to leave again."""
     good = reduce(np.logical_and, (claim.nodes(nodes) for claim in claims))
     return frozenset(name for name, matches in zip(nodes.names, good.tolist(), strict=True) if not matches)
 
 
 def _move(pod: Pod, broken: Claims, how: MoveHow, not_to: frozenset[str], waits: str, *, alone: bool) -> Move:
-    """`waits`: why it does not go yet. `alone`: no other node matches either."""
+    """The move of a pod. `waits`: why it does not leave yet. `alone`: no other node matches either."""
     bindings = "; ".join(claim.text for claim in broken)
     message = f"{pod.node} no longer matches {bindings}" + (", and no other node does" if alone else "")
     return Move(pod, "NodeLabelChange", message, how, not_to=not_to, waits=waits)

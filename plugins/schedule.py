@@ -1,6 +1,6 @@
-"""The schedule: counts by the calendar, as a floor, a ceiling or exactly.
+"""Schedule: sets counts by the calendar, as a floor, a ceiling or exactly.
 
-Knows which entries are in force at the time of an observation, and which come next; looks at no series and no pod.
+Knows which entries are in force at the time of an observation, and which come next; uses no series and no pod.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,33 +19,33 @@ _REASONS = {"floor": "ScheduledFloor", "exact": "ScheduledCount"}
 
 
 class Window(Hours, frozen=True, kw_only=True):
-    """A count for as long as hours are in force."""
+    """A count while these hours are in force."""
 
     replicas: Count
     how: As = field(name="as", default="floor")
 
 
 class Moment(Instant, frozen=True, kw_only=True):
-    """A count from an instant to the next instant of the same schedule."""
+    """A count from an instant until the next instant of the same schedule."""
 
     replicas: Count
     how: As = field(name="as", default="floor")
 
 
 class _Voice(NamedTuple):
-    """One entry in force: what it asks for, and which it is."""
+    """An entry in force: its count, how the count applies, and a text that names the entry."""
 
     replicas: int
     how: As
     entry: str
 
     def says(self, coming: str) -> str:
-        """All in one line."""
+        """Text for the entry and for what comes next."""
         return f"{_WORDS[self.how]} {self.replicas}: {self.entry}{coming}"
 
 
 class _Plan(NamedTuple):
-    """What the entries in force come to."""
+    """The recommendation and the limit of the entries in force."""
 
     recommendation: Recommendation
     limit: Limit | None
@@ -54,18 +54,18 @@ class _Plan(NamedTuple):
 class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
     """Counts by the calendar: windows, and instants each of which holds until the next.
 
-    Time zones, daylight saving and excluded dates are each entry's own; what holds depends on the time alone, also
-    after the daemon was down. A floor is a wish like that of any strategy, so the largest wins, and a floor alone is
-    the count. A ceiling is a limit of the wish, so it outdoes every floor, and what slows a scale-in holds for the way
-    down to it. `exact` is both. Of several floors the largest counts, of several ceilings the lowest. Outside all
-    floors it wishes for `default`, or has no opinion: then the count stays unless another strategy has one.
+    Each entry has its own time zone, daylight saving and excluded dates. The result depends on the time alone, also
+    after the daemon was down. A floor is a wish like that of any strategy: the largest wins, and a floor alone is the
+    count. A ceiling is a limit of the wish: it outranks every floor, and limits on scaling in delay the way down to it.
+    `exact` is both. Of several floors the largest counts, of several ceilings the lowest. Outside all floors the wish
+    is `default`, or there is no opinion: then the count stays unless another strategy has one.
 
     An entry does not begin on an excluded date; a window that began the day before goes on. Cron expressions and clock
     changes are as in Debian's cron(8): a fixed time that is skipped comes at once, one that is repeated comes the first
     time.
 
-    Source: CronHPA, AHPA's instanceBounds and Kapacity's cron portraits, without their faults: nothing that another
-    owns is rewritten, and dates are compared whole.
+    Source: CronHPA, AHPA's instanceBounds and Kapacity's cron portraits, without their faults: fields that another
+    controller owns are not rewritten, and dates are compared whole.
     """
 
     windows: tuple[Window, ...] = ()
@@ -78,7 +78,7 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
             raise ValueError("windows: must have an entry unless instants has one, is empty")
 
     def check(self, policy: Policy) -> Sequence[str]:
-        """Refused: counts that the policy's bounds would change, and floors above the ceiling of the same hours."""
+        """Refuse counts outside of the policy's bounds, and floors above the ceiling of the same hours."""
         return [*self._check_bounds(policy.replicas), *self._check_ceilings()]
 
     def _check_bounds(self, bounds: Bounds) -> Iterator[str]:
@@ -94,7 +94,7 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
             yield f"default: must be {range_text}, is {self.default}"
 
     def _check_ceilings(self) -> Iterator[str]:
-        """A floor that a ceiling of the same hours always outdoes."""
+        """Errors for floors that a ceiling of the same hours always cuts."""
         ceilings = [(index, window) for index, window in enumerate(self.windows) if window.how == "ceiling"]
         for index, window in enumerate(self.windows):
             for ceiling_index, ceiling in ceilings:
@@ -103,7 +103,7 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
                     yield f"windows[{index}].replicas: must be <= {ceiling.replicas}, {why}, is {window.replicas}"
 
     def reads(self) -> tuple[str, ...]:
-        """Nothing: it looks at the calendar."""
+        """No series: it uses the calendar."""
         return ()
 
     def sleeps(self) -> str:
@@ -129,7 +129,8 @@ class Schedule(Strategy, tag="schedule", frozen=True, cache_hash=True):
 
 @steady
 def _plan(schedule: Schedule, at: float) -> Spell[_Plan]:
-    """What holds at a time, and until when. Computed when an entry begins or ends, and kept until the next does."""
+    """The plan at a time, and until when it holds. Computed when an entry begins or ends, and cached until the next
+    does."""
     windows = standing(schedule.windows, at)
     following: list[tuple[float, Window | Moment]] = [(moment.following(at), moment) for moment in schedule.instants]
     until = min([windows.until, *(when for when, _ in following)])
@@ -149,7 +150,7 @@ def _plan(schedule: Schedule, at: float) -> Spell[_Plan]:
 
 
 def _latest_moment(instants: Iterable[Moment], at: float) -> list[_Voice]:
-    """The instant that came last; of several that came together, the one with the largest count."""
+    """The last instant before `at`; of several at the same time, the one with the largest count."""
     came = [(since, moment.replicas, moment) for moment in instants if (since := moment.latest(at)) > -inf]
     if not came:
         return []
@@ -158,7 +159,7 @@ def _latest_moment(instants: Iterable[Moment], at: float) -> list[_Voice]:
 
 
 def _next_entry(following: Iterable[tuple[float, Window | Moment]]) -> str:
-    """Which entry begins next."""
+    """Text for the entry that begins next."""
     when, entry = min(following, key=lambda entry: entry[0], default=(inf, None))
     return f"; next {entry.label}, {entry.stamp(when)}" if entry is not None and when < inf else ""
 

@@ -1,7 +1,8 @@
-"""Spread: a fixed part of the pods on some nodes, an elastic part on others; the elastic part is emptied first.
+"""Spread: keeps a fixed part of the pods on some nodes and an elastic part on others; the elastic part is removed
+first.
 
-Knows nodes by their labels, and how many pods each subset of them should have; knows nothing of load. `spread` says
-which pods go when the count falls, and how those there are lie; `subsets` where new ones come to, in a pool.
+Knows nodes by their labels, and how many pods each subset of nodes should have; knows nothing of load. `spread` ranks
+the pods that go when the count falls, and reports where pods are; `subsets` places new pods, in a pool.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ _PERCENT = frozenset(f"{percent}%" for percent in range(1, 101))
 
 
 class Subset(Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that have all of these labels, and no earlier subset's."""
+    """Nodes that have all of these labels and are in no earlier subset."""
 
     name: Annotated[str, Meta(min_length=1, description="what it is called in decisions")]
     labels: Annotated[dict[str, str], Meta(description="labels of its nodes; none: all that are left")] = field(
@@ -49,12 +50,12 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no part of a count."""
+        """Refuse a share that is neither a number nor a percentage."""
         if isinstance(self.max, str) and self.max not in _PERCENT:
             raise ValueError(f'max: must be a number of pods or from "1%" to "100%", is "{self.max}"')
 
     def share(self, replicas: int, left: int) -> int:
-        """How many of so many pods are its own, where earlier subsets leave so many."""
+        """How many of `replicas` pods belong to it, where earlier subsets leave `left`."""
         if self.max is None:
             return left
         most = self.max if isinstance(self.max, int) else -(-replicas * int(self.max[:-1]) // 100)
@@ -62,7 +63,7 @@ class Subset(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_subsets(subsets: Sequence[Subset]) -> None:
-    """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
+    """Refuse subsets that no pod could reach, and shares of more than 100 %."""
     for index, subset in enumerate(subsets):
         key, last = f"subsets[{index}]", index == len(subsets) - 1
         for earlier in subsets[:index]:
@@ -79,7 +80,7 @@ def check_subsets(subsets: Sequence[Subset]) -> None:
 
 
 def shares_of(subsets: Sequence[Subset], replicas: int) -> tuple[int, ...]:
-    """How many of so many pods each subset should have."""
+    """How many of `replicas` pods each subset should have."""
     shares, remaining = [], replicas
     for subset in subsets:
         shares.append(subset.share(replicas, remaining))
@@ -88,14 +89,15 @@ def shares_of(subsets: Sequence[Subset], replicas: int) -> tuple[int, ...]:
 
 
 def subset_of(subsets: Sequence[Subset], node: Node) -> int | None:
-    """The first that has the node."""
+    """The index of the first subset that contains the node; None: no subset does."""
     labels = node.labels.items()
     return next((index for index, subset in enumerate(subsets) if subset.labels.items() <= labels), None)
 
 
 class _Layout(Struct, frozen=True, gc=False):
-    """Where the pods of a workload are: by subset those that serve there, and so for nodes of no subset; how many are
-    on any node of each; those that do not serve, by name; and those on nodes that are not known."""
+    """Where the pods of a workload are. `serving`: ready pods by subset; `elsewhere`: ready pods on nodes of no subset;
+    `placed`: how many pods each subset has; `idle`: pods that are not ready, by name, with their subset; `unknown`:
+    pods on nodes that are not known."""
 
     serving: tuple[tuple[Pod, ...], ...]
     elsewhere: tuple[Pod, ...]
@@ -105,25 +107,27 @@ class _Layout(Struct, frozen=True, gc=False):
 
     @property
     def served(self) -> int:
-        """How many serve."""
+        """How many pods are ready, or on nodes that are not known."""
         return sum(map(len, self.serving)) + len(self.elsewhere) + len(self.unknown)
 
 
 class Spread(Strategy, tag="spread", frozen=True):
     """Each subset of nodes takes its share of the count, in order; the last one takes the rest.
 
-    When the count falls, pods on nodes of no subset go first, then what is beyond its subset's share, the last subset
-    first. A share is reckoned from the count that it falls to, and a percentage of it is rounded up, so that the shares
-    always come to the whole. A strategy of lower priority chooses among the pods of a subset; only where pods of
-    several subsets must go at once, the youngest of all but the first go. Pods without a node and those that are not
-    ready go before all of them, because their ReplicaSet heeds no cost there. A pod on a node that is not known stays.
+    When the count falls, pods on nodes of no subset go first, then those beyond their subset's share, the last subset
+    first. Shares are computed from the new count, and percentages are rounded up, so that the shares always add up to
+    the count. A strategy of lower priority chooses among the pods of a subset; only where pods of several subsets must
+    go at once, the youngest of all but the first subset go. Pods without a node and pods that are not ready go before
+    all of them, because their ReplicaSet ignores deletion costs there. A pod on a node that is not known stays.
 
-    It also limits: while pods have found no node for `patience` seconds the count does not grow (NoRoomInSubsets). How
-    they lie is told with every decision: SubsetsFilled, or SubsetsOverflow where one has less than its share and a
-    later one more than its own, or a pod is on a node of no subset. Without nodes it ranks nothing: SubsetsUnknown.
+    It also limits: while a pod has found no node for `patience` seconds the count does not grow (NoRoomInSubsets).
+    Every decision reports where the pods are: SubsetsFilled, or SubsetsOverflow where one subset has less than its
+    share and a later one more than its own, or a pod is on a node of no subset. Without nodes it ranks nothing:
+    SubsetsUnknown.
 
     It places no pod: `subsets` does in a pool. Where kube-scheduler does, prefer the first subset's labels in the pod
     template's node affinity.
+
     Source: OpenKruise, WorkloadSpread (rescheduleCriticalSeconds is `patience`; its webhook is not here).
     """
 
@@ -135,20 +139,20 @@ class Spread(Strategy, tag="spread", frozen=True):
     ] = 300.0
 
     def __post_init__(self) -> None:
-        """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
+        """Refuse subsets that no pod could reach, and shares of more than 100 %."""
         check_subsets(self.subsets)
 
     def reads(self) -> tuple[str, ...]:
-        """None of them."""
+        """No series."""
         return ()
 
     def check(self, policy: Policy) -> str | None:
-        """Refused for kinds whose controllers heed no deletion cost."""
+        """Refuse kinds whose controllers ignore the deletion cost."""
         return unheeded(policy)
 
     @hookimpl
     def rank_pods(self, observation: Observation, replicas: int) -> Mapping[str, Rank] | None:
-        """Below 0 what is beyond a share, above it the rest; the first subset's pods have the highest."""
+        """Ranks below 0 for pods beyond a share, above 0 for the rest; the first subset's pods have the highest."""
         if not observation.rooms:
             return None
         layout, shares = self._layout(observation.pods, observation.rooms), shares_of(self.subsets, replicas)
@@ -164,7 +168,7 @@ class Spread(Strategy, tag="spread", frozen=True):
             pods = layout.serving[index]
             going = max(0, min(spare, len(pods) - shares[index]))
             why = f"{self.subsets[index].name} has {len(pods)}, its share is {shares[index]}"
-            # Where no earlier subset loses any, whoever ranks next may choose among all of this one.
+            # Where no earlier subset loses pods, the next strategy may choose among all pods of this one.
             first = pods if 0 < going == spare else _youngest(pods)[:going]
             ranks |= {pod.name: self._stays(index) for pod in pods}
             ranks |= {pod.name: Rank(-1 - index, why) for pod in first}
@@ -172,7 +176,8 @@ class Spread(Strategy, tag="spread", frozen=True):
 
     @hookimpl
     def limit(self, observation: Observation) -> Limit | None:
-        """The current count at most, while pods wait for too long; else it only tells how they lie."""
+        """At most the current count while pods wait for too long; else no limit, only a report of where the pods
+        are."""
         if not observation.rooms:
             return Limit("SubsetsUnknown", "no nodes are known, so that it does not limit")
         current = observation.workload.replicas
@@ -194,7 +199,7 @@ class Spread(Strategy, tag="spread", frozen=True):
         return Limit("SubsetsOverflow" if overflow else "SubsetsFilled", summary)
 
     def shares(self, replicas: int) -> tuple[int, ...]:
-        """How many of so many pods each subset should have."""
+        """How many of `replicas` pods each subset should have."""
         return shares_of(self.subsets, replicas)
 
     def _stays(self, index: int) -> Rank:
@@ -228,7 +233,7 @@ def _count_late(observation: Observation, patience: float) -> int:
 
 
 def _youngest(pods: Sequence[Pod]) -> list[Pod]:
-    """Those that began last first."""
+    """The pods, the last started first."""
     return sorted(pods, key=lambda pod: (-inf if pod.started is None else -pod.started, pod.name))
 
 
@@ -240,10 +245,10 @@ _by_name: Derived[str, tuple[Room, ...], dict[str, Node]] = Derived(
 class Subsets(Strategy, tag="subsets", frozen=True):
     """The pods of each controller fill subsets of the pool's nodes in order, and take no more of one than its share.
 
-    For pods that elasticd places, what `spread` is for those that go, with the same subsets: a node of a subset that
-    has its share of the controller's pods is refused, and nodes of earlier subsets are better. The share is reckoned
-    from the controller's pods on the pool's nodes and those that wait. The last subset takes the rest, also of what
-    finds no room in the others. Pods without a controller go where they like.
+    It places pods by the same subsets by which `spread` removes them: a node of a subset that has its share of the
+    controller's pods is refused, and nodes of earlier subsets score higher. The share is computed from the controller's
+    pods on the pool's nodes and those that wait. The last subset takes the rest, also pods that find no room in the
+    others. Pods without a controller go anywhere.
     """
 
     subsets: Annotated[tuple[Subset, ...], Meta(min_length=2, description="in the order in which they are filled")]
@@ -252,20 +257,20 @@ class Subsets(Strategy, tag="subsets", frozen=True):
     ] = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse subsets that no pod could reach, and shares that do not come to the whole."""
+        """Refuse subsets that no pod could reach, and shares of more than 100 %."""
         check_subsets(self.subsets)
 
     def reads(self) -> tuple[str, ...]:
-        """None of them."""
+        """No series."""
         return ()
 
     def labels_of_nodes(self) -> tuple[str, ...]:
-        """Those of its subsets."""
+        """The label keys of its subsets."""
         return tuple(sorted({key for subset in self.subsets for key in subset.labels}))
 
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes, observation: PoolObservation) -> Sequence[Refusal]:
-        """Those of subsets that have their share."""
+        """Refuse nodes of subsets that have their share."""
         if not pod.owner[2]:
             return []
         counts, siblings = self._count_siblings(pod, nodes)
@@ -279,14 +284,14 @@ class Subsets(Strategy, tag="subsets", frozen=True):
 
     @hookimpl
     def score_nodes(self, nodes: Nodes) -> Scores:
-        """The first subset 10, the others less, and 0 outside all."""
+        """10 for the first subset, less for each later one, and 0 outside all."""
         size, values = len(self.subsets), np.zeros(len(nodes.names))
         for index in range(size):
             values[self._mask(index, nodes)] = 10 * (size - index) / size
         return Scores(values, self.weight)
 
     def _count_siblings(self, pod: Pod, nodes: Nodes) -> tuple[list[int], set[str]]:
-        """How many other pods of its controller each subset has, and who they are."""
+        """How many other pods of its controller each subset has, and their UIDs."""
         counts, siblings, owner = [0] * len(self.subsets), set[str](), pod.owner[2]
         for index, node in enumerate(nodes.nodes):
             for resident in nodes.pods(index):
@@ -305,7 +310,7 @@ class Subsets(Strategy, tag="subsets", frozen=True):
 
     @cached_property
     def _labels(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """Those of all subsets, by which masks of nodes are kept."""
+        """The labels of all subsets, the key by which masks of nodes are cached."""
         return tuple(tuple(sorted(subset.labels.items())) for subset in self.subsets)
 
     def _mask(self, index: int, nodes: Nodes) -> Mask:

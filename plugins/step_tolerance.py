@@ -1,6 +1,6 @@
-"""Step tolerance: expand fast by a step, contract gradually by a step, and let a band around the set point be.
+"""Step tolerance: grows at once, shrinks by small steps, and does nothing within a band around the set point.
 
-Knows what each pod uses at one time and the cooldowns; knows nothing of how the load has been.
+Knows what each pod uses at one time and the cooldowns; knows nothing of past load.
 """
 
 from math import ceil
@@ -34,8 +34,8 @@ Wait = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 
 
 class _Load(Struct, frozen=True, gc=False):
-    """What the pods that were heard use, each; how many were not heard, or are not ready; and what a pod that was not
-    heard is taken to use where less would shrink the workload."""
+    """`each`: what the pods with a sample use. `missing`: ready pods without a sample; `starting`: pods that are not
+    ready. `fill`: what a missing pod counts for where the workload might shrink."""
 
     each: tuple[float, ...]
     missing: int
@@ -44,31 +44,33 @@ class _Load(Struct, frozen=True, gc=False):
 
     @property
     def least(self) -> float:
-        """All pods together, those that were not heard as if they used nothing."""
+        """The sum over the pods, with missing samples as 0."""
         return sum(self.each)
 
     @property
     def most(self) -> float:
-        """All pods together, those that were not heard as if they used `fill`."""
+        """The sum over the pods, with missing samples as `fill`."""
         return self.least + self.missing * self.fill
 
 
 class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
-    """Above the band grow at once to what the load needs and `up` pods more; below it shrink by up to `down` pods.
+    """Above the band it grows at once to what the load needs and `up` pods more; below it shrinks by up to `down` pods.
 
     The set point is `target`: percent of each pod's request, or with `unit` "value" the series' own unit for each pod
-    (a series of the workload as a whole is divided by the ready pods). The band is `tolerance` percent of it both ways,
-    compared with the pods' mean. It never shrinks below `least` pods, nor to where the mean would be above the band.
-    After growing nothing moves for `after_up` seconds; after shrinking it does not shrink for `after_down`.
+    (a series of the workload as a whole is divided by the ready pods). The band is `tolerance` percent of the set point
+    in both directions, compared with the pods' mean. It never shrinks below `least` pods, nor to where the mean would
+    be above the band. After growing nothing changes for `after_up` seconds; after shrinking it does not shrink for
+    `after_down`.
 
-    Pods are taken as the HPA does: one that is not ready, or ready without a sample, counts as idle when others ask
-    for more; one without a sample counts as fully used (`target`, and at least its request) when they ask for less.
-    Growing never asks for fewer pods than there are.
+    Pods count as in the HPA: a pod that is not ready, or ready without a sample, counts as idle when others ask for
+    more; one without a sample counts as fully used (`target`, and at least its request) when they ask for less. Growing
+    never asks for fewer pods than there are.
 
-    In mode "paper" one pod outside the band is enough, the band is `tolerance` points (60 +- 15), what shrinking leaves
-    is not looked at, after shrinking nothing moves at all, and it looks every 30 s: what its two examples need. Its
-    eq. (4) prints 59.25 where the load is 69.25, as a pod was forgotten. With the true sum the product, whose band ends
-    at 69, shrinks that example by one pod, not by two, and so does not grow again.
+    In mode "paper" one pod outside the band is enough, the band is `tolerance` points (60 +- 15), the load after
+    shrinking is not checked, after shrinking nothing changes at all, and it polls every 30 s: what the paper's two
+    examples need. Its eq. (4) prints 59.25 where the load is 69.25, as a pod was forgotten. With the true sum mode
+    "product", whose band ends at 69, shrinks that example by one pod, not by two, and so does not grow again.
+
     Source: SATA (Chen, Huang 2019), eqs. (2) to (4), listings 1 and 2.
     """
 
@@ -91,7 +93,7 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
     ] = "product"
 
     def __post_init__(self) -> None:
-        """Refuse a band that nothing can be below."""
+        """Refuse a band that reaches down to 0."""
         most, prefix = (self.target, "target = ") if self.mode == "paper" else (100.0, "")
         if self.tolerance >= most:
             raise ValueError(f"tolerance: must be < {prefix}{most:g}, is {self.tolerance:g}")
@@ -106,12 +108,12 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
 
     @property
     def band(self) -> tuple[float, float]:
-        """Below the first is too little, above the second too much; both ends are in the band. SATA: 2.2."""
+        """The lower and the upper end of the band, both included. SATA: 2.2."""
         width = self.tolerance if self.mode == "paper" else self.target * self.tolerance / 100
         return self.target - width, self.target + width
 
     def sleeps(self) -> str:
-        """Without pods it has nothing to compare with its set point."""
+        """Without pods there is no use to compare with the set point."""
         return "looks at pods alone"
 
     def own_pace(self) -> bool:
@@ -120,7 +122,8 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
 
     @hookimpl
     def steady_bands(self, workload: Workload, observation: Observation) -> dict[str, Band]:
-        """Where it asks for the same count, as far as the sum says: where all pods are heard and request the same."""
+        """The band of the series' sum in which the count stays the same, where all pods have samples and equal
+        requests."""
         series = observation.series.get(self.series)
         if series is None or not series.usable:
             return {self.series: Band()}
@@ -137,7 +140,7 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         return {self.series: band_around(same, total)}
 
     def _unequal(self, series: Series, observation: Observation) -> bool:
-        """Whether a pod counts for more than another, or for nothing though it has a sample."""
+        """Whether pods have different requests, or samples and pods do not match one to one."""
         sampled = {sample.pod for sample in series.samples}
         measured = serving(observation.pods, sampled).heard
         if sampled - {""} != {pod.name for pod in measured}:
@@ -187,14 +190,14 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         return current, "AtLeast" if under else "WithinTolerance"
 
     def _expand(self, load: _Load, current: int) -> int:
-        """SATA, eq. (2); a single pod gets `up` more, in the product if that is enough."""
+        """SATA, eq. (2). A single pod gets `up` more; in mode "product" only if that is enough."""
         needed = ceil(load.least / self.target + self.up - EXACT)
         if current == 1 and (self.mode == "paper" or load.least <= self.band[1] * (1 + self.up)):
             needed = 1 + self.up
         return max(current, needed)
 
     def _contract(self, load: _Load, current: int) -> tuple[int, str]:
-        """SATA, gradual contraction; in the product by as many pods as leave the rest within the band."""
+        """SATA, gradual contraction; in mode "product" only by as many pods as keep the rest within the band."""
         lowest = max(self.least, current - self.down)
         if self.mode == "paper":
             return lowest, "BelowTolerance"
@@ -202,7 +205,7 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         return (enough, "BelowTolerance") if enough < current else (current, "WouldExceedTolerance")
 
     def _load(self, series: Series, observation: Observation) -> _Load | str:
-        """What the pods use, in the set point's unit; or why that cannot be told."""
+        """What the pods use, in the unit of the set point; or why it is not known."""
         used: dict[str, float] = {}
         for sample in series.samples:
             used[sample.pod] = used.get(sample.pod, 0.0) + sample.value
@@ -223,7 +226,7 @@ class StepTolerance(Strategy, tag="step-tolerance", frozen=True):
         return _Load(each, len(pods.missing), len(pods.starting), max(100.0, self.target))
 
     def _of_workload(self, total: float, pods: Serving) -> _Load | str:
-        """One number for the workload: the ready pods share it."""
+        """The load from one number for the workload, shared equally by the ready pods."""
         if self.unit == "percent":
             return f"{self.series} is not of pods, so it is no part of their requests"
         ready = len(pods.ready)

@@ -1,6 +1,6 @@
-"""TOPSIS: how close each node comes to the best of all nodes and how far from the worst, over five criteria at once.
+"""TOPSIS: scores nodes by how near each is to the best and how far from the worst of all nodes, over five criteria.
 
-Knows weights by judgement (AHP) and by entropy, and how they are put together; knows no other strategy's score.
+Knows weights by judgement (AHP) and by entropy, and how they are combined; knows no other strategy's score.
 """
 
 from typing import Annotated
@@ -16,10 +16,10 @@ Floats = NDArray[np.float64]
 CRITERIA = ("cpu", "memory", "bandwidth", "disk", "io")
 
 _RANDOM_INDEX = 1.12
-"""Saaty's mean inconsistency of five criteria compared by chance."""
+"""Saaty's random index: the mean inconsistency of random comparisons of five criteria."""
 
 _CONSISTENT = 0.1
-"""Saaty's greatest ratio to it that can be trusted."""
+"""Saaty's largest acceptable consistency ratio."""
 
 Weight = Annotated[float, Meta(ge=0, le=1, description="of the five, which come to 1")]
 Ratio = Annotated[float, Meta(ge=0.11, le=9)]  # 1/9, as people write it
@@ -28,7 +28,7 @@ Name = Annotated[str, Meta(description="series of nodes, in the resource's unit 
 
 
 class Weights(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much each criterion counts. They come to 1."""
+    """How much each criterion counts. They sum to 1."""
 
     cpu: Weight = 0.2
     memory: Weight = 0.2
@@ -43,7 +43,7 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UseSeries(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where it is read what nodes use."""
+    """The series of what nodes use."""
 
     cpu: Name = ""
     memory: Name = ""
@@ -58,20 +58,22 @@ class UseSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Topsis(Strategy, tag="topsis", frozen=True):
-    """The node whose use, with the pod there, is nearest to the least and farthest from the most of all nodes.
+    """Prefers the node whose use, with the pod there, is nearest to the least and farthest from the most use of all
+    nodes.
 
-    Each criterion is the part of a node that is used: of cpu, memory, bandwidth and disk what is requested, or what a
-    series says, with what the pod requests, or is assumed to where it requests nothing, beside what is allocatable; of
-    io what a series says. It counts by the product of two weights: yours, given as `weights` or found from `pairwise`
-    comparisons (AHP, geometric means of the rows), and the entropy weight, which is the greater the more nodes differ
-    at present, in proportion to what they use. The score is TOPSIS' relative closeness, from 0 to 1, 0.5 where nodes do
-    not differ.
+    Each criterion is a used fraction of a node. For cpu, memory, bandwidth and disk it is (use + the pod's request) /
+    allocatable, where use is what is requested or what a series measures, and a pod without a request counts by
+    elasticd's default. For io it is what a series measures. A criterion's weight is the product of two weights: one by
+    judgement, given as `weights` or computed from `pairwise` comparisons (AHP, geometric means of the rows), and the
+    entropy weight, which grows with how much nodes differ at present relative to what they use. The score is TOPSIS'
+    relative closeness, from 0 to 1; 0.5 where nodes do not differ.
 
-    Where a series is not known of a node, requests count instead; of io nothing does, and the node has no score.
+    Where a series is not known of a node, requests count instead; for io there is no substitute, and the node has no
+    score.
 
     Source: Zhang, Wang, "Kubernetes scheduling algorithm of TOPSIS based on combined weight", Computer Systems &
-    Applications 31(1), 2022 (CWT), as its abstract has it; how the two weights are put together, and which of TOPSIS'
-    normalisations is taken, it does not say: the product, and by the length of each column.
+    Applications 31(1), 2022 (CWT), by its abstract. How the two weights are combined and which normalisation of TOPSIS
+    is used it does not say; here it is the product, and division by each column's Euclidean length.
     """
 
     weight: Annotated[float, Meta(ge=0, le=1e6, description="of its score beside other strategies'")] = 1.0
@@ -85,7 +87,7 @@ class Topsis(Strategy, tag="topsis", frozen=True):
     use: Annotated[UseSeries, Meta(description="of what nodes really use")] = UseSeries()
 
     def __post_init__(self) -> None:
-        """Refuse weights that do not come to 1, and comparisons that contradict each other."""
+        """Refuse weights that do not sum to 1, and comparisons that contradict each other."""
         total = sum(self.weights.all)
         if abs(total - 1) > 1e-6:
             raise ValueError(f"weights: must come to 1 with those left out, which are 0.2 each, is {total:.6g}")
@@ -106,16 +108,16 @@ class Topsis(Strategy, tag="topsis", frozen=True):
             raise ValueError(f"pairwise: must have a consistency ratio <= {_CONSISTENT}, is {ratio:.3f}")
 
     def reads(self) -> tuple[str, ...]:
-        """None: of pods it knows requests alone."""
+        """No series of pods: it uses their requests alone."""
         return ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """What nodes really use, as far as it is named."""
+        """The series of use that are named."""
         return tuple(name for name in self.use.all if name)
 
     @hookimpl
     def score_nodes(self, pod: Pod, nodes: Nodes) -> Scores | None:
-        """From 0 to 1; NaN where the io rate should count and is not known."""
+        """A score from 0 to 1 for each node; NaN where a criterion is not known."""
         if not nodes.names:
             return None
         present, added = self.used(pod, nodes)
@@ -127,8 +129,8 @@ class Topsis(Strategy, tag="topsis", frozen=True):
         return Scores(scores, self.weight)
 
     def used(self, pod: Pod, nodes: Nodes) -> tuple[Floats, Floats]:
-        """The part of each node that is used, and the part that the pod would add, (nodes, criteria); of io only what
-        is used."""
+        """The used fraction of each node, and the fraction that the pod would add, (nodes, criteria); for io nothing is
+        added."""
         resources = ("cpu", "memory", self.bandwidth, self.disk)
         present, added = np.zeros((len(nodes.names), len(CRITERIA))), np.zeros((len(nodes.names), len(CRITERIA)))
         for column, (resource, series) in enumerate(zip(resources, self.use.all, strict=False)):
@@ -150,20 +152,20 @@ def _used(nodes: Nodes, resource: str, series: str) -> Column:
 
 
 def compared(pairwise: Floats) -> Floats:
-    """AHP's weights of criteria from their comparisons, by the geometric means of the rows; they come to 1."""
+    """AHP's weights of criteria from pairwise comparisons: the geometric means of the rows; they sum to 1."""
     means = np.exp(np.log(pairwise).mean(axis=1))
     return means / means.sum()  # type: ignore[no-any-return]
 
 
 def consistency(pairwise: Floats) -> float:
-    """Saaty's consistency ratio: 0 where no comparison contradicts others."""
+    """Saaty's consistency ratio; 0 where no comparisons contradict each other."""
     weights, count = compared(pairwise), len(pairwise)
     most = float((pairwise @ weights / weights).mean())
     return (most - count) / (count - 1) / _RANDOM_INDEX
 
 
 def entropy_weights(present: Floats) -> Floats:
-    """The weight of each criterion by how much nodes differ in it, (nodes, criteria) to criteria; they come to 1, or
+    """The weight of each criterion by how much nodes differ in it; `present` is (nodes, criteria). They sum to 1, or
     are all 0 where nodes do not differ."""
     nodes, criteria = present.shape
     totals = present.sum(axis=0)
@@ -177,7 +179,7 @@ def entropy_weights(present: Floats) -> Floats:
 
 
 def combined(judged: Floats, entropy: Floats) -> Floats:
-    """The product of both, so that they come to 1; mine alone where the other has nothing to say of what counts."""
+    """The product of both weights, normalised to a sum of 1; the judged weights alone where the product is 0."""
     product = judged * entropy
     weights = product if product.sum() > 0 else judged
     total = weights.sum()
@@ -185,8 +187,8 @@ def combined(judged: Floats, entropy: Floats) -> Floats:
 
 
 def closeness(table: Floats, weights: Floats) -> Floats:
-    """TOPSIS: how near each row is to the least in all columns, beside how far it is from the most, 0 to 1; 0.5 where
-    rows do not differ."""
+    """TOPSIS: the distance of each row to the worst, divided by the sum of its distances to best and worst, where the
+    least in each column is best. From 0 to 1; 0.5 where rows do not differ."""
     if not len(table):
         return np.zeros(0)
     lengths = np.sqrt((table**2).sum(axis=0))
@@ -198,7 +200,7 @@ def closeness(table: Floats, weights: Floats) -> Floats:
 
 
 def _ratio(amount: Column, capacity: Whole) -> Floats:
-    """How much of a capacity an amount is; 0 of nothing."""
+    """amount / capacity; 0 where the capacity is 0."""
     return np.where(capacity > 0, amount / np.where(capacity > 0, capacity, 1), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The vertical strategy: what containers request, from what they have used.
+"""Vertical: sets the requests of containers from what they have used.
 
 Knows statistics of use, margins and bounds, and which pod is changed next; knows nothing of where statistics come from
 (the source usage-histogram) nor of how a pod is changed.
@@ -47,7 +47,7 @@ def _amount(key: str, quantity: Quantity) -> float:
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a request follows from use."""
+    """How a request is computed from use."""
 
     statistic: Statistic = "p95"
     margin: Margin = 0.15
@@ -59,22 +59,22 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse bounds that are no quantities, or contradict each other."""
+        """Refuse bounds that are no quantities, or that contradict each other."""
         least = _amount("min", self.least)
         if self.most is not None and _amount("max", self.most) < least:
             raise ValueError(f"min: must be <= max = {self.most}, is {self.least}")
 
     def bounded(self, value: float, containers: int) -> float:
-        """With the margin, between the bounds, in a pod of so many containers."""
+        """The value with the margin, cut to the bounds, in a pod of so many containers."""
         return min(max(value * (1 + self.margin), _amount("min", self.least) / containers), self.highest())
 
     def highest(self) -> float:
-        """What is never exceeded."""
+        """The upper bound; infinity without one."""
         return float("inf") if self.most is None else _amount("max", self.most)
 
 
 class CpuRule(Rule, frozen=True, kw_only=True):
-    """How a request of cores follows from use."""
+    """How a request of cores is computed from use."""
 
     least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
         name="min", default="25m"
@@ -82,7 +82,7 @@ class CpuRule(Rule, frozen=True, kw_only=True):
 
 
 class MemoryRule(Rule, frozen=True, kw_only=True):
-    """How a request of bytes follows from use."""
+    """How a request of bytes is computed from use."""
 
     statistic: Statistic = "p98"
     least: Annotated[Quantity, Meta(description="of a pod, in equal parts for its containers")] = field(
@@ -91,7 +91,7 @@ class MemoryRule(Rule, frozen=True, kw_only=True):
 
 
 class _Aim(NamedTuple):
-    """What a container should request of a resource, and VPA's bounds for it where these are asked for."""
+    """The recommended request of a container for one resource, and VPA's confidence bounds where these are used."""
 
     value: float
     lower: float | None = None
@@ -99,7 +99,7 @@ class _Aim(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A pod where it runs: what it uses, by resource, and what is left of its node, as far as that is known."""
+    """A pod on its node: the pod's use and the node's free amount, by resource, as far as known."""
 
     uses: Mapping[str, list[Sample]]
     free: Mapping[str, float]
@@ -110,16 +110,16 @@ Aims = dict[str, dict[str, _Aim]]
 
 
 class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
-    """What the containers of a workload request, from decayed histograms of what they used, changed in running pods.
+    """Computes the requests of a workload's containers from decayed histograms of their use, and changes running pods.
 
-    A request becomes the statistic and its margin, between `min` and `max`. In `mode` apply, pods whose requests are
-    off by `smallest_change` are changed in place, those that request too little first, `at_once` at a time. No request
-    goes below what its pod uses now, nor down at all where that is not known; none goes above the container's limit or
-    what its node has left, none appears where there was none, and the pod keeps its quality of service. It leaves the
-    count alone: beside an HPA on the use of cpu or memory, whose measure is the request, let it recommend only.
+    A request becomes statistic x (1 + margin), between `min` and `max`. In `mode` apply, pods whose requests are off by
+    `smallest_change` are resized in place, those that request too little first, `at_once` at a time. No request goes
+    below the pod's present use, nor down at all where that is not known; none goes above the container's limit or what
+    its node has left, none is added where there was none, and the pod keeps its quality of service. It does not change
+    the count: beside an HPA on the use of cpu or memory, whose measure is the request, let it recommend only.
 
-    Source: Rzadca et al., Autopilot, EuroSys 2020, section 3.2 (statistics by use, margin of 10 to 15 %); not taken
-    over is its highest recommendation of the last hour, for which smallest_change and cooldown stand. Kubernetes'
+    Source: Rzadca et al., Autopilot, EuroSys 2020, section 3.2 (statistics by use, margin of 10 to 15 %). Autopilot's
+    highest recommendation of the last hour is left out; smallest_change and cooldown take its place. Kubernetes'
     Vertical Pod Autoscaler (minima of 25m and 250 MB a pod, bounds of confidence); Crane's percentile recommends p99
     without a margin.
     """
@@ -140,7 +140,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
     looks_at_nodes: ClassVar[bool] = True
 
     def reads(self) -> tuple[str, ...]:
-        """The statistics, and what is used now."""
+        """The series of statistics, and of present use."""
         bounds = ("lower", "upper") if self.confident else ()
         statistics = [
             (name, statistic) for name in self.resources for statistic in (self._rule(name).statistic, *bounds)
@@ -152,7 +152,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
 
     @hookimpl
     def recommend_resources(self, observation: Observation, past: Past) -> list[Resources] | None:
-        """What each container should request; and of the pods that are off, those that are changed now."""
+        """The recommended requests of each container; and in mode apply the pods that are changed now."""
         pods = [pod for pod in observation.pods if pod.phase == "Running" and not pod.deleted]
         if not pods:
             return None
@@ -170,7 +170,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         return general + self._changes(pods, aims, observation, past)
 
     def _aim(self, series: Mapping[str, Series], resource: str, container: str, containers: int) -> _Aim | None:
-        """None where it is not known."""
+        """The recommended request; None where it is not known."""
         rule = self._rule(resource)
         value = _value_of(series.get(f"{resource}_{rule.statistic}"), container)
         if value is None:
@@ -184,7 +184,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         return _Aim(aim, rule.bounded(lower, containers), rule.bounded(upper, containers))
 
     def _general(self, container: Container, aims: Mapping[str, _Aim], series: Mapping[str, Series]) -> Resources:
-        """What is shown: the recommendation, or why there is none."""
+        """The recommendation for display, or why there is none."""
         present = {name: value for name, value in container.requests.items() if name in set[str](self.resources)}
         lacking = [name for name in self.resources if name not in aims]
         parts = [f"{name} {self._rule(name).statistic} + {self._rule(name).margin:.0%}" for name in aims]
@@ -223,7 +223,7 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
         ]
 
     def _sizes(self, container: Container, aims: Aims, place: _Place) -> dict[str, float]:
-        """What the container of a pod should request instead, of each resource that is worth it."""
+        """The new requests of a pod's container, for each resource that differs enough."""
         sizes = {}
         for resource, aim in aims.get(container.name, {}).items():
             present = container.requests.get(resource)
@@ -234,21 +234,21 @@ class Vertical(Strategy, tag="vertical", frozen=True, kw_only=True):
             room = present + max(0.0, place.free.get(resource, float("inf")))
             value = min(value, room, self._rule(resource).highest(), container.limits.get(resource, float("inf")))
             if used is not None and value < used:
-                value = max(value, present)  # bounds keep it below what is used, but take nothing away from it
+                value = max(value, present)  # bounds may keep a request below use, but must not lower it further
             if value != present and abs(value - present) >= self.smallest_change * present:
                 sizes[resource] = value
         return sizes
 
 
 def _value_of(series: Series | None, container: str) -> float | None:
-    """The sample of a container, if it can be trusted."""
+    """The value of a container's sample, if the series is trusted."""
     if series is None or not series.trusted:
         return None
     return next((sample.value for sample in series.samples if sample.container == container), None)
 
 
 def _by_pod(series: Series | None) -> dict[str, list[Sample]]:
-    """What pods use now, as far as it can be trusted."""
+    """Present samples by pod, if the series is trusted."""
     samples_by_pod: dict[str, list[Sample]] = {}
     for sample in _trusted(series):
         samples_by_pod.setdefault(sample.pod, []).append(sample)
@@ -261,7 +261,8 @@ def _trusted(series: Series | None) -> Iterator[Sample]:
 
 
 def _used(samples: list[Sample], container: str) -> float | None:
-    """What a container of a pod uses now; a sample of the pod as a whole is no less than that of any of several."""
+    """The present use of a container in a pod. A sample of the whole pod counts as an upper bound for a single
+    container."""
     for sample in samples:
         if sample.container == container or (not sample.container and len(samples) == 1):
             return sample.value
@@ -269,12 +270,12 @@ def _used(samples: list[Sample], container: str) -> float | None:
 
 
 def _use_of_pod(uses: Mapping[str, Mapping[str, list[Sample]]], pod: Pod) -> dict[str, list[Sample]]:
-    """What one pod uses, by resource."""
+    """The present samples of one pod, by resource."""
     return {resource: by_pod.get(pod.name, []) for resource, by_pod in uses.items()}
 
 
 def _rises(pod: Pod, sizes: Sizes) -> bool:
-    """Whether the pod requests too little of anything."""
+    """Whether any request of the pod would grow."""
     return any(
         value > container.requests[name]
         for container in pod.containers
@@ -283,7 +284,7 @@ def _rises(pod: Pod, sizes: Sizes) -> bool:
 
 
 def _round_up(resource: str, value: float) -> float:
-    """Up to whole thousandths of a core, or whole mebibytes: what Kubernetes and a reader are used to."""
+    """The value rounded up to thousandths of a core, or to mebibytes, as users of Kubernetes expect."""
     return milli(value) / 1000 if resource == "cpu" else float(ceil(value / MEBIBYTE) * MEBIBYTE)
 
 

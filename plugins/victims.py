@@ -1,6 +1,7 @@
-"""Victims: which pods go first when the count falls, by their own load, their node's, their age and their pool.
+"""Victims: ranks which pods go first when the count falls, by their load, their node's fullness, their age and their
+pool.
 
-Knows how much each of these counts; knows nothing of why the count falls, or how far.
+Knows the weights of these terms; knows nothing of why the count falls, or how far.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,15 @@ _PACKED = ("cpu", "memory")
 class Victims(Strategy, tag="victims", frozen=True):
     """Ranks pods by the weighted mean of four terms, each from 0 (stays) to 1 (goes first): rank = -sum(w t) / sum(w).
 
-    load: 1 - use / request, the use cut at the request; of a series that not all pods request, 1 - use / largest use.
-    node: how full its node is, the part of it that pods request, of cpu or memory whichever is more; of `node_series`
-    the part that is used. With `nodes` "emptiest" 1 less that. age: 1 - age / oldest age; with `ages` "oldest" age /
-    oldest age. pool: 1 on nodes that have `labels`.
+    load: 1 - use / request, with use cut at the request; for a series that not all pods request, 1 - use / largest use.
+    node: the fraction of the node that pods request, of cpu or memory whichever is larger; with `node_series` the
+    fraction that is used. With `nodes` "emptiest" it is 1 minus that. age: 1 - age / oldest age; with `ages` "oldest"
+    age / oldest age. pool: 1 on nodes that have `labels`.
 
-    What is not known of a pod counts 0, as of one that is busy, so that no pod goes for lack of knowledge: one without
-    a sample (all, where the series is not trusted), without a start, or on a node that is not known.
-    "fullest" makes every scale-in a step to balance; "emptiest" empties nodes, so that they can be taken away.
+    A term that is not known of a pod counts 0, as for a busy pod, so that no pod goes for lack of data: a pod without a
+    sample (all pods, where the series is not trusted), without a start time, or on a node that is not known. "fullest"
+    makes every scale-in a step towards balance; "emptiest" empties nodes, so that they can be removed.
+
     Source: Koordinator, ScaleDownBinPack (deletion costs that empty nodes); the order of its LowNodeLoad.
     """
 
@@ -46,7 +48,7 @@ class Victims(Strategy, tag="victims", frozen=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse what ranks nothing, and options that mean nothing."""
+        """Refuse options that rank nothing, and options that have no effect."""
         if not self.load + self.node + self.age + self.pool:
             raise ValueError("load: must be > 0 unless node, age or pool is, is 0")
         if self.pool and not self.labels:
@@ -57,20 +59,20 @@ class Victims(Strategy, tag="victims", frozen=True):
             raise ValueError("node: must be > 0 where node_series are given, is 0")
 
     def reads(self) -> tuple[str, ...]:
-        """The series of the load, if that counts."""
+        """The series of the pods' load, if that counts."""
         return (self.series,) if self.load else ()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
-        """Those that say how full a node is, if that counts."""
+        """The series of the nodes' use, if that counts."""
         return self.node_series if self.node else ()
 
     def check(self, policy: Policy) -> str | None:
-        """Refused for kinds whose controllers heed no deletion cost."""
+        """Refuse kinds whose controllers ignore the deletion cost."""
         return unheeded(policy)
 
     @hookimpl
     def rank_pods(self, observation: Observation) -> Mapping[str, Rank]:
-        """From -1 (goes first) to 0 (stays), with the terms that count."""
+        """A rank from -1 (goes first) to 0 (stays) for each pod, with the terms that count."""
         pods = [pod for pod in observation.pods if not pod.deleted and pod.phase in ("Pending", "Running")]
         weights = {"load": self.load, "node": self.node, "age": self.age, "pool": self.pool}
         terms = {
@@ -83,7 +85,7 @@ class Victims(Strategy, tag="victims", frozen=True):
         return {pod.name: _rank({name: terms[name].get(pod.name) for name in counted}, counted) for pod in pods}
 
     def _load_terms(self, pods: Sequence[Pod], series: Series | None) -> dict[str, float]:
-        """How little each pod that was heard uses."""
+        """How little each measured pod uses, from 0 to 1."""
         if series is None or not series.trusted:
             return {}
         used: dict[str, float] = {}
@@ -99,7 +101,7 @@ class Victims(Strategy, tag="victims", frozen=True):
         }
 
     def _node_terms(self, pods: Sequence[Pod], observation: Observation) -> dict[str, float]:
-        """How full, or empty, the node of each pod is."""
+        """How full, or empty, the node of each pod is, from 0 to 1."""
         rooms, terms = _by_name("", observation.rooms or ()), dict[str, float]()
         for pod in pods:
             part = self._fullness(rooms[pod.node], observation.nodes) if pod.node in rooms else None
@@ -108,7 +110,7 @@ class Victims(Strategy, tag="victims", frozen=True):
         return terms
 
     def _fullness(self, room: Room, use: Mapping[str, Mapping[str, float]]) -> float | None:
-        """From 0 to 1; None where it is not known of any resource what the node has, and what is used of it."""
+        """The largest used fraction of the node's resources, from 0 to 1; None where it is known of none."""
         allocatable, name = room.node.allocatable, room.node.name
         if self.node_series:
             used = {
@@ -124,13 +126,13 @@ class Victims(Strategy, tag="victims", frozen=True):
         return min(1.0, max(0.0, *parts)) if parts else None
 
     def _age_terms(self, pods: Sequence[Pod], at: float) -> dict[str, float]:
-        """How young, or old, each is beside the oldest."""
+        """How young, or old, each pod is relative to the oldest, from 0 to 1."""
         ages = {pod.name: max(0.0, at - pod.started) for pod in pods if pod.started is not None}
         oldest = max(ages.values(), default=0.0) or 1.0
         return {name: age / oldest if self.ages == "oldest" else 1 - age / oldest for name, age in ages.items()}
 
     def _pool_terms(self, pods: Sequence[Pod], rooms: tuple[Room, ...]) -> dict[str, float]:
-        """1 for those on nodes with the labels."""
+        """1 for pods on nodes with the labels."""
         rooms_by_name, labels = _by_name("", rooms), self.labels.items()
         on = ((pod.name, rooms_by_name.get(pod.node)) for pod in pods)
         return {name: float(labels <= room.node.labels.items()) for name, room in on if room is not None}

@@ -86,7 +86,7 @@ def _place(
             best[index] = node
         first = batch.position(best)[None, :]
     low, high = np.zeros(len(allowed)), batch.counts.astype(np.float64)
-    # While a pod finds no place the search goes on to its end: that is what it is better at than any pod for itself.
+    # The search runs to its end while a pod has no place: finding one is where it beats placing pod by pod.
     catch = search(Quest(batch.fitness, low, high, first, batch.enough), way.habits, chance)
     return _settle(batch.nodes(catch.position[None, :])[0], pods, allowed, state, way.scale)
 

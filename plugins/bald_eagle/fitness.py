@@ -115,11 +115,11 @@ class Batch:
         self._starts, self._earlier = self._pods * len(order), np.tri(len(allowed), k=-1, dtype=np.bool_)
         capacity = state.capacity[:, :WEIGHED].astype(np.float64)
         costs = scale.shares(pods.asked, capacity) * pods.asked[:, None, :]
-        # What of S_N does not depend on the pods of the batch, and what it falls by for each unit that those take.
+        # The part of S_N that does not depend on the batch, and how much S_N falls for each unit that the batch takes.
         load = _ratio(pods.asked[:, None, :] + state.busy, capacity)
         self._fixed = (1 + (scale.load * (scale.critical - load)).sum(axis=2)).ravel()
         slopes = _ratio(np.broadcast_to(scale.load, capacity.shape), capacity)
-        # Resources come first in these: numpy is twice as fast along what is long.
+        # Resources are the first axis here: numpy is twice as fast along the long axes.
         needs = pods.needs.T.astype(np.float64)
         self._resources, self._takes = len(needs), np.concatenate([needs, pods.asked.T])
         self._must = np.where(needs > 0, needs, -np.inf)[:, None, :]

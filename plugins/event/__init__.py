@@ -1,7 +1,7 @@
-"""Replicas by events that wait: none while nothing does, one for the first, and as many as they need.
+"""Event: scales by waiting events, to none while there are none, to one for the first, and to as many as they need.
 
-Knows when triggers are active, for how long none has been, and what to recommend then; the arithmetic of a trigger is
-in triggers.py, what it says now in signals.py, what was before in quiet.py, the language of the formula in formula.py.
+Knows when triggers are active, since when none has been, and what to recommend then. The arithmetic of a trigger is in
+triggers.py, present readings in signals.py, past ones in quiet.py, the language of formulas in formula.py.
 """
 
 from collections.abc import Sequence
@@ -29,27 +29,29 @@ from .signals import Reading, Signal, any_active, combine, parts, read, signal, 
 from .triggers import Formula, Trigger, check_triggers
 
 APART = 300.0
-"""Seconds between two readings of a series that may pass before a cooldown begins afresh."""
+"""Seconds that may lie between two readings of a series before a cooldown begins anew."""
 
 Wait = Annotated[float, Meta(ge=0, le=3600, description="seconds")]
 
 
 class Event(Strategy, tag="event", frozen=True):
-    """Follow triggers: the most that any asks for while one is active, else `idle` replicas after `cooldown` s.
+    """Follows triggers: the largest count that any trigger asks for while one is active, else `idle` replicas after
+    `cooldown` s.
 
-    A trigger is active above its `activation`, which outranks its set point: at 40 messages, one for 10 and activation
-    50, nobody is needed. While one is active there are at least `least`. `formula` makes one number of all triggers, to
-    which set point and activation then belong. What is not known holds the count; another trigger may raise it.
+    A trigger is active above its `activation`, which outranks its set point: with 40 messages, a set point of 10 and an
+    activation of 50, no replica is needed. While a trigger is active there are at least `least` replicas. `formula`
+    turns all triggers into one number, and set point and activation then belong to the formula. A trigger that is not
+    known holds the count; another one may raise it.
 
     On the way down the highest wish of `downscale_stabilization` s counts, so that a queue that comes and goes does not
-    make the count flap; to `idle` leads the cooldown alone, from any count.
+    make the count flap; the step to `idle` depends on the cooldown alone, from any count.
 
-    The cooldown is counted back over readings that are remembered, and begins `initial_cooldown` s after the workload
-    was first looked at, or again after a gap: what was before is not known. Every way down and up goes through the
-    policy's limits and bounds. Looks are asked for every `period` s, and every `period_at_zero` s while none runs.
+    The cooldown is counted back over remembered readings. It begins `initial_cooldown` s after the workload was first
+    observed, or anew after a gap, as earlier activity is not known. Every change goes through the policy's limits and
+    bounds. It asks for polls every `period` s, and every `period_at_zero` s at 0 replicas.
 
-    Source: KEDA 2.20, ScaledObject; there the cooldown counts from the last activity, at once where none was ever seen,
-    and sets the idle count from any count. Its fallback is the policy's [trust].
+    Source: KEDA 2.20, ScaledObject; there the cooldown counts from the last activity, is over at once where none was
+    ever seen, and sets the idle count from any count. Its fallback is the policy's [trust].
     """
 
     triggers: Annotated[
@@ -67,13 +69,13 @@ class Event(Strategy, tag="event", frozen=True):
     period_at_zero: Poll = 5.0
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse options that contradict each other."""
         check_triggers(self.triggers, self.formula)
         if self.idle >= self.least:
             raise ValueError(f"idle: must be < least = {self.least}, is {self.idle}")
 
     def check(self, policy: Policy) -> str | None:
-        """Refused: more replicas than the policy allows."""
+        """Refuse a `least` above the policy's maximum."""
         most = policy.replicas.max
         return f"least: must be <= replicas.max = {most}, is {self.least}" if self.least > most else None
 
@@ -82,7 +84,7 @@ class Event(Strategy, tag="event", frozen=True):
         return tuple(dict.fromkeys(trigger.series for trigger in self.triggers))
 
     def recalls(self) -> float:
-        """Its cooldown, and until the reading before."""
+        """Its cooldown, and the time in which the reading before it may lie."""
         return self.cooldown + APART if self.cooldown else 0.0
 
     def fastest(self) -> float:
@@ -90,7 +92,7 @@ class Event(Strategy, tag="event", frozen=True):
         return self.period_at_zero if self.period is None else min(self.period, self.period_at_zero)
 
     def sleeps(self) -> str:
-        """What pods use cannot be known where there are none, so such a trigger never wakes any."""
+        """At 0 pods what pods use cannot be measured, so such a trigger never becomes active."""
         deciding = [trigger for trigger in self.triggers if trigger.decides]
         return (
             ""
@@ -100,12 +102,13 @@ class Event(Strategy, tag="event", frozen=True):
 
     @hookimpl
     def poll_interval(self, observation: Observation) -> float | None:
-        """`period`, in seconds; while none runs `period_at_zero`, for then there is no use to measure a pace by."""
+        """`period`, in seconds; at 0 replicas `period_at_zero`, as there is no load then to derive an interval from."""
         return self.period if observation.workload.replicas else self.period_at_zero
 
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
-        """Where triggers stay as active as they are, and ask for as many. A formula may heed anything."""
+        """The bands in which triggers stay active or inactive and ask for the same count. A formula may react to any
+        change."""
         if self.formula is not None:
             return dict.fromkeys(self.reads(), NEVER)
         return {series: self._steady_band(series, observation) for series in self.reads()}
@@ -126,7 +129,7 @@ class Event(Strategy, tag="event", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, observation: Observation, past: Past) -> Recommendation:
-        """The most that the triggers ask for, `idle`, or None where it cannot be known."""
+        """The largest count that the triggers ask for, `idle`, or None where it is not known."""
         readings = {trigger.label: read(trigger, observation) for trigger in self.triggers}
         signals = self._signals(readings, observation)
         measures = tuple(signal.measure for signal in signals)
@@ -136,14 +139,14 @@ class Event(Strategy, tag="event", frozen=True):
 
     @hookimpl
     def limit(self, wish: int, observation: Observation, past: Past) -> Limit | None:
-        """Not below the highest wish of `downscale_stabilization` s, as in the HPA that KEDA makes; what none needs for
-        the cooldown is KEDA's own matter, and goes at once."""
+        """Not below the highest wish of `downscale_stabilization` s, as in the HPA that KEDA creates. The step to
+        `idle` is KEDA's own and is not delayed."""
         if not self.downscale_stabilization or wish <= self.idle:
             return None
         return stabilize(wish, observation, past, up=0, down=self.downscale_stabilization)
 
     def _judge(self, signals: Sequence[Signal], observation: Observation, past: Past) -> tuple[int | None, str, str]:
-        """The count, a reason and a sentence."""
+        """The count, the reason and a sentence."""
         current, active = observation.workload.replicas, any_active(signal.active for signal in signals)
         if active is None:
             return None, "TriggerUnknown", next(signal.why for signal in signals if signal.active is None)
@@ -161,14 +164,13 @@ class Event(Strategy, tag="event", frozen=True):
         return wish, reason, why
 
     def _signals(self, readings: dict[str, Reading], observation: Observation) -> list[Signal]:
-        """One for each trigger, or one of the formula."""
+        """A signal for each trigger, or one for the formula."""
         if self.formula is not None:
             return [signal("formula", self.formula, combine(self.formula, readings), observation)]
         return [signal(trigger.label, trigger, readings[trigger.label], observation) for trigger in self.triggers]
 
     def _quiet(self, observation: Observation, past: Past) -> float:
-        """Seconds for which no trigger has been active, as far as is known; only whether it is less than the cooldown
-        is of use."""
+        """Seconds for which no trigger has been active, as far as known. Exact only up to the cooldown."""
         now, series = observation.at, observation.series
         span = Span(known=past.since + self.initial_cooldown, enough=now - self.cooldown)
         read_at = {

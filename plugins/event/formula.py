@@ -1,15 +1,15 @@
-"""The formula over triggers: a small language, read once into functions.
+"""The formula over triggers: a small expression language, compiled once into functions.
 
-Knows numbers, names of triggers and nothing else, so that a formula can do no harm. What is not known stays unknown in
-every operation but `??`. Knows nothing of samples, pods or counts.
+Knows numbers, names of triggers and nothing else, so that a formula can do no harm. An unknown operand makes every
+result unknown but that of `??`. Knows nothing of samples, pods or counts.
 
-From the loosest to the tightest, as in KEDA's language, expr:
+Operators from the loosest to the tightest, as in KEDA's language, expr:
 
     c ? a : b        ||        &&        == != < <= > >=        + -        * / %        -a !a        a ?? b
 
-and min, max, abs, ceil, floor. A comparison gives 1 or 0; a condition holds unless it is 0. Of the libraries,
-simpleeval and asteval speak Python and cel-python CEL: none has `??`, and to none is a missing number anything but an
-error.
+and min, max, abs, ceil, floor. A comparison gives 1 or 0; a condition is true unless it is 0. Of the libraries,
+simpleeval and asteval evaluate Python and cel-python CEL: none has `??`, and all of them raise an error where a number
+is missing.
 """
 
 import math
@@ -21,12 +21,12 @@ from functools import lru_cache
 from elasticd.api import Struct
 
 Values = Mapping[str, float | None]
-"""What each trigger reads; None: not known."""
+"""The reading of each trigger; None: not known."""
 
 Node = Callable[[Values], float | None]
 
 LONGEST, DEEPEST = 500, 40
-"""Characters of a formula, and brackets and conditions within each other: what a person can still read."""
+"""The most characters, and the most nested brackets and conditions: what a person can still read."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
@@ -55,7 +55,7 @@ class _Token(Struct, frozen=True):
 
 
 class Formula(Struct, frozen=True):
-    """A formula that was read: the names it mentions, and what it gives."""
+    """A compiled formula: the names that it uses, and the function of their values."""
 
     names: frozenset[str]
     of: Node
@@ -63,7 +63,7 @@ class Formula(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Formula:
-    """The formula of a text. Raises ValueError, in one line, for one that is none."""
+    """Compile a formula. Raises ValueError, with a message of one line, for invalid text."""
     if len(text) > LONGEST:
         raise ValueError(f"must have at most {LONGEST} characters, has {len(text)}")
     reader = _Reader(_tokens(text))
@@ -86,7 +86,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Reader:
-    """Reads tokens from the left, each operator as far as its strength reaches (Pratt 1973)."""
+    """Parses tokens from the left by operator precedence (Pratt 1973)."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens, self._at, self._depth = tokens, 0, 0
@@ -107,7 +107,7 @@ class _Reader:
         return True
 
     def expect(self, mark: str, what: str) -> None:
-        """Take this mark, or say what must be there instead of what is. Empty: the end."""
+        """Take this mark, or raise an error that says what must stand there. An empty mark is the end."""
         if self._next.text != mark:
             raise self._fault(what)
         self._at += 1
@@ -117,7 +117,7 @@ class _Reader:
         return ValueError(f"must {what} at column {self._next.column}, is {actual}")
 
     def condition(self) -> Node:
-        """`c ? a : b`, or what is tighter."""
+        """Parse `c ? a : b`, or an expression that binds tighter."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise ValueError(f"must be at most {DEEPEST} deep, is deeper at column {self._next.column}")
@@ -130,7 +130,7 @@ class _Reader:
         return node
 
     def _operation(self, least: int) -> Node:
-        """Operands and operators of at least this strength."""
+        """Parse operands and operators of at least this strength."""
         node = self._operand()
         while (strength := _STRENGTHS.get(self._next.text, 0)) >= least:
             mark = self._take().text
@@ -163,7 +163,7 @@ class _Reader:
         return _apply(operator.neg if mark == "-" else operator.not_, (node,))
 
     def _name(self, token: _Token) -> Node:
-        """A trigger, or a function of what stands in brackets behind it."""
+        """Parse a trigger's name, or a call of a function."""
         name = token.text
         if not self._accept("("):
             self.names.add(name)
@@ -204,7 +204,7 @@ def _join(mark: str, left: Node, right: Node) -> Node:
 
 
 def _both(left: Node, right: Node, *, stops: bool) -> Node:
-    """`&&`, and `||` which stops at what holds. The second is looked at only where the first leaves it open."""
+    """`&&`, and `||` which `stops` at true. The second operand is evaluated only where the first does not decide."""
 
     def evaluate(values: Values) -> float | None:
         first = left(values)
@@ -217,7 +217,7 @@ def _both(left: Node, right: Node, *, stops: bool) -> Node:
 
 
 def _apply(function: Callable[..., float], operands: tuple[Node, ...] | list[Node]) -> Node:
-    """Unknown where an operand is, or where there is no finite result: 1 / 0 is not nothing."""
+    """Apply a function; unknown where an operand is, or where there is no finite result: 1 / 0 is not 0."""
 
     def apply(values: Values) -> float | None:
         arguments = []

@@ -1,6 +1,6 @@
-"""For how long nothing has been active, counted back over what was read.
+"""How long no trigger has been active, counted back over past readings.
 
-Knows remembered readings and when a trigger or formula is active; knows nothing of what is read now but its time.
+Knows remembered readings and when a trigger or formula is active; of the present reading it knows only the time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,19 @@ from elasticd.api import Point, Struct
 from .triggers import Formula, Trigger
 
 Tracks = Mapping[str, Sequence[Point]]
-"""What each trigger's series came to, oldest first."""
+"""The past points of each trigger's series, oldest first."""
 
 
 class Span(Struct, frozen=True):
-    """From when readings are looked at, and how far back it is of use, in seconds since the epoch."""
+    """From when readings count (`known`), and how far back the answer matters (`enough`), in seconds since the
+    epoch."""
 
     known: float
     enough: float
 
 
 def since(trigger: Trigger, track: Sequence[Point], newest: float, span: Span) -> float:
-    """Since when a trigger that was last read at `newest`, and is not active, has not been."""
+    """Since when a trigger has not been active, given that it is not active now and was last read at `newest`."""
     earliest = newest
     for point in reversed(track):
         if earliest <= span.enough or point.at < span.known or point.total > trigger.activation:
@@ -31,8 +32,8 @@ def since(trigger: Trigger, track: Sequence[Point], newest: float, span: Span) -
 
 
 def since_by(over: Formula, tracks: Tracks, newest: float, span: Span) -> float:
-    """The same of a formula. What was read counts until it was read again; where nothing can be read now (`newest` is
-    then long ago), the last that was counts."""
+    """Since when a formula has not been active. A reading counts until the next one; where nothing can be read now
+    (`newest` is then long ago), the last remembered reading counts."""
     earliest = max([newest, *(track[-1].at for track in tracks.values() if track)])
     ends = {label: len(track) for label, track in tracks.items()}
     times = {point.at for track in tracks.values() for point in track if span.known <= point.at < earliest}
@@ -44,7 +45,7 @@ def since_by(over: Formula, tracks: Tracks, newest: float, span: Span) -> float:
 
 
 def _active(over: Formula, tracks: Tracks, ends: dict[str, int], at: float) -> bool | None:
-    """Whether the formula was active at a time; None: not known. `ends` go back with it."""
+    """Whether the formula was active at a time; None: not known. Moves `ends` back to that time."""
     values: dict[str, float | None] = {}
     for label, track in tracks.items():
         while ends[label] and track[ends[label] - 1].at > at:

@@ -1,7 +1,7 @@
-"""What triggers say at one time: what was read, whether that is active, and how many replicas it asks for.
+"""The present state of triggers: the reading, whether it is active, and how many replicas it asks for.
 
-Knows samples and their worth; knows nothing of what was before. A reading of which samples are missing is at least
-that: it may show that a trigger is active and ask for more, never the opposite.
+Knows samples and their quality; knows nothing of the past. A reading with missing samples is a lower bound: it may make
+a trigger active and ask for more, never the opposite.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,8 @@ from .triggers import Formula, Goal, Trigger
 
 
 class Reading(Struct, frozen=True):
-    """The sum of a series' samples. None: not known, and why; not `whole`: samples are missing."""
+    """The sum of a series' samples. `value` None: not known, for the reason `why`. `whole` False: samples are
+    missing."""
 
     value: float | None
     whole: bool = True
@@ -21,7 +22,7 @@ class Reading(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True):
-    """What a trigger, or the formula, asks for. `active` None: not known. `sure`: the count may fall to that."""
+    """What a trigger, or the formula, asks for. `active` None: not known. `sure`: the count may fall to it."""
 
     measure: Measure
     active: bool | None
@@ -30,7 +31,7 @@ class Signal(Struct, frozen=True):
 
 
 def read(trigger: Trigger, observation: Observation) -> Reading:
-    """What its series comes to now."""
+    """The present reading of a trigger's series."""
     series = observation.series.get(trigger.series)
     if series is None:
         return Reading(None, whole=False, why=f"{trigger.label}: there is no series {trigger.series}")
@@ -43,7 +44,7 @@ def read(trigger: Trigger, observation: Observation) -> Reading:
 
 
 def combine(over: Formula, readings: dict[str, Reading]) -> Reading:
-    """What the formula makes of them. To it, a part of the samples is unknown."""
+    """The reading of the formula. To a formula a trigger with missing samples is unknown."""
     value = over.of({label: reading.value if reading.whole else None for label, reading in readings.items()})
     if value is not None:
         return Reading(value)
@@ -52,7 +53,7 @@ def combine(over: Formula, readings: dict[str, Reading]) -> Reading:
 
 
 def signal(label: str, goal: Goal, reading: Reading, observation: Observation) -> Signal:
-    """What a reading asks for."""
+    """The signal that follows from a reading."""
     value, active, why = reading.value, False if not goal.decides else None, reading.why
     if value is None:
         return Signal(Measure(label, "", goal.target, None, "Unknown", why), active, False, why)
@@ -71,7 +72,7 @@ def signal(label: str, goal: Goal, reading: Reading, observation: Observation) -
 
 
 def parts(triggers: Iterable[Trigger], readings: dict[str, Reading]) -> list[Measure]:
-    """The triggers of a formula, which ask for nothing by themselves."""
+    """Measures of a formula's triggers, which ask for nothing by themselves."""
     return [
         Measure(trigger.label, f"{value:g}", message=readings[trigger.label].why)
         if (value := readings[trigger.label].value) is not None
@@ -81,7 +82,7 @@ def parts(triggers: Iterable[Trigger], readings: dict[str, Reading]) -> list[Mea
 
 
 def any_active(states: Iterable[bool | None]) -> bool | None:
-    """Whether one is; None: none is known to be, and of one it is not known."""
+    """Whether any is active; None: none is known to be, and of at least one it is not known."""
     distinct = list(states)
     if True in distinct:
         return True
@@ -89,7 +90,7 @@ def any_active(states: Iterable[bool | None]) -> bool | None:
 
 
 def told(signals: Iterable[Signal]) -> str:
-    """The one that asks for the most, in words."""
+    """Text for the trigger that asks for the most."""
     asking = [signal.measure for signal in signals if signal.measure.replicas is not None]
     most = max(asking, key=lambda signal: signal.replicas or 0, default=None)
     return f"{most.metric} is {most.current}, target {most.target}" if most else "one is active"

@@ -1,6 +1,6 @@
-"""What an event strategy looks at: triggers with their set points, and the formula that may stand over them.
+"""The options of an event strategy: triggers with their set points, and the formula that may combine them.
 
-Knows which combinations contradict themselves and the arithmetic of one set point; knows nothing of time.
+Knows which combinations contradict each other and the arithmetic of one set point; knows nothing of time.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SetPoint = Annotated[float, Meta(gt=0, description="in the unit of what is read"
 
 
 class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number that is read, when it is active, and how many replicas it asks for."""
+    """A number that is read, above which value it is active, and how many replicas it asks for."""
 
     value: SetPoint | None = None
     average_value: SetPoint | None = None
@@ -23,7 +23,7 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def decides(self) -> bool:
-        """Whether it says that any are needed."""
+        """Whether it decides that any replica is needed."""
         return True
 
     @property
@@ -34,7 +34,8 @@ class Goal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return "" if self.average_value is None else f"{self.average_value:g} (avg)"
 
     def asks(self, reading: float, workload: Workload, pods: Sequence[Pod]) -> int | None:
-        """How many replicas bring it to its set point. None: a `value` without a ready pod that it could stand for.
+        """How many replicas bring the reading to its set point. None: a `value` without a ready pod that it could refer
+        to.
 
         HPA: External, AverageValue (reading / target) and Value (ready pods x reading / target; at 0 without them).
         """
@@ -62,18 +63,18 @@ class Trigger(Goal, frozen=True):
     activates: Annotated[bool, Meta(description="false: it says how many, and never whether any")] = True
 
     def __post_init__(self) -> None:
-        """Refuse a threshold that would do nothing."""
+        """Refuse an activation that has no effect."""
         if not self.activates and self.activation:
             raise ValueError(f"activation: must be left out with activates = false, is {self.activation:g}")
 
     @property
     def decides(self) -> bool:
-        """Whether it says that any are needed."""
+        """Whether it decides that any replica is needed."""
         return self.activates
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Its name, or that of its series."""
         return self.name or self.series
 
 
@@ -83,7 +84,7 @@ class Formula(Goal, frozen=True):
     expression: Annotated[str, Meta(min_length=1, description="over the triggers' names, as in (orders ?? 8) + mails")]
 
     def __post_init__(self) -> None:
-        """Refuse what is no formula."""
+        """Refuse an invalid formula."""
         check_goal("", self)
         try:
             formula.read(self.expression)
@@ -92,16 +93,16 @@ class Formula(Goal, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The triggers that it mentions."""
+        """The triggers that it uses."""
         return formula.read(self.expression).names
 
     def of(self, values: formula.Values) -> float | None:
-        """What it comes to; None: not known."""
+        """Its value for these readings; None: not known."""
         return formula.read(self.expression).of(values)
 
 
 def check_goal(where: str, goal: Goal) -> None:
-    """Exactly one set point."""
+    """Require exactly one set point."""
     if goal.value is not None and goal.average_value is not None:
         raise ValueError(f"{where}value: must be left out beside average_value, is {goal.value:g}")
     if goal.value is None and goal.average_value is None:
@@ -109,7 +110,7 @@ def check_goal(where: str, goal: Goal) -> None:
 
 
 def check_triggers(triggers: Sequence[Trigger], over: Formula | None) -> None:
-    """Names that tell triggers apart, set points where they count, and none where the formula's does."""
+    """Require unique names, and set points on the triggers or on the formula, but not on both."""
     labels = [trigger.label for trigger in triggers]
     for index, trigger in enumerate(triggers):
         where = f"triggers[{index}]."
@@ -126,7 +127,7 @@ def check_triggers(triggers: Sequence[Trigger], over: Formula | None) -> None:
 
 
 def _check_part(where: str, trigger: Trigger, over: Formula) -> None:
-    """What a trigger is set to counts for nothing under a formula."""
+    """Refuse options of a trigger that have no effect under a formula."""
     for key, idle in (("value", None), ("average_value", None), ("activation", 0.0), ("activates", True)):
         if (option := getattr(trigger, key)) != idle:
             shown_option = str(option).lower() if isinstance(option, bool) else f"{option:g}"

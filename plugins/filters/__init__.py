@@ -1,8 +1,8 @@
-"""Filters: which nodes cannot take a pod, and why.
+"""Filters: refuses the nodes that cannot take a pod, and says why.
 
-Knows what a pod asks for, and what nodes are and have left; knows nothing of which of them is better, and nothing of
-what its plan does about those that are full. See unfit for nodes' own records, room for the pods on them, and lacks for
-how it is put together.
+Knows what a pod requests, and what nodes are and have left; knows nothing of which node is better, nor of what the plan
+does about full nodes. See unfit for conditions of nodes, room for the pods on them, and lacks for how reasons are
+combined.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,14 +27,14 @@ class Filters(Strategy, tag="filters", frozen=True):
     """Refuses the nodes that kube-scheduler would refuse: without it a pod goes anywhere.
 
     The order is that of kube-scheduler's plugins NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-    NodeResourcesFit, VolumeRestrictions and, of InterPodAffinity, what pods that are there keep off. The first that
-    refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not suffice. The words are
-    elasticd's own, as kube-scheduler's change from version to version. Pods that are being deleted still take their
-    room. Pods on nodes outside the pool are not seen, so that they keep off none.
+    NodeResourcesFit, VolumeRestrictions and InterPodAffinity (of which only the anti-affinity of existing pods). The
+    first plugin that refuses a node gives the reason; NodeResourcesFit gives one for each resource that does not
+    suffice. The texts are elasticd's own, as kube-scheduler's change from version to version. Pods that are being
+    deleted still take their room. Pods on nodes outside the pool are not seen, so their anti-affinity has no effect.
 
-    Two things are stricter, or milder. A node whose Ready is not True is refused also before its taint has come, unless
-    the pod tolerates that taint. A pod that does not ask for a resource is not refused where that is overcommitted, as
-    in current versions; 1.20 refused it.
+    Two rules differ. A node whose condition Ready is not True is refused before it has the taint for this, unless the
+    pod tolerates that taint. A pod that does not request a resource is not refused where that resource is
+    overcommitted, as in current versions; 1.20 refused it.
     """
 
     keeps_off: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class Filters(Strategy, tag="filters", frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what is no amount."""
+        """Refuse amounts to keep free that are no quantities."""
         for resource, amount in self.keep_free.items():
             try:
                 quantity = parse_quantity(amount)
@@ -67,13 +67,13 @@ class Filters(Strategy, tag="filters", frozen=True):
 
     @hookimpl
     def filter_nodes(self, pod: Pod, nodes: Nodes) -> Sequence[Refusal]:
-        """A refusal for each reason. Where no node is refused, none."""
+        """A refusal for each reason; none where no node is refused."""
         unfit = [lack for lack in self._unfit(pod.needs, nodes) if lack.nodes.any()]
         stages = [list(stage(pod, nodes)) for stage in (self._ports, self._shortages, self._disks, self._repelled)]
         return refusals_of(unfit, stages, nodes) if unfit or any(stages) else []
 
     def _unfit(self, needs: Needs, nodes: Nodes) -> Iterator[Lack]:
-        """Nodes that no room would make fit, and what would."""
+        """Nodes that no free room would make fit, each with what would."""
         explained = frozenset[str]()
         if "unschedulable" not in self.skip and needs.tolerates((CORDONED,)):
             explained |= {CORDONED.key}
@@ -136,14 +136,14 @@ class Filters(Strategy, tag="filters", frozen=True):
             yield Lack("node(s) didn't satisfy existing pods anti-affinity rules", near, ~theirs)
 
     def _most(self, resource: str, nodes: Nodes) -> Whole:
-        """What pods may request of it, of each node."""
+        """How much of a resource pods may request, of each node."""
         reserve = self.keep_free.get(resource)
         allocatable = nodes.allocatable(resource)
         return allocatable if reserve is None else free_of((resource, amount_of(resource, reserve)), allocatable)
 
 
 def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) -> Mended:
-    """A smaller request, where something is left; and less that is kept free, where that does."""
+    """Remedies: a smaller request where something is left, and a smaller keep_free where that suffices."""
     room, mends = most - before, list[Mend]()
     if resource != "pods":
         mends.append(Mend(f"it requests at most {{}} {resource}", resource, room, least=1))
@@ -153,7 +153,7 @@ def _less(resource: str, most: Whole, before: Whole, left: Whole | None = None) 
 
 
 def _always(mend: str, nodes: Nodes) -> Mended:
-    """The same for all."""
+    """A remedy that would do for every node."""
     return (Mend(mend),), all_of(nodes)
 
 

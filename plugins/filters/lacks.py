@@ -1,4 +1,4 @@
-"""What nodes lack for a pod, put together: of each node the first reason, and what would mend it.
+"""Combines the reasons against nodes: for each node the first reason, and the remedy.
 
 Knows masks of nodes; knows no filter.
 """
@@ -13,12 +13,12 @@ import numpy as np
 from elasticd.api import Mask, Mend, Nodes, Refusal, Struct, Whole
 
 Mended = tuple[tuple[Mend, ...], Mask]
-"""What would have to be otherwise, whichever of it, and for which nodes that would do."""
+"""Remedies, any of which would do, and the nodes for which they would."""
 
 
 class Lack(Struct, frozen=True, eq=False):
-    """Nodes that lack something; all nodes that would have it if they were empty, None: it is no matter of room.
-    `mends`: what would do where nothing else is in the way. `missing`: see Refusal."""
+    """Nodes that lack something. `curable`: all nodes that would have it if they were empty; None: it is not a matter
+    of room. `mends`: the remedies where nothing else is in the way. `missing`: see Refusal."""
 
     reason: str
     nodes: Mask
@@ -28,9 +28,12 @@ class Lack(Struct, frozen=True, eq=False):
 
 
 def refusals_of(unfit: Sequence[Lack], stages: Sequence[Sequence[Lack]], nodes: Nodes) -> list[Refusal]:
-    """Each node by the first that it lacks, in this order; all of one stage count. `unfit` is what no room would
-    mend. Of a node that lacks several things, one of which fewer pods would not mend, nothing is curable. `crowded` are
-    nodes where one thing and pods are in the way."""
+    """Refuse each node for the first reason in this order; all reasons of one stage count. `unfit` are reasons that no
+    free room would remove.
+
+    A node with several reasons, one of which the eviction of pods would not remove, is not curable. `crowded` are the
+    nodes with exactly one reason of `unfit` besides pods in the way.
+    """
     shortages = [lack for stage in stages for lack in stage]
     alone = _exactly_one([lack.nodes for lack in chain(unfit, shortages)], nodes)
     hopeless = any_of((lack.nodes & ~lack.curable for lack in shortages if lack.curable is not None), alone)
@@ -65,8 +68,8 @@ def _refuse(
     curable: bool = False,
     missing: Mapping[str, Whole] = MappingProxyType({}),
 ) -> Iterator[Refusal]:
-    """Those that its mends would do for, which are alone, apart from those where something else is in the way too;
-    `besides`: what would have to be besides."""
+    """Refusals for these nodes: those that are `alone` with this reason and that its remedies would help, apart from
+    the others. `besides`: text that a remedy gets for what else would be necessary."""
     if not nodes.any():
         return
     if lack.mends is not None and (helped := nodes & alone).any():
@@ -82,7 +85,7 @@ def _refuse(
 
 
 def _exactly_one(masks: Sequence[Mask], nodes: Nodes) -> Mask:
-    """The nodes that one of these has, and no other."""
+    """The nodes that are in exactly one of these masks."""
     once, several = any_of(masks[:1], all_of(nodes)), ~all_of(nodes)
     for mask in masks[1:]:
         several |= once & mask
@@ -91,10 +94,10 @@ def _exactly_one(masks: Sequence[Mask], nodes: Nodes) -> Mask:
 
 
 def all_of(nodes: Nodes) -> Mask:
-    """Every node."""
+    """A mask of all nodes."""
     return np.ones(len(nodes.names), dtype=np.bool_)
 
 
 def any_of(masks: Iterable[Mask], like: Mask) -> Mask:
-    """The nodes of any of these."""
+    """The union of these masks."""
     return reduce(np.logical_or, masks, np.zeros_like(like))

@@ -1,6 +1,6 @@
-"""What pods on a node take that another asks for: ports, disks, amounts, and that they keep it off.
+"""What the pods on a node take from another pod: ports, disks, amounts, and by anti-affinity the whole node.
 
-Knows pods and amounts; knows nothing of nodes' states and labels, but for the places that keep apart.
+Knows pods and amounts; knows nothing of nodes' conditions and labels, except the topology labels of anti-affinity.
 """
 
 from functools import lru_cache
@@ -13,22 +13,23 @@ from elasticd.kit import Derived, parse_quantity, whole
 
 @lru_cache
 def amount_of(resource: str, quantity: str) -> int:
-    """A quantity, as whole as `needed` has it."""
+    """A quantity as a whole number, in the unit that `needed` uses."""
     return whole(resource, parse_quantity(quantity))
 
 
 def port_taken(port: Port, nodes: Nodes) -> Mask:
-    """Where a pod has it, or one that it clashes with."""
+    """The nodes where a pod has this port or one that clashes with it."""
     return nodes.holding(("filters", port), lambda other: any(map(port.clashes, other.needs.ports)))
 
 
 def disk_taken(disk: Disk, nodes: Nodes) -> Mask:
-    """Where a pod has it in a way that leaves it to no other."""
+    """The nodes where a pod uses this disk in a way that excludes others."""
     return nodes.holding(("filters", disk), lambda other: any(map(disk.clashes, other.needs.disks)))
 
 
 def nearby(home: str, rule: Repel, nodes: Nodes) -> tuple[Mask, Mask]:
-    """The nodes where pods of a namespace keep others off by a rule; and those where only the node's own pods do."""
+    """Two masks: the nodes that an anti-affinity rule of pods in namespace `home` closes, and those of them that only
+    pods on the node itself close."""
     holding = nodes.holding(
         ("filters", home, rule), lambda other: other.namespace == home and rule in other.needs.repels
     )
@@ -40,7 +41,7 @@ def nearby(home: str, rule: Repel, nodes: Nodes) -> tuple[Mask, Mask]:
 
 
 def _values(label: str, nodes: tuple[Node, ...]) -> Whole:
-    """A number for each value of a label, from 1 on, and 0 for none."""
+    """A number for each value of a label, from 1 on; 0 for nodes without the label."""
     numbers: dict[str | None, int] = {None: 0}
     values = (node.labels.get(label) for node in nodes)
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
@@ -55,4 +56,4 @@ def _less(amount: tuple[str, int], of: Whole) -> Whole:
 
 free_of = Derived(_less, most=16)
 room_beside = Derived(_less, most=64)
-"""What others may request beside an amount: many pods request the same."""
+"""What others may request beside an amount; cached, as many pods request the same amount."""

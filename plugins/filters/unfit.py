@@ -1,6 +1,6 @@
-"""What no room on a node would mend: that it is cordoned or not ready, its taints, and its labels.
+"""Conditions of nodes that no free room would change: cordoned, not ready, tainted, or without the right labels.
 
-Knows nodes' own records; knows nothing of pods on them.
+Knows nodes' own fields; knows nothing of pods on them.
 """
 
 from bisect import bisect_left
@@ -16,35 +16,35 @@ from .lacks import Mended, all_of, any_of
 CORDONED = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 FAILED = Taint("node.kubernetes.io/not-ready", "NoSchedule")
 SIGNS = frozenset({FAILED.key, "node.kubernetes.io/unreachable"})
-"""Keys of the taints that say that a node is not ready."""
+"""Keys of the taints that mark a node as not ready."""
 
 HOST = "kubernetes.io/hostname"
-"""The label that says a node's name."""
+"""The label with a node's name."""
 
 NAMED = 20
-"""Taints that are named with what they keep off, those of most nodes first; the others share a reason."""
+"""How many taints get a reason of their own, those of the most nodes first; the others share one."""
 
 READY = "nodes get ready"
 
 
 def cordoned(node: Node) -> bool:
-    """Whether it is to get no pods."""
+    """Whether the node is marked unschedulable."""
     return node.unschedulable
 
 
 def failed(node: Node) -> bool:
-    """Whether it is not ready and has no taint yet that says so."""
+    """Whether the node is not ready but has no NoSchedule taint for this yet."""
     return not node.ready and all(taint.key not in SIGNS or taint.effect != "NoSchedule" for taint in node.taints)
 
 
 State = frozenset[str]
-"""Keys of taints of which nothing is told where the node's own state is told: it is cordoned, or not ready."""
+"""Keys of taints that are not reported where the node's own condition is: it is cordoned, or not ready."""
 
 
 def _group_by_taint(
     pod_key: tuple[tuple[Toleration, ...], State], nodes: tuple[Node, ...]
 ) -> tuple[tuple[str, str, Mask], ...]:
-    """By the first taint of each node that is not tolerated, and by what would do: the nodes."""
+    """(reason, remedy, mask of nodes) by the first taint of each node that the pod does not tolerate."""
     tolerations, explained = pod_key
     needs, where = Needs(tolerations=tolerations), dict[str, dict[str, list[int]]]()
     by_taints: dict[tuple[tuple[Taint, ...], bool, bool], tuple[str, str] | None] = {}
@@ -68,8 +68,8 @@ tainted = Derived(_group_by_taint, most=256)
 
 
 def _repelling(needs: Needs, node: Node, explained: State) -> tuple[str, str] | None:
-    """Why a node's taints keep a pod off, and what would do, empty where that is not one thing; None: they do not, or
-    come with what is told of its state."""
+    """The reason why a node's taints keep a pod off, and the remedy, empty where it is not one thing. None: they do
+    not, or its condition, which is reported already, explains them."""
     state = (explained & {CORDONED.key} if node.unschedulable else frozenset()) | (
         explained & SIGNS if failed(node) else frozenset()
     )
@@ -82,7 +82,7 @@ def _repelling(needs: Needs, node: Node, explained: State) -> tuple[str, str] | 
 def _mend(node: Node, repelling: Sequence[Taint]) -> str:
     if not node.ready and all(taint.key in SIGNS for taint in repelling):
         return READY
-    # One toleration without an effect is for all effects.
+    # A toleration without an effect tolerates all effects.
     return f"it tolerates {{{repelling[0]}}}" if len({(taint.key, taint.value) for taint in repelling}) == 1 else ""
 
 
@@ -93,7 +93,7 @@ def _mask(size: int, indices: Sequence[int]) -> Mask:
 
 
 def wanted(needs: Needs, nodes: Nodes) -> Mask:
-    """The nodes that selector and affinity ask for. A mask is kept for each rule, not for each combination of them."""
+    """The nodes that match selector and affinity. A mask is cached for each rule, not for each combination of rules."""
     mask = np.ones(len(nodes.names), dtype=np.bool_)
     for key, value in needs.selector.items():
         mask &= _with_label(Expression(key, "In", (value,)), nodes)
@@ -103,7 +103,8 @@ def wanted(needs: Needs, nodes: Nodes) -> Mask:
 
 
 def relabelled(needs: Needs, view: Nodes) -> Mended:
-    """What labels would make nodes match, and which: a node's name, and the label that says it, stay."""
+    """The labels that would make nodes match, and the nodes that could get them: a node's name and the label for it are
+    fixed."""
     able = all_of(view)
     if HOST in needs.selector:
         able = able & _with_label(Expression(HOST, "In", (needs.selector[HOST],)), view)
@@ -117,7 +118,7 @@ def relabelled(needs: Needs, view: Nodes) -> Mended:
 
 
 def _possible(selector: Mapping[str, str], term: Term) -> bool:
-    """Whether any labels are such as a selector and a term ask for."""
+    """Whether any set of labels can match both the selector and the term."""
     by_key = {key: [rule for rule in term.labels if rule.key == key] for key in {rule.key for rule in term.labels}}
     return all(
         any(all(rule.matches(labels) for rule in rules) for labels in _sample_labels(selector, key, rules))
@@ -126,7 +127,7 @@ def _possible(selector: Mapping[str, str], term: Term) -> bool:
 
 
 def _sample_labels(selector: Mapping[str, str], key: str, rules: Sequence[Expression]) -> Iterator[Mapping[str, str]]:
-    """A label with values of which one is right, if any is, and without."""
+    """Candidate values of a label, of which one matches all rules if any value does; and the label left out."""
     if key in selector:
         yield selector
         return
@@ -160,7 +161,7 @@ def _with_label(rule: Expression, nodes: Nodes) -> Mask:
 
 
 def _by_name(rule: Expression, nodes: Nodes) -> Mask:
-    """Looked up and not kept: there are as many names as nodes."""
+    """The nodes with these names. Not cached, as there are as many names as nodes."""
     mask = np.full(len(nodes.names), rule.operator == "NotIn" and rule.names(""), dtype=np.bool_)
     for value in rule.values:
         position = bisect_left(nodes.names, value)

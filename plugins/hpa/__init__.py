@@ -1,7 +1,7 @@
 """The Horizontal Pod Autoscaler as a strategy: its metrics, its stabilization and its rates.
 
-Knows how the metrics' proposals become one recommendation and which limits go with it; the arithmetic of a
-metric is in proposals.py, that of restraint in normalize.py.
+Knows how the metrics' proposals become one recommendation and which limits go with it; the arithmetic of a metric is in
+proposals.py, that of limits in normalize.py.
 """
 
 from functools import cached_property
@@ -70,7 +70,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         return self.period
 
     def sleeps(self) -> str:
-        """At 0 pods only metrics that are not of pods can be known, as the API server has it for HPAs."""
+        """At 0 pods only metrics that are not of pods can be measured, as the API server requires of HPAs."""
         can_wake = any(isinstance(metric, Object | External) for metric in self.metrics)
         return "" if can_wake else "has no Object or External metric"
 
@@ -80,7 +80,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     @hookimpl
     def steady_bands(self, observation: Observation) -> dict[str, Band]:
-        """Where each metric goes on asking for the count that it asks for."""
+        """The bands in which each metric asks for the same count as now."""
         bands: dict[str, Band] = {}
         for metric in self.metrics:
             band = steady_band(metric, observation, self._terms)
@@ -89,8 +89,8 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     @hookimpl
     def recommend_replicas(self, workload: Workload, observation: Observation) -> Recommendation:
-        """The highest proposal of the metrics that worked; None when none did, or when it would shrink though
-        another failed."""
+        """The highest proposal of the metrics that worked; None when none did, or when it would shrink although a
+        metric failed."""
         if observation.fault[0]:
             return Recommendation(None, *observation.fault)
         if not workload.selector:
@@ -117,7 +117,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
     def _recommend(
         self, best: int, above: str, current: int, measures: list[Measure], failed: list[Measure]
     ) -> Recommendation:
-        """HPA: One pass, 5: what failing metrics allow, and the reason in its words."""
+        """HPA: One pass, 5: apply what failing metrics allow, and give the reason in the HPA's words."""
         message = ""
         if failed:
             message = f"{len(failed)} of {len(measures)} metrics failed, first: {failed[0].message}"
@@ -134,7 +134,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
 
     @cached_property
     def _descriptions(self) -> tuple[tuple[Metric, str], ...]:
-        """The metrics, each with what is said where it asks for most, and for more."""
+        """The metrics, each with its description for the reason of growing."""
         return tuple((metric, f"{metric.description} above target") for metric in self.metrics)
 
     @cached_property
@@ -172,7 +172,7 @@ class Hpa(Strategy, tag="hpa", frozen=True):
         if self.behavior is None:
             return limit_legacy(observation)
         if self.rules == "1.20" and (delay := self._stabilize(wish, observation, past)):
-            wish = delay.clamp(wish)  # which may have turned round, and the rates explain what is left of it
+            wish = delay.clamp(wish)  # it may now point the other way; the rates explain the clamped wish
         up, down = self._rates
         if past.changes:
             relevant = still_kept((observation.workload.ref, up, down), past.changes)

@@ -1,4 +1,4 @@
-"""Pods, their samples and their requests, sorted and counted as the HPA does.
+"""Groups and sums pods, their samples and their requests as the HPA does.
 
 All amounts are integers in thousandths of cores, bytes or ones. Knows pods and samples; knows no target.
 """
@@ -11,31 +11,31 @@ from elasticd.api import LeftOut, Pod, Ref, Sample, Struct
 from elasticd.kit import Derived, milli
 
 EXACT = 2.0**53
-"""Below this a double holds every whole number."""
+"""Below this a double represents every whole number."""
 
 
 _NAMED = 10
-"""Pods that are left out are named up to so many; of all it is said how many they are."""
+"""How many of the pods that are left out are named; their number is always given."""
 
 _NEAR = 1e-5
-"""Of a thousandth: only what is so near above a whole one may be brought there by rounding to its sixth decimal."""
+"""In thousandths: only a value this little above a whole number can be brought there by rounding to six decimals."""
 
 
 class MetricError(Exception):
-    """Why a metric cannot be had; the text goes to people. `left_out` are the pods that its rule does not take."""
+    """A metric cannot be computed; the text is shown to users. `left_out` are the pods that its rule excludes."""
 
     left_out: tuple[LeftOut, ...] = ()
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """What each pod uses, and its sample (of several containers the oldest)."""
+    """The use of each pod, and its sample (of several containers the oldest)."""
 
     values: dict[str, int]
     samples: dict[str, Sample]
 
 
 class Groups(Struct, frozen=True, gc=False):
-    """How many pods are ready, and the names of those that are not, lack a sample, or take no part."""
+    """How many pods are ready, and the names of those that are not ready, lack a sample, or are ignored."""
 
     ready: int
     unready: list[str]
@@ -44,7 +44,7 @@ class Groups(Struct, frozen=True, gc=False):
 
 
 class Startup(Struct, frozen=True, gc=False):
-    """How long (seconds) a starting pod's CPU is not believed."""
+    """How long (seconds) a starting pod's CPU samples are not trusted."""
 
     now: float
     initialization: float
@@ -60,7 +60,7 @@ class Startup(Struct, frozen=True, gc=False):
 
 
 def thousandths(value: float) -> int:
-    """The same as milli(), but rounds to the sixth decimal only where that can matter, as it is slow."""
+    """The same as milli(), but rounds to six decimals only where that can change the result, as it is slow."""
     product = value * 1000.0
     fraction = product % 1.0
     if abs(product) < EXACT:
@@ -72,7 +72,7 @@ def thousandths(value: float) -> int:
 
 
 def total_thousandths(samples: Sequence[Sample]) -> int:
-    """The sum of the thousandths() of each, which are spelled out here: every look at every workload goes this way."""
+    """The sum of thousandths() over the samples, inlined: every evaluation of every workload runs this."""
     total = 0.0
     for sample in samples:
         product = sample.value * 1000.0
@@ -92,7 +92,7 @@ _request_milli = lru_cache(maxsize=1024)(milli)
 
 
 def usage_by_pod(samples: Sequence[Sample], container: str = "") -> Usage:
-    """Each pod's containers, rounded up one by one and summed; only the named one if named."""
+    """The use of each pod: its containers, or the named one, rounded up one by one and summed."""
     values: dict[str, int] = {}
     oldest: dict[str, Sample] = {}
     for sample in samples:
@@ -110,7 +110,7 @@ def usage_by_pod(samples: Sequence[Sample], container: str = "") -> Usage:
 
 
 def group_pods(pods: Sequence[Pod], samples: dict[str, Sample], startup: Startup | None) -> Groups:
-    """HPA: Grouping pods, first rule that holds. `startup` only for CPU."""
+    """HPA: Grouping pods, the first rule that applies. `startup` only for CPU."""
     ready = 0
     unready: list[str] = []
     missing: list[str] = []
@@ -131,7 +131,7 @@ def group_pods(pods: Sequence[Pod], samples: dict[str, Sample], startup: Startup
 
 
 def left_out(pods: Sequence[Pod], groups: Groups) -> tuple[LeftOut, ...]:
-    """The pods that are not taken as they are, by the reason for that."""
+    """The pods that are not counted as they are, grouped by reason."""
     if not (groups.unready or groups.missing or groups.ignored):
         return ()
     by_name = {pod.name: pod for pod in pods}
@@ -143,7 +143,7 @@ def left_out(pods: Sequence[Pod], groups: Groups) -> tuple[LeftOut, ...]:
 
 
 def told(found: dict[str, list[str]]) -> tuple[LeftOut, ...]:
-    """Names of pods by why they are left out, as they are shown."""
+    """Names of pods by the reason why they are left out, shortened for display."""
     return tuple(LeftOut(why, len(names), tuple(sorted(names)[:_NAMED])) for why, names in found.items())
 
 
@@ -166,15 +166,15 @@ def _missing(_: Pod) -> str:
 
 
 class Steady(Struct, frozen=True, gc=False):
-    """Pods that all run and are ready, by name in their order, the last of them started at `started` and ready since
-    `ready`; no names: some are not."""
+    """Pods that are all running and ready: their names in order, when the last of them started, and since when all are
+    ready. No names: some are not."""
 
     names: list[str]
     started: float = 0.0
     ready: float = 0.0
 
     def believes(self, samples: Sequence[Sample], startup: Startup) -> bool:
-        """Whether no sample is from before a pod's start was over: then `startup` distrusts none of the pods."""
+        """Whether all samples were taken after the pods' start-up, so that `startup` distrusts none of the pods."""
         if self.started + startup.initialization <= startup.now:
             return True
         ready = self.ready
@@ -199,8 +199,8 @@ _steadiness = Derived(_steady)
 def total_at_a_glance(
     ref: Ref, pods: tuple[Pod, ...], samples: Sequence[Sample], startup: Startup | None
 ) -> int | None:
-    """What the pods use together, where all count as ready and have samples of after their start, as they nearly always
-    do; None: they must be looked at one by one, by usage_by_pod() and group_pods()."""
+    """The sum of the pods' use where all are ready and have samples of after their start-up, as nearly always; None:
+    use usage_by_pod() and group_pods() instead."""
     steady, measured = _steadiness(ref, pods), [sample.pod for sample in samples]
     if measured != steady.names and list(dict.fromkeys(measured)) != steady.names:  # several containers each
         return None
@@ -210,8 +210,9 @@ def total_at_a_glance(
 
 
 def requests_by_pod(pods: Sequence[Pod], resource: str, container: str, *, old: bool) -> dict[str, int]:
-    """Each pod's request. Of one with any pod-level request all that a scheduler counts, unless a container is named
-    (`old`: 1.20, where there are none); else its containers' sum. HPA: One metric, step 4.
+    """The request of each pod. For a pod with any pod-level request it is all that a scheduler counts, unless a
+    container is named (`old`: 1.20, which has no such requests); else the sum of its containers. HPA: One metric, step
+    4.
 
     Raises MetricError when a pod, or any container that counts, has no request.
     """
@@ -249,11 +250,11 @@ def _containers_request(pod: Pod, resource: str, wanted: str, old: bool) -> int:
 
 
 def count_ready(pods: Iterable[Pod]) -> int:
-    """Pods that are Running and Ready, deleted ones too."""
+    """How many pods are Running and Ready, pods that are being deleted included."""
     return sum(1 for pod in pods if pod.phase == "Running" and pod.ready)
 
 
 def not_ready(pods: Iterable[Pod]) -> tuple[LeftOut, ...]:
-    """The others."""
+    """The pods that are not Running and Ready, with the reason."""
     names = [pod.name for pod in pods if not (pod.phase == "Running" and pod.ready)]
     return told({"not running and ready; a value is multiplied by those that are": names}) if names else ()

@@ -1,7 +1,7 @@
-"""What restrains an HPA's wish: stabilization, rates, or the fixed cooldowns of old.
+"""The HPA's limits: stabilization, rates, and the fixed cooldowns of older versions.
 
-Knows counts, times and the past; knows no metric. Each answer is an interval that holds the current count, but for
-the windows of 1.20 and those without behavior, which can carry it further.
+Knows counts, times and the past; knows no metric. Each result is an interval that contains the current count, except
+for the windows of 1.20 and those without behavior, which can carry the count further.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ COOLDOWN_DOWN = 300.0
 
 
 def back_off(observation: Observation, past: Past) -> Limit | None:
-    """The HPA before stabilization, the baseline of the double-threshold paper: 3 and 5 min, both ways."""
+    """The HPA before stabilization, the baseline of the double-threshold paper: cooldowns of 3 and 5 min, in both
+    directions."""
     return cool_down(observation, past, after_up=COOLDOWN_UP, after_down=COOLDOWN_DOWN, both=True)
 
 
@@ -46,7 +47,8 @@ def _at_most_twice(current: int) -> Limit:
 def stabilize_behavior(
     wish: int, observation: Observation, past: Past, windows: tuple[float, float], *, old: bool
 ) -> Limit | None:
-    """Both windows (up, down); `old` (1.20): only that of the wish's direction, even past the current count.
+    """The limits of both windows (up, down); `old` (1.20): only that of the wish's direction, even past the current
+    count.
 
     HPA: Normalization with behavior, 1.
     """
@@ -67,7 +69,7 @@ def stabilize_behavior(
 def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
     """The rates of both directions, up and down, with the HPA's defaults. HPA: Normalization with behavior, 2.
 
-    The interval is the same for every wish; the wish that is left after the windows chooses which end is explained.
+    The interval is the same for every wish; the wish after stabilization decides which end is explained.
     """
     up, down = behavior.scale_up, behavior.scale_down
     ups = Rates(UP_POLICIES if up.policies is None else up.policies, up.select, old)
@@ -75,10 +77,10 @@ def rates_of(behavior: Behavior, *, old: bool) -> tuple[Rates, Rates]:
 
 
 def kept_of(changes: Sequence[Change], up: Rates, down: Rates) -> tuple[Change, ...]:
-    """The changes that the controller still knows, oldest first. HPA: Normalization with behavior, 3.
+    """The changes that the controller still remembers, oldest first. HPA: Normalization with behavior, 3.
 
-    It keeps those of each direction apart, and each new one takes the place of the last that was older than the longest
-    period of its own direction; so a rate with a longer period the other way no longer knows of that one.
+    It stores the changes of each direction apart. A new change replaces the last one that is older than the longest
+    period of its own direction, so a rate with a longer period in the other direction no longer sees that change.
     """
     by_direction: dict[bool, list[Change]] = {True: [], False: []}
     for change in changes:
@@ -93,7 +95,7 @@ def kept_of(changes: Sequence[Change], up: Rates, down: Rates) -> tuple[Change, 
 
 
 def _remaining_changes(key: tuple[Ref, Rates, Rates], changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The same tuple where all of them are, as they mostly are."""
+    """kept_of(), but the same tuple where nothing was forgotten, as is usual."""
     _, up, down = key
     remaining = kept_of(changes, up, down)
     return changes if len(remaining) == len(changes) else remaining

@@ -1,6 +1,6 @@
-"""What an HPA can be told: metrics with their targets, and behavior, in the words of autoscaling/v2.
+"""The options of an HPA: metrics with their targets, and behavior, in the words of autoscaling/v2.
 
-Knows which combinations contradict themselves; knows nothing of pods or samples.
+Knows which combinations contradict each other; knows nothing of pods or samples.
 """
 
 from functools import lru_cache
@@ -169,7 +169,7 @@ Rules = Annotated[Literal["current", "1.20"], Meta(description="of which Kuberne
 
 
 def _check_one(first: str, value: Quantity | None, second: str, alternative: Quantity | None) -> None:
-    """Exactly one of two targets, and not of zero."""
+    """Require exactly one of two targets, and that it is not zero."""
     if value is not None and alternative is not None:
         raise ValueError(f"{first}: must be left out beside {second}, is {value!r}")
     if value is None and alternative is None:

@@ -1,7 +1,7 @@
-"""From one metric to one proposal: the HPA's replica calculator.
+"""Computes one proposal from one metric: the HPA's replica calculator.
 
-Integers are thousandths, divisions truncate, ratios are doubles and a count is the ceiling of a product of
-doubles. Knows one workload at one time; knows nothing of the past, so nothing here waits or limits.
+Integers are thousandths, divisions truncate, ratios are doubles, and a count is the ceiling of a product of doubles.
+Knows one workload at one time; knows nothing of the past, so nothing here waits or limits.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ MAX_INT64 = 2**63 - 1
 
 
 class Proposal(Struct, frozen=True, gc=False):
-    """A count, and what was read and wanted as `kubectl get hpa` prints them."""
+    """A count, with the current value and the target as `kubectl get hpa` prints them."""
 
     replicas: int
     current: str
@@ -40,7 +40,7 @@ class Proposal(Struct, frozen=True, gc=False):
 
 
 class Terms(Struct, frozen=True, gc=False):
-    """What the arithmetic needs of the strategy's options. `old`: as 1.20.2 did."""
+    """The options of the strategy that the arithmetic needs. `old`: as in 1.20.2."""
 
     up: float
     down: float
@@ -56,7 +56,7 @@ class Terms(Struct, frozen=True, gc=False):
 
 
 class _Utilization(Struct, frozen=True, gc=False):
-    """Percent of the requests. Pods without a request are skipped: nobody knows them."""
+    """Use in percent of the requests. Pods without a request are skipped, as they are not among the known pods."""
 
     requests: dict[str, int]
     whole: int
@@ -69,18 +69,18 @@ class _Utilization(Struct, frozen=True, gc=False):
     checks_count: bool = True
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
-        """The ratio to the target, and the truncated percent that it comes from."""
+        """The ratio to the target, and the truncated percentage it is computed from."""
         return self.part(*self._sums(values))
 
     def part(self, used: int, requested: int) -> tuple[float, int]:
-        """The same of what pods use together, and ask for."""
+        """The same from the sums of use and of requests."""
         if requested == 0:
             raise MetricError("no metrics returned matched known pods")
         percent = used * 100 // requested if 0 <= used <= MAX_INT64 else _divide(_capped(used) * 100, requested)
         return percent / self.target, percent
 
     def _sums(self, values: dict[str, int]) -> tuple[int, int]:
-        """What the pods that have both use and ask for."""
+        """The sums of use and of requests over the pods that have both."""
         requests = self.requests
         if values.keys() == requests.keys():
             return sum(values.values()), self.whole
@@ -88,12 +88,12 @@ class _Utilization(Struct, frozen=True, gc=False):
         return sum(value for value, _ in pairs), sum(request for _, request in pairs)
 
     def missing(self, pod: str) -> int:
-        """What a pod without a sample is taken to use when the others use too little."""
+        """The use that a pod without a sample counts for when the others use too little."""
         return self.requests[pod] * self.fallback // 100
 
 
 class _Average(Struct, frozen=True, gc=False):
-    """The plain average of the pods."""
+    """The plain average over the pods."""
 
     whole: int
     """How many they are."""
@@ -102,16 +102,16 @@ class _Average(Struct, frozen=True, gc=False):
     checks_count: bool
 
     def measure(self, values: dict[str, int]) -> tuple[float, int]:
-        """The ratio to the target, and the truncated average that it comes from."""
+        """The ratio to the target, and the truncated average it is computed from."""
         return self.part(sum(values.values()), len(values))
 
     def part(self, used: int, pods: int) -> tuple[float, int]:
-        """The same of what so many pods use together."""
+        """The same from the sum of use and the number of pods."""
         average = _divide(_capped(used), pods)
         return average / self.target, average
 
     def missing(self, pod: str) -> int:
-        """What a pod without a sample is taken to use when the others use too little."""
+        """The use that a pod without a sample counts for when the others use too little."""
         return self.target
 
 
@@ -125,14 +125,15 @@ def _gauge(key: tuple[Ref, str, str, bool, int], pods: tuple[Pod, ...]) -> _Util
 
 
 utilization = Derived(_gauge)
-"""How a workload's pods are measured, by (workload, resource, container, whether as 1.20 did, target)."""
+"""The requests and target of a workload's pods, cached by (workload, resource, container, whether as in 1.20,
+target)."""
 
 
 def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
-    """What one metric asks for. Raises MetricError when it cannot be known.
+    """The proposal of one metric. Raises MetricError when it is not known.
 
-    Beyond the HPA: a series that is stale or held unusable samples, and a sum of only some of them, may raise
-    the count, never lower it.
+    Beyond the HPA: a series that is stale or had unusable samples, and a sum of only some samples, may raise the count,
+    never lower it.
     """
     series = _series(metric, observation)
     proposal = _CALCULATE[type(metric)](metric, series, observation, terms)
@@ -143,7 +144,7 @@ def propose(metric: Metric, observation: Observation, terms: Terms) -> Proposal:
 
 
 def _may_lower(metric: Metric, series: Series) -> bool:
-    """A part of the pods can stand for the rest; a part of a sum cannot."""
+    """Whether the series may lower the count. Some of the pods can stand for all; some samples of a sum cannot."""
     return series.quality is Quality.FRESH if isinstance(metric, External) else series.trusted
 
 
@@ -164,14 +165,14 @@ def _series(metric: Metric, observation: Observation) -> Series:
 
 
 class _Sorted(Struct, frozen=True, gc=False):
-    """What each pod that counts uses, and how the pods are grouped."""
+    """The use of each pod that counts, and how the pods are grouped."""
 
     values: dict[str, int]
     groups: Groups
 
 
 def _resource(metric: Resource | ContainerResource, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Resource and ContainerResource, both targets."""
+    """Propose for Resource and ContainerResource, both targets."""
     container = metric.container if isinstance(metric, ContainerResource) else ""
     startup = None
     if metric.resource == "cpu":
@@ -186,7 +187,7 @@ def _resource(metric: Resource | ContainerResource, series: Series, observation:
 
 
 def _pods(metric: Pods, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Pods: no start-up rules, for they are about CPU."""
+    """Propose for Pods: no start-up rules, as they are about CPU."""
     usage = _measure_pods(series, "", observation, None, strict=False)
     return _average(metric.average_value, usage, observation, terms)
 
@@ -202,14 +203,14 @@ def _left_out(usage: int | _Sorted, observation: Observation) -> tuple[LeftOut, 
 
 
 def average_gauge(target: int, observation: Observation, terms: Terms) -> _Average:
-    """How pods are measured by their average."""
+    """The average of the pods against a target, in thousandths."""
     return _Average(len(observation.pods), target, at_one=terms.old, checks_count=not terms.old)
 
 
 def _measure_pods(
     series: Series, container: str, observation: Observation, startup: Startup | None, *, strict: bool
 ) -> int | _Sorted:
-    """What the pods use: together where all of them count, else one by one."""
+    """The use of the pods: a sum where all of them count, else pod by pod."""
     if not container:
         used = total_at_a_glance(observation.workload.ref, observation.pods, series.samples, startup)
         if used is not None:
@@ -219,7 +220,7 @@ def _measure_pods(
 
 
 def _usage(series: Series, container: str, *, strict: bool) -> Usage:
-    """The pods' samples. `strict` (1.20): one pod without the named container spoils all of them."""
+    """The pods' samples. `strict` (1.20): one pod without the named container makes all of them unusable."""
     usage = usage_by_pod(series.samples, container)
     if not usage.values:
         of = f" of container {container}" if container else ""
@@ -232,7 +233,7 @@ def _usage(series: Series, container: str, *, strict: bool) -> Usage:
 
 
 def _group(usage: Usage, observation: Observation, startup: Startup | None) -> Groups:
-    """The groups, with the samples of ignored and unready pods taken out of `usage`."""
+    """The groups of pods. Removes ignored and unready pods from `usage`."""
     if not observation.pods:
         raise MetricError("no pods returned by selector while calculating replica count")
     groups = group_pods(observation.pods, usage.samples, startup)
@@ -248,7 +249,7 @@ def _group(usage: Usage, observation: Observation, startup: Startup | None) -> G
 
 
 def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation, terms: Terms) -> tuple[int, int]:
-    """HPA: One metric, steps 5 to 9: the count, and what the first pass read."""
+    """HPA: One metric, steps 5 to 9: the count, and the value that the first pass measured."""
     current = observation.workload.replicas
     if isinstance(usage, int):
         return count_at(usage, gauge, observation, terms), gauge.part(usage, gauge.whole)[1]
@@ -273,7 +274,7 @@ def _propose_count(usage: int | _Sorted, gauge: _Gauge, observation: Observation
 
 
 def count_at(used: int, gauge: _Gauge, observation: Observation, terms: Terms) -> int:
-    """The count where all pods count, and use so much together."""
+    """The count where all pods count and together use this much."""
     ratio, _ = gauge.part(used, gauge.whole)
     return observation.workload.replicas if terms.tolerate(ratio) else _count(ratio * len(observation.pods))
 
@@ -284,7 +285,7 @@ def count_of_whole(metric: Object | External, usage: int, observation: Observati
 
 
 def _object(metric: Object, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """Object: the newest sample that belongs to no pod."""
+    """Propose for Object: the newest sample that belongs to no pod."""
     alone = [sample for sample in series.samples if not sample.pod]
     if not alone:
         raise MetricError(f"unable to get metric {series.name}: no metrics returned")
@@ -293,7 +294,7 @@ def _object(metric: Object, series: Series, observation: Observation, terms: Ter
 
 
 def _external(metric: External, series: Series, observation: Observation, terms: Terms) -> Proposal:
-    """External: the sum of all samples."""
+    """Propose for External: the sum of all samples."""
     if not series.samples:
         raise MetricError(f"unable to get external metric {series.name}: no metrics returned")
     usage = sum(thousandths(sample.value) for sample in series.samples)
@@ -301,7 +302,7 @@ def _external(metric: External, series: Series, observation: Observation, terms:
 
 
 def _of_workload(metric: Object | External, usage: int, observation: Observation, terms: Terms) -> Proposal:
-    """Object and External, target AverageValue (by status.replicas) or Value (by ready pods)."""
+    """Propose for Object and External, with target AverageValue (by status.replicas) or Value (by ready pods)."""
     if metric.value is not None:
         target = quantity_milli(metric.value)
         replicas = _by_ready(usage / target, observation, terms)
@@ -311,12 +312,12 @@ def _of_workload(metric: Object | External, usage: int, observation: Observation
     counted = observation.workload.status_replicas
     within = counted > 0 and terms.tolerate(usage / (target * counted))
     replicas = counted if within else _count(usage / target)
-    average = _capped(ceil(usage / counted)) if counted > 0 else usage  # a double may round up to more
+    average = _capped(ceil(usage / counted)) if counted > 0 else usage  # a double may round up beyond an int64
     return Proposal(replicas, format_milli(average), f"{format_milli(target)} (avg)")
 
 
 def _by_ready(ratio: float, observation: Observation, terms: Terms) -> int:
-    """From nothing, as many as the ratio says; otherwise as many times the ready pods, not `current`."""
+    """The ratio times the ready pods, not times the current count; at 0 replicas the ratio itself."""
     current = observation.workload.replicas
     if current == 0:
         return _count(ratio)
@@ -333,12 +334,12 @@ def _divide(amount: int, by: int) -> int:
 
 
 def _capped(amount: int) -> int:
-    """An int64, as the HPA keeps sums."""
+    """The amount cut to the range of an int64, in which the HPA keeps sums."""
     return amount if -MAX_INT64 <= amount <= MAX_INT64 else MAX_INT64 if amount > 0 else -MAX_INT64
 
 
 def _count(product: float) -> int:
-    """The ceiling, as an int32 that is not below 0."""
+    """The ceiling, cut to the range from 0 to the largest int32."""
     return max(0, min(ceil(product), MOST))
 
 

@@ -1,7 +1,7 @@
-"""Between which sums of its samples a metric asks for the same count.
+"""Computes the band of a series' sum in which a metric asks for the same count.
 
-Knows one metric at one time. Where pods are looked at one by one, as one is not ready or has no sample, their sum says
-too little: then any new sample may change the count.
+Knows one metric at one time. Where pods are counted one by one, as one is not ready or has no sample, the sum does not
+determine the count: then any new sample may change it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from .options import ContainerResource, External, Metric, Object, Resource, quan
 from .proposals import Terms, average_gauge, count_at, count_of_whole, utilization
 
 Counts = Callable[[int], int]
-"""What is wanted where so many thousandths are used."""
+"""Maps a use in thousandths to the count it asks for."""
 
 
 def steady_band(metric: Metric, observation: Observation, terms: Terms) -> Band:
     """The band of the metric's series."""
     series = observation.series.get(metric.source)
     if series is None or series.quality is not Quality.FRESH:
-        return NEVER if series is not None and series.usable else Band()  # of no use: its numbers change nothing
+        return NEVER if series is not None and series.usable else Band()  # unusable: its values change nothing
     try:
         counts = _counts(metric, series, observation, terms)
         return NEVER if counts is None else _band_of(counts, series.samples)
@@ -31,7 +31,7 @@ def steady_band(metric: Metric, observation: Observation, terms: Terms) -> Band:
 
 
 def _counts(metric: Metric, series: Series, observation: Observation, terms: Terms) -> Counts | None:
-    """The count as it follows from the sum alone; None: it does not."""
+    """The count as a function of the sum; None where the sum does not determine it."""
     if isinstance(metric, Object | External):
         alone = all(not sample.pod for sample in series.samples)
         if isinstance(metric, Object) and (len(series.samples) != 1 or not alone):
@@ -52,7 +52,8 @@ def _counts(metric: Metric, series: Series, observation: Observation, terms: Ter
 
 
 def _band_of(counts: Counts, samples: Sequence[Sample]) -> Band:
-    """Samples are rounded up to thousandths one by one, so a sum stands for as many as there are samples."""
+    """The band around the present sum. Samples are rounded up to thousandths one by one, so their rounded sum may
+    exceed the sum by a thousandth for each sample."""
     total, slack = sum([sample.value for sample in samples]), len(samples) + 1
     replicas = counts(_thousandths(total, slack))
 

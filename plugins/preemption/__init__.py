@@ -1,7 +1,8 @@
-"""Preemption: which lesser pods of a node give way for one that fits nowhere.
+"""Preemption: chooses which lesser pods of a node are evicted for a pod that fits nowhere.
 
-Knows who is lesser and who is spared; knows nothing of how pods go, nor of where they come back. See there for who is
-on a node, short for how little suffices, budgets for who may go at all, and kept for what would have to be otherwise.
+Knows which pods are lesser and which are spared; knows nothing of how pods are evicted, nor of where they run again.
+See there for the pods of a node, short for how few evictions suffice, budgets for PodDisruptionBudgets, and kept for
+what would have to change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,23 +36,24 @@ from .there import CLASSES, Cause, Group, Rank, There, there_is
 
 
 class Preemption(Strategy, tag="preemption", frozen=True):
-    """Lesser pods give way: those of lower priority (PriorityClass), and of equal priority those of a lower
-    restartPolicy, Never below OnFailure below Always. Nobody goes where it would not suffice, for every resource, port
-    and disk that the pod lacks; pods that are leaving already count as gone.
+    """Evicts lesser pods for a pod that fits nowhere: those of lower priority (PriorityClass), and of equal priority
+    those of a lower restartPolicy, Never below OnFailure below Always. No pod is evicted where that would not suffice
+    for every resource, port and disk that the waiting pod lacks; pods that are being deleted count as gone.
 
-    The least go first: by rank, then the larger memory request, then the larger use of CPU (series cpu of pods; what is
-    requested where that is not known), then by name. Whoever is not needed stays, the most important first. No more go
-    than PodDisruptionBudgets allow. Of several nodes that one is taken whose victims are, in this order: lower in their
-    highest rank, lower in the sum of their priorities, fewer, and whose important ones started last.
+    The order of eviction is: lower rank, then larger memory request, then larger use of CPU (series cpu of pods; the
+    request where that is not known), then name. Pods whose eviction is not needed stay, the most important first. No
+    more are evicted than PodDisruptionBudgets allow. Of several nodes the one is chosen whose victims have the lower
+    highest rank, then the lower sum of priorities, then are fewer, and whose important ones started last.
 
-    Never a victim: static and DaemonSets' pods, those that are leaving or not there yet, those that have annotation
-    elasticd.io/do-not-disrupt, whom the options spare, and those that another scheduler places, unless `others`: it
-    puts another pod in their place before the room can be used.
+    Never a victim: static pods and pods of DaemonSets, pods that are being deleted or not there yet, pods with
+    annotation elasticd.io/do-not-disrupt, pods that the options spare, and, unless `others`, pods that another
+    scheduler places: it puts another pod in their place before the room can be used.
 
-    Mode "paper" is the thesis's: restartPolicy alone ranks, one that Never restarts preempts nobody, pods go in the
-    order above until there is room and nobody is kept back, and the first node by score that can make room is taken.
-    It knows neither priorities nor `min_run` nor `most_victims`. The thesis lists evictions before it is known whether
-    they suffice; its table 6-11 needs the dry run that is made here.
+    Mode "paper" is the thesis's: restartPolicy alone ranks, a pod that Never restarts preempts none, pods are evicted
+    in the order above until there is room and none is kept back, and the first node by score that can make room is
+    taken. It has neither priorities nor `min_run` nor `most_victims`. The thesis lists evictions before it is known
+    whether they suffice; its table 6-11 needs the dry run that is made here.
+
     Sources: thesis, 4.3.3; kube-scheduler, default preemption (reprieve, and choice of the node).
     """
 
@@ -88,18 +90,18 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     ] = False
 
     def __post_init__(self) -> None:
-        """Refuse namespaces that spare nobody."""
+        """Refuse names that cannot be namespaces."""
         for index, name in enumerate(self.spare_namespaces):
             if not possible_namespace(name):
                 why = "; a policy without this strategy spares all" if name == "*" else ""
                 raise ValueError(f'spare_namespaces[{index}]: must be the name of a namespace, is "{name}"{why}')
 
     def reads(self) -> tuple[str, ...]:
-        """What pods use of CPU."""
+        """The CPU use of pods."""
         return ("cpu",)
 
     def brings_nothing(self, policy: PoolPolicy, hooks: frozenset[str]) -> tuple[str, ...]:
-        """Where nothing binds pods, nothing forces others away."""
+        """Warn that `only_forced` has no effect where no strategy binds pods."""
         if not self.only_forced or "select_nodes" in hooks:
             return ()
         return ("only_forced: nobody ever gives way: no strategy here binds pods",)
@@ -114,7 +116,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         forced: bool,
         missing: Mapping[str, int],
     ) -> Victims | Spared | None:
-        """The victims on this node, the least first."""
+        """The victims on this node, the least first; or why there are none."""
         answer = self._victims_on(pod, node, nodes, observation, missing)
         if not self.only_forced or forced or answer is None:
             return answer
@@ -126,7 +128,8 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     def explain_victims(
         self, node: int, nodes: Nodes, observation: PoolObservation, policy: PoolPolicy
     ) -> EvictionOrder:
-        """All on this node but those that never give way, the least first, and which option keeps each."""
+        """The eviction order of this node's pods, with the option that keeps each; without those that are never
+        evicted."""
         order = self._order(observation.use.get("cpu", {}))
         pods = sorted(there_is(nodes.names[node], nodes.pods(node)).movable.pods, key=order)
         return EvictionOrder(
@@ -140,7 +143,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return Turn(pod, *self._reason_of_option(option)) if option else Turn(pod)
 
     def _rule(self) -> str:
-        """To whom pods give way, and how many."""
+        """Text for which pods others are evicted for, and how many."""
         classes = "of a higher restartPolicy (Never, OnFailure, Always)"
         if self.mode == "paper":
             rule = f"to those {classes}, whatever their priority"
@@ -176,11 +179,12 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return Victims(tuple(chosen), cost, self._explain(pod, chosen, observation))
 
     def _choose(self, order: Sequence[Pod], short: Short) -> list[Pod]:
-        """Those of them who make room for what it is short of; nobody where all would not do."""
+        """The victims in this order that make enough room; none where all together would not."""
         return until_it_fits(order, short) if self.mode == "paper" else spared_from(order, short)
 
     def _too_many(self, pod: Pod, victims: int, observation: PoolObservation) -> Spared | None:
-        """More would not help by itself where those who would go now are few enough: then others gave way in vain."""
+        """A refusal where more than `most_victims` would be evicted for the pod. It has a remedy only where the present
+        victims alone are too many; else earlier evictions were in vain."""
         before = observation.gave_way.get(pod.uid, 0)
         if self.mode == "paper" or before + victims <= self.most_victims:
             return None
@@ -191,41 +195,41 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return Spared(why, (mend,) if victims > self.most_victims else ())
 
     def _rank(self, pod: Pod) -> Rank:
-        """How much a pod matters; the lesser gives way."""
+        """How important a pod is; the lower rank is evicted."""
         kind = CLASSES[pod.needs.restart]
         if self.mode == "paper":
             return 0, kind
         return pod.needs.priority, kind if self.restart_classes else 0
 
     def _has_lesser(self, group: Group, rank: Rank) -> bool:
-        """Whether one of these matters less."""
+        """Whether a pod of the group has a lower rank."""
         if self.mode == "paper":
             return (0, group.lowest_class) < rank
         return (group.lowest if self.restart_classes else (group.lowest[0], 0)) < rank
 
     def _nobody_lesser(self, groups: There, rank: Rank) -> Spared:
-        """Why there is nobody of whom to ask whether he may go."""
+        """Why there is no lesser pod that could ever be evicted."""
         fixed = next((why for why, group in groups.fixed if self._has_lesser(group, rank)), "")
         return Spared(f"lesser pods {fixed}") if fixed else _NOBODY_LESSER
 
     def _lesser_pods(
         self, groups: There, waiting: Pod, short: Short, observation: PoolObservation
     ) -> list[tuple[Pod, Options]]:
-        """Those that matter less and do not belong to their node, the least first, with the options that keep each."""
+        """The pods of lower rank that are not fixed to their node, the least first, with the options that keep each."""
         rank, scheduler, paper = self._rank(waiting), waiting.needs.scheduler, self.mode == "paper"
         order = self._order(observation.use.get("cpu", {}))
         ranked = [
             (order(pod), pod, (*self._options(pod, scheduler, observation.at), *asks))
             for group, asks in ((groups.movable, ()), (groups.asking, (_ASKS,)))
             for pod in group.pods
-            # The thesis goes by the order alone, also past those whose leaving brings nothing.
+            # The thesis follows the order alone, so it also evicts pods whose eviction provides nothing.
             if self._rank(pod) < rank and (paper or helps(pod, short))
         ]
         ranked.sort(key=itemgetter(0))
         return [(pod, options) for _, pod, options in ranked]
 
     def _order(self, use: Mapping[str, float]) -> Callable[[Pod], tuple[Rank, float, float, str, str]]:
-        """Who goes first."""
+        """The sort key of the eviction order."""
         return lambda pod: (
             self._rank(pod),
             -pod.counted.get("memory", 0.0),
@@ -235,7 +239,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         )
 
     def _options(self, pod: Pod, scheduler: str, at: float) -> Iterator[str]:
-        """Each option that keeps a pod where it is, whatever pod of this scheduler needs its room."""
+        """Each option that keeps a pod from being evicted for a pod of this scheduler."""
         if not self.others and pod.needs.scheduler != scheduler:
             yield "others"
         if pod.namespace in self.spare_namespaces:
@@ -252,7 +256,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     def _with_causes(
         self, lesser: Sequence[tuple[Pod, Options]], budgets: tuple[DisruptionBudget, ...]
     ) -> list[tuple[Pod, Causes, Held]]:
-        """What those options say of each, and its budgets."""
+        """The lesser pods, each with the causes that its options give and its PodDisruptionBudgets."""
         highest = max((pod.needs.priority for pod, options in lesser if "spare_priority" in options), default=0)
         namespaces, all_options = (
             {pod.namespace for pod, _ in lesser},
@@ -269,8 +273,8 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         ]
 
     def _cause_of_option(self, option: str, namespace: str, highest: int) -> Cause:
-        """What an option says of several pods of a namespace, and what would have to be otherwise; `highest` is their
-        highest priority."""
+        """Text for an option that keeps several pods of a namespace, and the remedy; `highest` is their highest
+        priority."""
         run = f"{self.min_run:g} s"
         at_most = f"have spare_priority = {self.spare_priority} or more"
         return {
@@ -284,7 +288,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         }[option]
 
     def _reason_of_option(self, option: str) -> tuple[str, str]:
-        """What it says of a pod, one word and a sentence."""
+        """Reason (one word) and message for an option that keeps one pod."""
         return {
             "others": ("OtherScheduler", "another scheduler places it"),
             "spare_namespaces": ("Spared", "its namespace is in spare_namespaces"),
@@ -297,7 +301,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     def _explain_spared(
         self, waiting: Pod, short: Short, groups: There, lesser: Lesser, observation: PoolObservation
     ) -> Spared:
-        """Why those of them that may go do not suffice, by what keeps the others whose leaving would help."""
+        """Why the pods that may be evicted do not suffice, by what keeps the others whose eviction would help."""
         rank = self._rank(waiting)
         if not (self._has_lesser(groups.movable, rank) or self._has_lesser(groups.asking, rank)):
             return self._nobody_lesser(groups, rank)
@@ -315,7 +319,7 @@ class Preemption(Strategy, tag="preemption", frozen=True):
     def _needed(
         self, waiting: Pod, short: Short, lesser: Lesser, observation: PoolObservation, lifted: Lifted
     ) -> set[str] | None:
-        """What would have to be otherwise for enough to go when this keeps nobody; None: they would not be enough."""
+        """The remedies with which enough pods could be evicted if `lifted` kept none; None: they would not suffice."""
         chosen = self._choose(lesser.going(lifted), short)
         if not chosen:
             return None
@@ -325,15 +329,16 @@ class Preemption(Strategy, tag="preemption", frozen=True):
         return {*mends, *refusal.mends} if refusal.mends else None
 
     def _cost(self, victims: Sequence[Pod], at: float) -> tuple[float, ...]:
-        """As kube-scheduler compares nodes, with the restart class behind the priority."""
+        """The sort key by which nodes are compared, as in kube-scheduler, with the restartPolicy's class after the
+        priority."""
         highest, kind = max(self._rank(pod) for pod in victims)
-        # Each adds 2^31, so that many of a negative priority are not less than few.
+        # Adding 2^31 makes each term positive: many victims of negative priority must not count less than few.
         total = sum(pod.needs.priority + 2**31 for pod in victims)
         starts = [at if pod.started is None else pod.started for pod in victims if pod.needs.priority == highest]
         return highest, kind, total, len(victims), -min(starts)
 
     def _explain(self, pod: Pod, victims: Sequence[Pod], observation: PoolObservation) -> str:
-        """In a few words, and what was not known."""
+        """A short text on the choice, and on what was not known."""
         below, priority = _restart_policies(victims), pod.needs.priority
         if self.mode == "product":
             below = _restart_policies(victim for victim in victims if victim.needs.priority >= priority)
@@ -357,7 +362,7 @@ _NOT_FORCED = Spared(_FORCED_ALONE.why, (f"only_forced {_OWN} is false",))
 
 
 def _cpu(pod: Pod, use: Mapping[str, float]) -> float:
-    """What it uses, in cores; where that is not known, what it requests."""
+    """The pod's use of CPU in cores; where that is not known, its request."""
     cores = use.get(_name(pod), nan) if use else nan
     return pod.counted.get("cpu", 0.0) if isnan(cores) else cores
 

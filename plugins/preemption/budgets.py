@@ -1,6 +1,6 @@
-"""Which of the pods that may have to go PodDisruptionBudgets let go, and which one keeps a pod.
+"""Applies PodDisruptionBudgets: which pods they let go, and which budget keeps a pod.
 
-Knows budgets; knows nothing of why a pod should go.
+Knows budgets; knows nothing of why a pod should be evicted.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -11,18 +11,18 @@ from elasticd.kit import Derived
 from .there import Cause
 
 Held = tuple[tuple[DisruptionBudget, Cause], ...]
-"""The budgets that a pod is in, each with what it says of pods that it keeps."""
+"""The budgets that cover a pod, each with the cause it gives for pods that it keeps."""
 
 
 def held(pod: Pod, budgets: tuple[DisruptionBudget, ...]) -> Held:
-    """Those of these."""
+    """The budgets that cover a pod."""
     if not budgets:
         return ()
     return tuple([entry for entry in _by_namespace("", budgets).get(pod.namespace, ()) if pod.uid in entry[0].pods])
 
 
 def within(order: Iterable[tuple[Pod, Held]], lifted: Set[Cause] = frozenset()) -> list[Pod]:
-    """Those of them, from the first on, that budgets let go; those that say what is `lifted` let all go."""
+    """The pods, from the first on, that their budgets let go; budgets whose cause is `lifted` let all go."""
     allowed, spent = list[Pod](), dict[int, int]()
     for pod, budgets in order:
         if all(spent.get(id(budget), 0) < budget.allowed or cause in lifted for budget, cause in budgets):
@@ -33,8 +33,8 @@ def within(order: Iterable[tuple[Pod, Held]], lifted: Set[Cause] = frozenset()) 
 
 
 def budget_of(budgets: Held, going: Sequence[Pod], *, spent: bool) -> tuple[Cause, ...]:
-    """What the budget says that keeps a pod while others are `going`: the one of its own that then allows least; only
-    one that is `spent`, where something else keeps it."""
+    """The cause given by the budget that keeps a pod while others are `going`: the one of the pod's budgets that then
+    allows least. `spent`: only a budget that allows no more, as something else keeps the pod already."""
     remaining = [
         (budget.allowed - sum(pod.uid in budget.pods for pod in going), budget.name, cause) for budget, cause in budgets
     ]

@@ -1,6 +1,6 @@
-"""What keeps lesser pods of a node, and what would have to be otherwise for enough of them to go.
+"""Finds what keeps lesser pods on a node, and what would have to change for enough of them to be evicted.
 
-Knows pods and what keeps each; knows no option, and not how many may go.
+Knows pods and the causes that keep each; knows no option, and not how many may be evicted.
 """
 
 from collections import Counter
@@ -13,37 +13,36 @@ from .short import Short, helps
 from .there import Cause
 
 Options = tuple[str, ...]
-"""What keeps a pod, a word each: options, and that it asks to be left alone."""
+"""What keeps a pod, a word each: names of options, and that it has the annotation do-not-disrupt."""
 
 Causes = tuple[Cause, ...]
-"""What these say of it, and budgets; that first which is told."""
+"""The causes of these options and of budgets; the first one is reported."""
 
 Lifted = frozenset[Cause]
-"""What keeps nobody any more."""
+"""Causes that are assumed to keep no pod any more."""
 
 TRIED = 6
-"""Of what keeps pods of a node, how much is tried, the most frequent; where more than that keeps them together, nothing
-is told."""
+"""How many causes are tried, the most frequent first; where more than these act together, no remedy is given."""
 
 
 class Lesser(Struct, frozen=True, gc=False):
-    """Pods of a node that matter less than the one that waits, the least first, each with what keeps it, and its
+    """The pods of a node with a lower rank than the waiting one, the least first, each with what keeps it and its
     budgets."""
 
     pods: Sequence[tuple[Pod, Causes, Held]]
 
     def going(self, lifted: Lifted = frozenset()) -> list[Pod]:
-        """Who may go if this kept nobody."""
+        """The pods that could be evicted without the `lifted` causes."""
         return within([(pod, budgets) for pod, causes, budgets in self.pods if lifted.issuperset(causes)], lifted)
 
     def kept(self, short: Short, going: Sequence[Pod]) -> list[Causes]:
-        """What keeps each that stays while these go, and has some of what is lacking."""
+        """What keeps each pod that stays while `going` are evicted, and that has some of what is short."""
         uids = {pod.uid for pod in going}
         staying = [entry for entry in self.pods if entry[0].uid not in uids and helps(entry[0], short)]
         return [causes + budget_of(budgets, going, spent=bool(causes)) for _, causes, budgets in staying]
 
     def lifts(self, short: Short) -> Lifted:
-        """All that keeps any of them, or would keep it next, and can be otherwise."""
+        """All causes that keep any of the helpful pods, or would keep it next, and that have a remedy."""
         helping = [(causes, budgets) for pod, causes, budgets in self.pods if helps(pod, short)]
         every = {cause for causes, _ in helping for cause in causes} | {
             cause for _, budgets in helping for _, cause in budgets
@@ -52,10 +51,11 @@ class Lesser(Struct, frozen=True, gc=False):
 
 
 def mends_of(kept: Iterable[Causes], every: Lifted, needed: Callable[[Lifted], set[str] | None]) -> tuple[str, ...]:
-    """What would have to be otherwise: all that keeps one of them, whichever that would do for; or else as few of all
-    as would do together; nothing where nothing would, or too much would have to be tried.
+    """The remedies. Either each set of causes of one pod that suffices when lifted alone; or else a minimal set of all
+    causes that suffices together. Empty where none suffices, or too many would have to be tried.
 
-    `needed`: what would have to be, for enough to go when this keeps nobody; None: they would not be enough.
+    `needed` gives the remedies with which enough pods could be evicted if a set of causes kept none; None: they would
+    not suffice.
     """
     causes = Counter(frozenset(group) for group in kept if all(cause.mend for cause in group))
     tried = [needed(group) for group, _ in causes.most_common(TRIED)]

@@ -1,6 +1,6 @@
-"""What a pod is short of on a node, and which pods' leaving makes up for it.
+"""Computes what a pod is short of on a node, and which pods' eviction provides it.
 
-Knows amounts, ports, disks and who keeps others off; knows nothing of who may have to go.
+Knows amounts, ports, disks and anti-affinity; knows nothing of which pods may be evicted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ from .there import There
 
 
 class Short(Struct, frozen=True, gc=False):
-    """What a pod lacks on a node once all who are leaving have left: whole amounts, and the UIDs of who has its ports
-    and disks, or keeps it off (anti-affinity)."""
+    """What a pod lacks on a node once all pods that are being deleted are gone: whole amounts by resource, and the UIDs
+    of pods that clash with it (ports, disks, anti-affinity)."""
 
     amounts: dict[str, int]
     clashing: frozenset[str]
 
 
 def short_of(pod: Pod, node: int, nodes: Nodes, groups: There, missing: Mapping[str, int]) -> Short | None:
-    """None: it lacks nothing here now, so that nobody's leaving would help. `missing`: what filters say that it lacks,
-    where they keep some of it."""
+    """What the pod is short of. None: it lacks nothing here now, so no eviction would help. `missing`: what filters say
+    that it lacks, where they keep some of it free."""
     shortfall = {
         name: lack
         for name, amount in needed(pod).items()
@@ -44,7 +44,8 @@ def _takes(pod: Pod, resource: str) -> int:
 
 
 def _clash(pod: Pod, resident: Pod, labels: Mapping[str, str]) -> bool:
-    """Whether one node cannot give both what they ask for, or the other keeps it off a node of these labels."""
+    """Whether the two pods need the same port or disk, or the resident's anti-affinity keeps the pod off a node of
+    these labels."""
     needs, theirs = pod.needs, resident.needs
     if any(port.clashes(used) for port in needs.ports for used in theirs.ports):
         return True
@@ -57,16 +58,16 @@ def _clash(pod: Pod, resident: Pod, labels: Mapping[str, str]) -> bool:
 
 
 def helps(pod: Pod, short: Short) -> bool:
-    """Whether its leaving brings any of that."""
+    """Whether the pod's eviction provides any of what is short."""
     takes = needed(pod)
-    for name in short.amounts:  # a loop, as this is asked of each pod of each node
+    for name in short.amounts:  # a plain loop: this runs for each pod of each node
         if takes.get(name):
             return True
     return pod.uid in short.clashing
 
 
 def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
-    """The first of these until there is room; nobody where all of them would not do."""
+    """The first pods of the order until there is room; none where all of them would not suffice."""
     lacking, clashing, chosen = dict(short.amounts), set(short.clashing), list[Pod]()
     for pod in order:
         if not lacking and not clashing:
@@ -78,8 +79,8 @@ def until_it_fits(order: Iterable[Pod], short: Short) -> list[Pod]:
 
 
 def spared_from(order: Sequence[Pod], short: Short) -> list[Pod]:
-    """All of these but those that are not needed, of whom the most important are kept first; nobody where all of them
-    would not do."""
+    """All pods of the order but those that are not needed, of which the most important are spared first; none where all
+    of them would not suffice."""
     requests = [needed(pod) for pod in order]
     over = {name: sum([takes.get(name, 0) for takes in requests]) - lack for name, lack in short.amounts.items()}
     if any(amount < 0 for amount in over.values()) or not short.clashing <= {pod.uid for pod in order}:

@@ -1,6 +1,6 @@
-"""Who is on a node: those that may have to go, those that never go, and why.
+"""Groups the pods of a node: those that may be evicted, those that never are and why.
 
-Knows what is kept of a node until one of its pods comes or goes; knows no pod that waits, and no option.
+Knows what can be cached for a node until one of its pods comes or goes; knows no waiting pod, and no option.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ from elasticd.api import Pod, Struct
 from elasticd.kit import Derived, rooted
 
 CLASSES: Mapping[str, int] = {"Always": 2, "OnFailure": 1, "Never": 0}
-"""How much a pod matters by its restartPolicy (thesis, 4.3)."""
+"""How important a pod is by its restartPolicy (thesis, 4.3)."""
 
 Rank = tuple[int, int]
 _MOST: Rank = (2**31, 3)
-"""More than any pod matters."""
+"""Above the rank of any pod."""
 
 
 _FIXED = {
@@ -21,19 +21,18 @@ _FIXED = {
     "DaemonSet": "belong to their node",
     "Critical": "are of system-critical priority",
 }
-"""What keeps pods that never go, whoever wants it, by why they are rooted."""
+"""Text for pods that are never evicted, by why they are node-bound."""
 
 
 class Cause(Struct, frozen=True, gc=False):
-    """What keeps pods, in a clause that follows "lesser pods", and what would have to be otherwise for it not to; empty
-    where nothing can be."""
+    """What keeps pods, as a clause that follows "lesser pods", and the remedy; empty where there is none."""
 
     why: str
     mend: str = ""
 
 
 class Group(Struct, frozen=True, gc=False):
-    """Pods of a node that are alike in whether they may go, and how much the least of them matters."""
+    """Pods of a node that are equally evictable, and the lowest rank among them."""
 
     pods: tuple[Pod, ...]
     lowest: Rank
@@ -48,8 +47,8 @@ def _group(pods: Iterable[Pod]) -> Group:
 
 
 class There(Struct, frozen=True, gc=False):
-    """What does not change on a node until a pod comes or goes: who may ever have to go, who asked to be left alone,
-    who never goes and why, and who is leaving."""
+    """The groups of a node's pods, until one comes or goes: those that may be evicted, those that have the annotation
+    do-not-disrupt, those that never are and why, and those that are being deleted."""
 
     movable: Group
     asking: Group

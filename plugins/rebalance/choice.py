@@ -1,6 +1,6 @@
-"""The moves of one look: for each node that must give up pods, who goes, in which order.
+"""Chooses the moves of one evaluation: for each node that must give up pods, which pods leave, in which order.
 
-Knows nodes' excess and their pods; knows nothing of how it came to that.
+Knows the nodes' excess and their pods; knows nothing of how the excess arose.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,12 +17,12 @@ from .options import Options
 from .victims import Chosen, Victim, by_match, by_queues, disruption, others, relief
 
 MOST = 1000
-"""Pods that one look chooses at most; no policy moves more at a time."""
+"""The most pods that one evaluation chooses; no policy moves more at a time."""
 
 
 class Choice:
-    """Who goes, as things stand `now`: nodes give up pods by how they are measured, and take pods by that and what is
-    thought to come to them beside."""
+    """The choice for the levels `now`: those by which nodes give up pods (measured use), and those by which they take
+    pods (with an estimate for pods that came since)."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Choice:
         self._rests = Rests(0.0 if self._paper else rule.cooldown, observation.at, past.moved)
 
     def moves(self, hot: Mask) -> list[Move]:
-        """Of all nodes that must give up pods, the worst first; where two are equal, by name."""
+        """The moves of all nodes that must give up pods, the most loaded node first; of equal ones by name."""
         places = np.flatnonzero(hot)
         order = places[np.lexsort((places, -self._now.worst[places]))]
         moves: list[Move] = []
@@ -62,7 +62,7 @@ class Choice:
     def _choose(
         self, place: int, due: Mapping[str, float], sizes: Mapping[str, float]
     ) -> tuple[list[Chosen], list[Chosen]]:
-        """Who must leave a node, and who could instead."""
+        """The pods that must leave a node, and those that could instead."""
         victims = list(self._victims(place))
         if self._paper:
             return by_queues(victims, due), []
@@ -70,7 +70,7 @@ class Choice:
         return needed, others(victims, needed, due, sizes, lambda pod: self._rests.free(pod, self._nodes))
 
     def _victims(self, place: int) -> Iterator[Victim]:
-        """The pods that may go, with what each uses; one of which that is not known stays."""
+        """The pods that may leave, with the use of each; a pod whose use is not known stays."""
         for pod in self._nodes.pods(place):
             key = f"{pod.namespace}/{pod.name}"
             use = {name: by_pod.get(key, -1.0) for name, by_pod in self._use.items()}
@@ -78,7 +78,7 @@ class Choice:
                 yield Victim(pod, use, disruption(pod))
 
     def _take(self, pod: Pod) -> bool:
-        """Whether another pod of its controller may go; then it is to."""
+        """Whether another pod of its controller may leave; if so, count it."""
         if not self._rests.free(pod, self._nodes):
             return False
         self._rests.choose(pod)

@@ -1,7 +1,7 @@
-"""How loaded the nodes of a pool are: which have too much, which are calm, which can take more, and how much is too
-much.
+"""Computes how loaded the nodes of a pool are: which have too much, which are calm, which can take more, and the
+excess.
 
-Knows columns of numbers and the marks they are held against; knows no pods and no past.
+Knows columns of numbers and the marks they are compared with; knows no pods and no past.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,14 +14,15 @@ from elasticd.kit import LEAST_USE, Seen, balance_score, capacity
 from .options import Options
 
 Parts = dict[str, Column]
-"""Parts of nodes, by resource."""
+"""Fractions of nodes, by resource."""
 
 
 class Levels(Struct, frozen=True, eq=False):
-    """Of each node: whether it has too much (`above`), is calm, can take more of something (`low`), and how bad it is
-    (`worst`, the greater the worse; NaN: what it uses is not known, and then it is none of these).
+    """For each node: whether it has too much (`above`), is calm, can take more of something (`low`), and how loaded it
+    is (`worst`, the greater the worse; NaN: its use is not known, and none of the others holds).
 
-    `sizes` are what nodes have, in the series' units, `parts` what they use of that, `means` the pool's, by resource.
+    `sizes` are the nodes' capacities in the series' units, `parts` their use as fractions of these, `means` the pool's
+    means of `parts`, by resource.
     """
 
     above: Mask
@@ -34,7 +35,8 @@ class Levels(Struct, frozen=True, eq=False):
 
 
 class FitsScore(Struct, frozen=True, eq=False):
-    """Calm by score. Means stay as they are when a pod moves, so a score changes with the logarithms of use alone."""
+    """Whether a node stays calm by score with a pod added. Means do not change when a pod moves within the pool, so a
+    score changes only with the logarithms of use."""
 
     low: Mask
     sizes: Parts
@@ -45,7 +47,7 @@ class FitsScore(Struct, frozen=True, eq=False):
     balance: float
 
     def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
-        """Of which nodes it holds."""
+        """The mask of `places` that stay calm at this use."""
         parts = {name: used[name] / size[places] for name, size in self.sizes.items()}
         score = self.score[places].copy()
         for name, weight in self.weights.items():
@@ -54,24 +56,25 @@ class FitsScore(Struct, frozen=True, eq=False):
 
 
 class FitsMarks(Struct, frozen=True, eq=False):
-    """Calm by marks: the most that is, by resource."""
+    """Whether a node stays calm by marks with a pod added; `most` is the largest calm fraction by resource."""
 
     low: Mask
     sizes: Parts
     most: dict[str, float]
 
     def __call__(self, used: Mapping[str, Column], places: Places) -> Mask:
-        """Of which nodes it holds."""
+        """The mask of `places` that stay calm at this use."""
         calm = [used[name] / size[places] <= self.most[name] for name, size in self.sizes.items()]
         return np.asarray(np.logical_and.reduce([self.low[places], *calm]))
 
 
 def levels(rule: Options, nodes: Nodes, seen: Seen, mean_of: Seen | None = None) -> Levels:
-    """As the rule has it, where nodes use what `seen` says, beside the pool's mean of that, or of `mean_of`.
+    """The levels by the rule, where nodes use what `seen` says, compared with the pool's mean of `mean_of` (default
+    `seen`).
 
-    Marks are held against the mean, so those by which nodes take pods must come of the same mean as those by which they
-    give them: of what was measured. What young pods are thought to add would raise the one and not the other, and a
-    node could take what it must then give up.
+    Marks are compared with the mean, so giving and taking pods must use the same mean: that of what was measured.
+    Estimates for young pods would raise one mean and not the other, and a node could take a pod that it must then give
+    up.
     """
     sizes = {name: capacity(nodes, name) for name in rule.resources()}
     parts = {name: seen(name) / size for name, size in sizes.items()}
@@ -86,12 +89,13 @@ def levels(rule: Options, nodes: Nodes, seen: Seen, mean_of: Seen | None = None)
 
 
 def taking(rule: Options, nodes: Nodes) -> Levels:
-    """How loaded nodes are for who comes: with what young pods are thought to add."""
+    """The levels by which nodes take pods: measured use plus an estimate for young pods."""
     return levels(rule, nodes, rule.seen(nodes), nodes.measured)
 
 
 def above(rule: Options, nodes: Nodes) -> Mask:
-    """Which have too much for who comes: by score that is found sooner, for each pod that is to be placed."""
+    """The nodes that have too much to take pods. By score this computes less than taking(), as it runs for each pod
+    that is placed."""
     if rule.by != "score":
         return taking(rule, nodes).above
     use = rule.seen(nodes)
@@ -103,7 +107,7 @@ def above(rule: Options, nodes: Nodes) -> Mask:
 
 
 def excess(rule: Options, now: Levels) -> Parts:
-    """How much too much each node has, by resource, in the series' units."""
+    """How much each node has too much of, by resource, in the series' units."""
     if rule.amount == "mean":
         parts = _over(now.parts, now.means)
     elif rule.by == "score":
@@ -114,7 +118,8 @@ def excess(rule: Options, now: Levels) -> Parts:
 
 
 def fits(rule: Options, now: Levels, due: Iterable[str]) -> Fits:
-    """Which nodes can take a pod of one that has too much of these, and are calm with it."""
+    """A function of use: which nodes can take a pod from a node that has too much of the resources `due`, and stay
+    calm."""
     if rule.by == "score":
         before = {name: np.maximum(part, LEAST_USE) for name, part in now.parts.items()}
         return FitsScore(now.low, now.sizes, -now.worst, before, rule.loads(), rule.calm, rule.balance)
@@ -133,7 +138,7 @@ def _by_score(rule: Options, score: Column, parts: Parts) -> Four:
 
 
 def _balanced(parts: Parts, least: float) -> Mask:
-    """Where the resources are used to about the same part."""
+    """The nodes whose resources are used in about equal proportion."""
     uses = list(parts.values())
     return balance_score(*uses) >= least
 
@@ -143,11 +148,11 @@ def _over(parts: Parts, marks: dict[str, float]) -> Parts:
 
 
 def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float]) -> Parts:
-    """What a node is to release so that its score is the threshold's, as parts of it.
+    """How much a node must release so that its score reaches the threshold, as fractions of its capacity.
 
-    With all resources less by the same factor the score rises by ten times the sum of their weights times its
-    logarithm, while moves within the pool leave the means as they are; so the factor follows from how far the score
-    must rise. In mode product only what exceeds the mean is released, and not below it.
+    If the use of all resources falls by the same factor, the score rises by ten times the sum of their weights times
+    the factor's logarithm, while moves within the pool leave the means as they are. So the factor follows from how far
+    the score must rise. In mode "product" only the part above the mean is released.
     """
     over = _over(parts, means)
     weights, paper = rule.loads(), rule.mode == "paper"
@@ -160,7 +165,7 @@ def _released(rule: Options, score: Column, parts: Parts, means: dict[str, float
 
 
 def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
-    """Koordinator's LowNodeLoad, with a mark between for what is calm."""
+    """Koordinator's LowNodeLoad, with a third mark in between for calm nodes."""
     most = _calm_limits(rule, means)
     high = {name: ceiling.high for name, ceiling in ceilings(rule, means).items()}
     worst = np.maximum.reduce([part - high[name] for name, part in parts.items()])
@@ -170,14 +175,14 @@ def _by_marks(rule: Options, parts: Parts, means: dict[str, float]) -> Four:
 
 
 class Ceiling(Struct, frozen=True):
-    """Above `high` a node has too much of a resource, up to `calm` it is calm again; as parts of it."""
+    """Fractions of a node's capacity: above `high` it has too much of a resource, up to `calm` it is calm again."""
 
     high: float
     calm: float
 
 
 def ceilings(rule: Options, means: dict[str, float]) -> dict[str, Ceiling]:
-    """By resource, as its marks have it for a pool with these means."""
+    """The ceilings by resource, from the marks and, by deviation, the pool's means."""
     level = _level(rule, means)
     return {
         mark.resource: Ceiling(mark.high + level[mark.resource], mark.calm + level[mark.resource])
@@ -186,16 +191,16 @@ def ceilings(rule: Options, means: dict[str, float]) -> dict[str, Ceiling]:
 
 
 def lows(rule: Options, parts: Parts, means: dict[str, float]) -> dict[str, Mask]:
-    """By resource, who can take more of it."""
+    """The nodes that can take more of a resource, by resource."""
     level = _level(rule, means)
     return {mark.resource: parts[mark.resource] < mark.low + level[mark.resource] for mark in rule.marks}
 
 
 def _level(rule: Options, means: dict[str, float]) -> dict[str, float]:
-    """From where marks count."""
+    """The level from which marks count: the pool's means by deviation, else 0."""
     return means if rule.by == "deviation" else dict.fromkeys(means, 0.0)
 
 
 def _calm_limits(rule: Options, means: dict[str, float]) -> dict[str, float]:
-    """What a calm node uses at most."""
+    """The largest fraction that a calm node uses, by resource."""
     return {name: ceiling.calm for name, ceiling in ceilings(rule, means).items()}

@@ -1,6 +1,6 @@
-"""What follows from the past: which nodes have been too loaded for long enough, and whose pods have been moved enough.
+"""Derives from the past which nodes have been too loaded for long enough, and which controllers are left alone.
 
-Knows looks and moves of the last hour; knows nothing of who goes next.
+Knows evaluations and moves of the last hour; knows nothing of which pod leaves next.
 """
 
 from collections.abc import Iterable
@@ -14,15 +14,16 @@ from .levels import Levels, levels
 from .options import Options
 
 DOUBLINGS = 12
-"""Of `cooldown` at most; moves are remembered for an hour."""
+"""How often `cooldown` doubles at most; moves are remembered for an hour."""
 
 PART = 10
-"""One in so many pods of a controller goes before it is left alone."""
+"""One in this many pods of a controller moves before the controller is left alone."""
 
 
 class Heat(Struct, frozen=True, eq=False):
-    """Of each node: whether it must give up pods (`hot`), in how many looks in a row it has been too loaded, whether
-    it rests, having given up pods of late, and whether it will have to give up more then, as things stand (`lasts`)."""
+    """For each node: whether it must give up pods (`hot`), in how many evaluations in a row it has been too loaded
+    (`times`), whether it rests after giving up pods (`rests`), and whether it must give up more after that
+    (`lasts`)."""
 
     hot: Mask
     times: Whole
@@ -31,17 +32,18 @@ class Heat(Struct, frozen=True, eq=False):
 
 
 def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) -> Heat:
-    """What follows from the looks so far.
+    """The state that follows from the evaluations so far.
 
-    A node is hot that was too loaded in so many looks in a row, has not been calm since, and does not rest. A look in
-    which its use was not known begins all anew. Without any look, as it is now: the first of them.
+    A node is hot if it was too loaded in `observations` evaluations in a row, has not been calm since, and does not
+    rest. An evaluation in which its use was not known resets the count. Without a past evaluation the present one is
+    the first.
     """
     rests = np.zeros(len(nodes.names), dtype=np.bool_)
     if rule.mode == "paper":
         return Heat(now.above, now.above.astype(np.int64), rests, rests)
     looks = [_levels_at(rule, nodes, look) for look in past.looks if look.at < at] + [now]
     if past.looks and past.looks[-1].at < at:
-        looks.pop()  # it comes between two looks, and does not count as one
+        looks.pop()  # this evaluation is between two counted ones
     times, hot = np.zeros(len(nodes.names), dtype=np.int64), np.zeros(len(nodes.names), dtype=np.bool_)
     for look_levels in looks:
         times = np.where(look_levels.above, times + 1, 0)
@@ -54,7 +56,7 @@ def heat(rule: Options, nodes: Nodes, at: float, past: PoolPast, now: Levels) ->
 
 
 def _levels_at(rule: Options, nodes: Nodes, look: Look) -> Levels:
-    """How loaded today's nodes were. One that was not there has NaN."""
+    """The levels of today's nodes at a past evaluation. A node that was not there has NaN."""
     unknown = np.full(len(look.names), np.nan)
     if look.names is nodes.names or look.names == nodes.names:
         return levels(rule, nodes, lambda series: look.use.get(series, unknown))
@@ -75,7 +77,8 @@ def _place(nodes: Nodes, name: str) -> int | None:
 
 
 class _Moves(Struct):
-    """When pods of a controller were moved, and from which nodes, the oldest first; and how many are to be now."""
+    """Past moves of a controller's pods: their times and the nodes they left, oldest first; and how many are chosen
+    now."""
 
     times: list[float]
     nodes: list[str]
@@ -83,7 +86,7 @@ class _Moves(Struct):
 
 
 class Rests:
-    """Which controllers are left alone."""
+    """Tells which controllers are left alone."""
 
     def __init__(self, cooldown: float, at: float, moved: Iterable[Moved]) -> None:
         self._cooldown, self._at = cooldown, at
@@ -94,7 +97,7 @@ class Rests:
             moves.nodes.append(move.node)
 
     def free(self, pod: Pod, nodes: Nodes) -> bool:
-        """Whether another pod of its controller may go."""
+        """Whether another pod of its controller may leave."""
         moves = self._moves.get(whose(pod))
         if moves is None:
             return True
@@ -105,11 +108,11 @@ class Rests:
         return not rounds or self._at - moves.times[rounds * share - 1] >= self._rest(rounds)
 
     def choose(self, pod: Pod) -> None:
-        """It is to go."""
+        """Count a pod as chosen to leave."""
         self._moves.setdefault(whose(pod), _Moves([], [])).chosen += 1
 
     def left(self, pod: Pod, nodes: Nodes) -> frozenset[str]:
-        """The nodes that pods of its controller have left too short a time ago to come back."""
+        """The nodes that pods of its controller left too recently to come back."""
         moves = self._moves.get(whose(pod))
         if moves is None or not moves.times:
             return frozenset()

@@ -9,7 +9,7 @@ from elasticd.api import Meta, Struct
 from elasticd.kit import Loaded
 
 LOOKS = 20
-"""So many looks back it is known that a node was too loaded and has not been calm since."""
+"""How many past evaluations are kept, to know that a node was too loaded and has not been calm since."""
 
 Mark = Annotated[float, Meta(ge=-1, le=1)]
 
@@ -87,7 +87,7 @@ class Options(Loaded, frozen=True, kw_only=True):
                 raise ValueError(f'marks[{index}].low: must be > 0 for by = "use", is {mark.low:g}')
 
     def reads(self) -> tuple[str, ...]:
-        """What pods use of the resources that count."""
+        """The pods' use of the resources that count."""
         return self.resources()
 
     def reads_of_nodes(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class Options(Loaded, frozen=True, kw_only=True):
         return super().reads_of_nodes() if self.by == "score" else self.resources()
 
     def resources(self) -> tuple[str, ...]:
-        """Those of which a node may have too much."""
+        """The resources of which a node may have too much."""
         return tuple(self.loads()) if self.by == "score" else tuple([mark.resource for mark in self.marks])
 
     def looks_back(self) -> int:

@@ -1,6 +1,7 @@
-"""Who leaves a node: in the order of the thesis's queues, or by what a pod releases for what moving it costs.
+"""Chooses the pods that leave a node: by the thesis's queues, or by what a pod releases relative to the cost of moving
+it.
 
-Knows pods, what they use and how much is to be released; knows no other nodes.
+Knows pods, their use and how much is to be released; knows no other nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,17 +10,17 @@ from elasticd.api import Pod, Struct
 from elasticd.kit import COST
 
 GRAIN = 0.0025
-"""Less than this part of a node is not worth a move, so that a node with no more too much is left as it is."""
+"""A fraction of a node that is not worth a move, so that a node with hardly any excess is left as it is."""
 
 SPARE = 5
-"""Pods that are named beside those that suffice, for where one of these finds no place."""
+"""How many pods are named beside those that suffice, in case one of these finds no place."""
 
 ORDER = {"Never": 0, "OnFailure": 1, "Always": 2}
-"""Which of two equal pods goes first, by restartPolicy."""
+"""Which of two equal pods leaves first, by restartPolicy."""
 
 
 class Victim(Struct, frozen=True, gc=False):
-    """A pod that may go, what it uses, by resource, and what moving it costs."""
+    """A pod that may leave, its use by resource, and the cost of moving it."""
 
     pod: Pod
     use: Mapping[str, float]
@@ -27,7 +28,7 @@ class Victim(Struct, frozen=True, gc=False):
 
 
 class Chosen(Struct, frozen=True, gc=False):
-    """One that goes: what that releases, and by how many percent of its node it lowers what that has too much."""
+    """A pod that leaves: the use it releases, and by how many percent of its node it lowers the excess."""
 
     victim: Victim
     released: Mapping[str, float]
@@ -35,9 +36,9 @@ class Chosen(Struct, frozen=True, gc=False):
 
 
 def disruption(pod: Pod) -> float:
-    """What moving a pod costs: 0.25 for an ordinary one, from 0 to 2.5. A quarter of Karpenter's disruption cost, 1 +
-    deletion cost / 2^27 + priority / 2^25 from 0 to 10, so that a pod is worth a quarter of a percent of its node. A
-    deletion cost that is no number counts as none."""
+    """The cost of moving a pod: 0.25 for an ordinary one, from 0 to 2.5. A quarter of Karpenter's disruption cost, 1 +
+    deletion cost / 2^27 + priority / 2^25, cut to 0 to 10, so that a pod is worth a quarter of a percent of its node. A
+    deletion cost that is not a number counts as 0."""
     try:
         deletion = int(pod.annotations.get(COST, "0"))
     except ValueError:
@@ -46,9 +47,9 @@ def disruption(pod: Pod) -> float:
 
 
 def by_queues(victims: Iterable[Victim], excess: Mapping[str, float]) -> list[Chosen]:
-    """Of restartPolicy Never first, then OnFailure, each by memory request and cpu use, the largest first, until what
-    they release covers the excess: 4.3 and 5.5.4 of the thesis. A pod releases the cpu that it uses and the memory that
-    it requests."""
+    """Pods of restartPolicy Never first, then OnFailure, each by memory request and cpu use, the largest first, until
+    what they release covers the excess: 4.3 and 5.5.4 of the thesis. A pod releases the cpu that it uses and the memory
+    that it requests."""
     queues = sorted((victim for victim in victims if victim.pod.needs.restart != "Always"), key=_in_queue)
     chosen, excess_left = list[Chosen](), dict(excess)
     for victim in queues:
@@ -69,8 +70,8 @@ def _in_queue(victim: Victim) -> tuple[int, float, float, str, str]:
 def by_match(
     victims: Sequence[Victim], excess: Mapping[str, float], sizes: Mapping[str, float], take: Callable[[Pod], bool]
 ) -> list[Chosen]:
-    """One after the other, each by what is left to release of what the node then has most too much of, until nothing is
-    that is worth it. `take`: whether a pod may go, asked once it is its turn."""
+    """One pod after another, each chosen by the resource that then exceeds most, until the rest is not worth a move.
+    `take` says whether a pod may leave; it is called once per pod, when the pod is chosen."""
     chosen, candidates, remaining = list[Chosen](), sorted(victims, key=_among_equals), dict(excess)
     while candidates:
         name = max(remaining, key=lambda name: remaining[name] / sizes[name])
@@ -84,7 +85,8 @@ def by_match(
 
 
 def relief(chosen: Chosen, excess: Mapping[str, float], sizes: Mapping[str, float]) -> Iterator[float]:
-    """Which part of what must go it takes, by resource. The last grain need not; without sizes, all must."""
+    """The fraction of the excess that a pod releases, by resource. The last grain need not be released; without sizes
+    all must."""
     for name, amount in excess.items():
         due = amount - GRAIN * sizes.get(name, 0.0)
         yield chosen.released.get(name, 0.0) / due if due > 0 else 1.0
@@ -97,7 +99,7 @@ def others(
     sizes: Mapping[str, float],
     free: Callable[[Pod], bool],
 ) -> list[Chosen]:
-    """A few that could go instead."""
+    """Up to SPARE pods that could leave instead."""
     needed_uids = {choice.victim.pod.uid for choice in needed}
     name = max(excess, key=lambda name: excess[name] / sizes[name])
     candidates = [
@@ -108,12 +110,13 @@ def others(
 
 
 def _first(victims: Sequence[Victim], name: str, amount: float) -> int:
-    """Whose turn it is, by index; of equal ones the first."""
+    """The index of the next pod to leave; of equal ones the first."""
     return min(range(len(victims)), key=lambda index: _order(victims[index], name, amount))
 
 
 def _order(victim: Victim, name: str, amount: float) -> tuple[bool, float]:
-    """Those first that release no more than is to be, by what it brings for what it costs; then the smallest."""
+    """A sort key: first the pods that release no more than `amount`, by release relative to cost; then the others, the
+    smallest first."""
     use = victim.use[name]
     over = use > amount * (1 + 1e-9)
     return over, use * victim.cost if over else -use / max(victim.cost, 0.01)

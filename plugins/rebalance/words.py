@@ -1,4 +1,4 @@
-"""Where each node stands, in words: how loaded it is beside its marks, and what is waited for.
+"""Explains the state of each node in text: its load beside its marks, and what it waits for.
 
 Knows levels and how long they have lasted; knows nothing of pods.
 """
@@ -17,7 +17,7 @@ from .options import Options
 
 
 def explain(rule: Options, nodes: Nodes, observation: PoolObservation, past: PoolPast) -> list[NodeLevel]:
-    """Every node, the most loaded first; those of which that is not known last."""
+    """The state of every node, the most loaded first; nodes whose load is not known last."""
     now, takes = levels(rule, nodes, nodes.measured), taking(rule, nodes)
     then = heat(rule, nodes, observation.at, past, now)
     able = {} if rule.by == "score" else lows(rule, takes.parts, takes.means)
@@ -36,7 +36,7 @@ def _open(node: Node) -> bool:
 
 
 def _states(now: Levels, then: Heat, free: Mask) -> list[Stand]:
-    """Where each node stands, the first of these that holds; `free` are those that can take pods."""
+    """The state of each node, the first that applies; `free` are the nodes that can take pods."""
     conditions: list[tuple[Mask, Stand]] = [
         (~np.isfinite(now.worst), "unknown"),
         (then.hot, "gives"),
@@ -50,12 +50,12 @@ def _states(now: Levels, then: Heat, free: Mask) -> list[Stand]:
 
 
 def _lists(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """As Python has it, which is quicker looked at one by one."""
+    """Columns as lists, which are faster to read one by one."""
     return {name: values.tolist() for name, values in columns.items()}
 
 
 class _Words(Struct, frozen=True, eq=False):
-    """All that is said of a pool."""
+    """All that the texts about a pool are made of."""
 
     rule: Options
     nodes: Nodes
@@ -72,7 +72,7 @@ class _Words(Struct, frozen=True, eq=False):
     worst: list[float]
 
     def of(self, place: int) -> NodeLevel:
-        """One node."""
+        """The state of one node."""
         state = self.state[place]
         message = self._unknown(place) if state == "unknown" else self._use(place) + self._because(place, state)
         return NodeLevel(self.nodes.names[place], state, tuple(self._resources(place, state)), message)
@@ -84,7 +84,7 @@ class _Words(Struct, frozen=True, eq=False):
             yield from (name for name, low in self.able.items() if low[place])
 
     def _use(self, place: int) -> str:
-        """What counts of what it uses: the score, or the resource that is nearest to its mark, or farthest above."""
+        """Text for its use: the score, or the resource that is nearest to its mark or farthest above it."""
         if self.rule.by == "score":
             parts = ", ".join(f"{name} {part[place]:.0%}" for name, part in self.parts.items())
             return f"score {-self.worst[place]:+.2f} ({parts})"
@@ -93,7 +93,7 @@ class _Words(Struct, frozen=True, eq=False):
         return text if self.hot[place] else f"{text}, too loaded above {self.marks[name].high:.0%}"
 
     def _because(self, place: int, state: Stand) -> str:
-        """Why it gives, or does not."""
+        """Text for why it gives up pods, or does not."""
         rule = self.rule
         if self.hot[place]:
             rests = f"; {self._gave()}" if state == "high" else ""
