@@ -168,10 +168,10 @@ class Rebind(Strategy, tag="rebind", frozen=True):
         claims = [
             _Claim(
                 binding.node_label_change,
-                f"{binding} ({whence})",
+                f"{binding} ({origin})",
                 tuple(rule.expression for rule in binding.expressions),
             )
-            for whence, binding in bound
+            for origin, binding in bound
             if binding.node_label_change != "still"
         ]
         needs = pod.needs

@@ -135,16 +135,10 @@ def _plan(schedule: Schedule, at: float) -> Spell[_Plan]:
     following: list[tuple[float, Window | Moment]] = [(moment.following(at), moment) for moment in schedule.instants]
     until = min([windows.until, *(when for when, _ in following)])
     voices = [
-        _Voice(standing_window.hours.replicas, standing_window.hours.how, standing_window.told)
-        for standing_window in windows.value
-        if standing_window.span.inside
+        _Voice(window.hours.replicas, window.hours.how, window.told) for window in windows.value if window.span.inside
     ]
     voices += _latest_moment(schedule.instants, at)
-    following += [
-        (standing_window.span.until, standing_window.hours)
-        for standing_window in windows.value
-        if not standing_window.span.inside
-    ]
+    following += [(window.span.until, window.hours) for window in windows.value if not window.span.inside]
     coming = _next_entry(following)
     return Spell(at, until, _Plan(_wish(voices, schedule.default, coming), _ceiling(voices, coming)))
 

@@ -21,7 +21,7 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def all(self) -> tuple[float, float, float, float]:
-        """In the order in which resources are reckoned."""
+        """The four values, in the order cpu, memory, bandwidth, disk."""
         return self.cpu, self.memory, self.bandwidth, self.disk
 
 
@@ -35,7 +35,7 @@ class PeakSeries(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def all(self) -> tuple[str, str, str, str]:
-        """In the order in which resources are reckoned."""
+        """The four values, in the order cpu, memory, bandwidth, disk."""
         return self.cpu, self.memory, self.bandwidth, self.disk
 
 

@@ -25,7 +25,7 @@ from elasticd.api import (
 from elasticd.kit import USED_BY_PODS, band_around, stabilize
 
 from .quiet import Span, since, since_by
-from .signals import Reading, Signal, any_active, combine, parts, read, signal, told
+from .signals import Reading, Signal, any_active, combine, describe_largest, parts, read, signal
 from .triggers import Formula, Trigger, check_triggers
 
 APART = 300.0
@@ -151,7 +151,7 @@ class Event(Strategy, tag="event", frozen=True):
         if active is None:
             return None, "TriggerUnknown", next(signal.why for signal in signals if signal.active is None)
         if active:
-            reason, why = "TriggersActive", told(signals)
+            reason, why = "TriggersActive", describe_largest(signals)
         elif current <= self.idle or (quiet := self._quiet(observation, past)) >= self.cooldown:
             return self.idle, "TriggersIdle", "no trigger is active"
         else:

@@ -89,7 +89,7 @@ def any_active(states: Iterable[bool | None]) -> bool | None:
     return None if None in distinct else False
 
 
-def told(signals: Iterable[Signal]) -> str:
+def describe_largest(signals: Iterable[Signal]) -> str:
     """Text for the trigger that asks for the most."""
     asking = [signal.measure for signal in signals if signal.measure.replicas is not None]
     most = max(asking, key=lambda signal: signal.replicas or 0, default=None)

@@ -139,12 +139,12 @@ def left_out(pods: Sequence[Pod], groups: Groups) -> tuple[LeftOut, ...]:
     for names, why in ((groups.ignored, _ignored), (groups.unready, _unready), (groups.missing, _missing)):
         for name in names:
             names_by_reason.setdefault(why(by_name[name]), []).append(name)
-    return told(names_by_reason)
+    return summarize(names_by_reason)
 
 
-def told(found: dict[str, list[str]]) -> tuple[LeftOut, ...]:
+def summarize(names_by_reason: dict[str, list[str]]) -> tuple[LeftOut, ...]:
     """Names of pods by the reason why they are left out, shortened for display."""
-    return tuple(LeftOut(why, len(names), tuple(sorted(names)[:_NAMED])) for why, names in found.items())
+    return tuple(LeftOut(why, len(names), tuple(sorted(names)[:_NAMED])) for why, names in names_by_reason.items())
 
 
 def _ignored(pod: Pod) -> str:
@@ -257,4 +257,4 @@ def count_ready(pods: Iterable[Pod]) -> int:
 def not_ready(pods: Iterable[Pod]) -> tuple[LeftOut, ...]:
     """The pods that are not Running and Ready, with the reason."""
     names = [pod.name for pod in pods if not (pod.phase == "Running" and pod.ready)]
-    return told({"not running and ready; a value is multiplied by those that are": names}) if names else ()
+    return summarize({"not running and ready; a value is multiplied by those that are": names}) if names else ()
