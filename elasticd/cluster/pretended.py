@@ -23,8 +23,8 @@ PodCache = dict[str, tuple[Sequence[Pod], tuple[Pod, ...], tuple[Pod, ...]]]
 
 
 class Pretence(Struct, frozen=True):
-    """What would have been done: pods that are bound (as they would be, running since then) or evicted (as they were),
-    by UID; those of the latter that are moved, as they would be; and the nodes that others are noted for."""
+    """What a dry run pretends, by pod UID: `bound` pods as they would be, running since then; `gone` pods as they were
+    before their eviction; `moved` ones of those on their target nodes; and the `nominated` nodes of waiting pods."""
 
     bound: dict[str, Pod] = {}
     gone: dict[str, Pod] = {}

@@ -19,9 +19,11 @@ FORMS = "NAMESPACE/KIND/NAME, or KIND/NAME with -n NAMESPACE"
 
 
 def workload_of(words: Sequence[str], namespace: str, workloads: Callable[[], Collection[str]]) -> str:
-    """The workload, NAMESPACE/KIND/NAME, that these words name: shop/Deployment/web, deploy/web or `deploy web`. Of
-    those that are `known`, where no namespace is given, and for a kind that is not Kubernetes' own. Raises ConfigError
-    where they name none, or several."""
+    """The workload, NAMESPACE/KIND/NAME, that these words name: shop/Deployment/web, deploy/web or `deploy web`.
+
+    It is looked up in `workloads` if no namespace is given or the kind is not one of Kubernetes' own. Raises
+    ConfigError where the words name none, or several.
+    """
     parts = words[0].split("/") if len(words) == 1 else [*words] if len(words) == 2 else []
     if len(parts) not in (2, 3) or not all(map(is_name, parts)):
         raise ConfigError("", "WORKLOAD", f'must be {FORMS}, is "{one_line(" ".join(words))}"')
@@ -80,7 +82,7 @@ def why_nothing(workload: str, settings: Settings) -> str:
 
 
 def no_samples(series: str, reports: Sequence[SourceReport]) -> str:
-    """Which series there are where nobody has this one, or who has it and no sample of the workload."""
+    """Say which sources have a series but no samples of the workload, or, if none has it, which series exist."""
     having = [report for report in reports if series in report.series]
     if having:
         return f"{', '.join(report.name for report in having)} has it, and no sample of this workload"

@@ -37,7 +37,7 @@ def shown(reports: Sequence[PoolReport | NodeView], now: float) -> RenderableTyp
 
 
 def _pool(pool: PoolReport, now: float) -> list[RenderableType]:
-    """Its nodes, and then what would move, which is what is seen of a long list."""
+    """A pool: its nodes, and then its moves, last because the end of a long output stays in sight."""
     head = Text.assemble((f"pool {one_line(pool.pool)}", "bold"), f" ({pool.mode})")
     return [head, nodes(pool.nodes), *([Text(), *_moving("Next", pool.moving, now)] if pool.moving else [])]
 

@@ -24,7 +24,7 @@ def name(decision: PodDecision | MoveDecision) -> str:
 
 
 def mark(mode: str, *, dry_run: bool = False) -> str:
-    """Before what is only said, and not done."""
+    """The prefix of a line about something that is not really done; empty in mode act."""
     return "(observe) " if mode == "observe" else "(dry run) " if dry_run else ""
 
 
@@ -41,7 +41,7 @@ def placing(decision: PodDecision, outcomes: Sequence[PodOutcome] = ()) -> str:
 
 
 def acts(decision: PodDecision | MoveDecision) -> bool:
-    """Whether it says that something is done to a pod, so that it matters what comes of it."""
+    """Whether a decision leads to an action, so that its outcome matters."""
     if isinstance(decision, MoveDecision):
         return decision.verdict == "move" and decision.mode == "act"
     return decision.verdict in ("bind", "preempt") and decision.mode == "act"
@@ -66,14 +66,14 @@ def moving(decision: MoveDecision, outcome: PodOutcome | None = None) -> str:
 
 
 def left(outcome: PodOutcome | None) -> bool:
-    """Whether the pod that was to be moved has been."""
+    """Whether the pod that was to be moved has left its node."""
     if outcome is None or outcome.result != "done":
         return False
     return outcome.reason == "Moved" if outcome.action == "surge" else outcome.message != BEGUN
 
 
 def result(outcome: PodOutcome) -> str:
-    """How it ended: `refused: Blackout, ...`; empty where there is nothing to say but that it is done."""
+    """An outcome in a phrase, such as `refused: Blackout, ...`; empty if the action simply worked."""
     why = _why(outcome.reason, outcome.message)
     about = f" ({outcome.about.namespace}/{outcome.about.name})" if outcome.about != outcome.pod else ""
     if outcome.result == "done":
@@ -92,12 +92,12 @@ def answer(outcome: PodOutcome) -> str:
 
 
 def did(outcome: PodOutcome) -> str:
-    """What was done, or should have been: words that a node's name may follow."""
+    """The action as a phrase that a node's name may follow."""
     return "take the note of a node away" if outcome.action == "nominate" and not outcome.node else DID[outcome.action]
 
 
 def on_the_way(outcome: PodOutcome) -> bool:
-    """Whether it is a step that worked, with others to come."""
+    """Whether an outcome is a successful step of a move, with others to come."""
     return outcome.action == "surge" and outcome.result == "done" and outcome.reason in _STEPS
 
 

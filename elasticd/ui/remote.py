@@ -43,7 +43,7 @@ class PolicySeries(Struct, frozen=True):
 
 
 class QueryReply(Struct, frozen=True):
-    """What each policy would see; where none is about the workload, those that some are about."""
+    """What each policy sees of a series; if none governs the workload, which workloads are governed (`workloads`)."""
 
     workloads: tuple[str, ...]
     found: tuple[PolicySeries, ...]

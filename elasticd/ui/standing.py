@@ -21,8 +21,8 @@ from elasticd.ui.recent import latest_of_all
 
 
 def standing(settings: Settings, registry: Registry) -> StatusReport:
-    """Of the daemon of these settings; of what its journal has about policies that are there still, if none answers.
-    Raises UnavailableError where there is no state folder, or it cannot be read."""
+    """Ask the daemon of these settings; if none answers, read its journal, for policies that still exist. Raises
+    UnavailableError if the state folder is missing or unreadable."""
     try:
         return remote.status(settings.http)
     except UnavailableError as error:

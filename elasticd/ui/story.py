@@ -24,7 +24,7 @@ _GOOD, _DOUBT = "bold green", "yellow"
 
 
 def explain(name: str, story: Story, seen: PodStatus | str, at: float) -> RenderableType:
-    """The newest first. `seen` is what a running daemon knows of the pod, or why none is asked."""
+    """Print a pod's story, the newest part first. `seen` is what the daemon knows of it, or why it was not asked."""
     sections: list[tuple[float, list[RenderableType]]] = []
     pods = _Pod(one_line(name), seen, story.uid, at)
     if story.gave_way:
@@ -66,7 +66,7 @@ class _Pod:
         return self._pod is not None and decision.policy not in (self._pod.policy, *self._pod.policies)
 
     def placing(self, decision: PodDecision, outcomes: Sequence[PodOutcome], *, last: bool) -> list[RenderableType]:
-        """Where it goes, or why it waits, as it was last found; `last`: nothing has come of it since."""
+        """Where the pod goes, or why it waits, as of the last look; `last`: nothing newer is known of it."""
         waits = self._pod is None or not (self._pod.node or self._pod.pretended)
         past = self._past(decision)
         latest = self._pod.latest if self._pod and waits and not past else None

@@ -40,7 +40,7 @@ def pod_of(words: Sequence[str], namespace: str = "") -> str | None:
 
 
 def is_name(part: str) -> bool:
-    """Whether it can be one: not empty, and no bytes that are no text."""
+    """Whether this can be a name: it is not empty, and is valid Unicode."""
     try:
         return bool(part.encode())
     except UnicodeEncodeError:
@@ -67,8 +67,8 @@ class PodReport(NamedTuple):
 
 
 def told_of(pod: str, folder: Path, config: Path, policy: str | None) -> PodReport:
-    """What is told of a pod, NAMESPACE/NAME, by the journal in this folder and the daemon of this config, if the folder
-    is its. Raises UnavailableError, with why, where nothing was decided."""
+    """Report on a pod, NAMESPACE/NAME, from the journal in this folder and from the daemon of this config, if the
+    folder is the daemon's. Raises UnavailableError, which says why, if nothing was decided."""
     status, pod_story = _ask_daemon(pod, folder, config), story(folder, pod, policy)
     if pod_story.empty:
         raise UnavailableError(f"{folder}: {_explain_nothing(folder, pod, policy, pod_story, status)}")

@@ -68,7 +68,7 @@ _FAREWELL = 3.0
 
 
 class LiveSnapshot:
-    """The stores, read-only. It is live: what it says is as of the time of asking, and each record is immutable."""
+    """A read-only view of the stores. It is live: each call answers as of now, with immutable records."""
 
     def __init__(self, cluster: "KubernetesCluster") -> None:
         self._cluster = cluster
@@ -202,7 +202,7 @@ class KubernetesCluster:
             self._tasks.append(tasks.create_task(parts.elector.run()))
 
     async def close(self) -> None:
-        """Stop following, stop leading, and let others lead."""
+        """Stop all watches, stop leading, and release the lease."""
         tasks = [*self._tasks, *[task for _, task in self._kinds.values()]]
         for task in tasks:
             task.cancel()
@@ -225,7 +225,7 @@ class KubernetesCluster:
         return honours_deletion_costs(self._parts.version)
 
     def restoring(self) -> list[Underway]:
-        """The pods that are being made anew."""
+        """The pods that are being recreated."""
         return self._restorer.underway
 
     @property
@@ -314,7 +314,7 @@ class KubernetesCluster:
 
     @contextlib.asynccontextmanager
     async def pulls(self, take: Callable[[Pull], None]) -> AsyncIterator[Followed]:
-        """Tell of every image that nodes pull, from the kubelets' Events. Never raises."""
+        """Call `take` for every image pull that the kubelets' Events report. Never raises."""
         follower = follow_pulls(self._parts.means, PullSink(take))
         task = asyncio.create_task(follower.run(), name="follow pulls")
         try:
@@ -372,9 +372,9 @@ class KubernetesCluster:
             self.workloads.put(noted, listed=False)
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call this whenever a pod is seen that is on no node, or a node or pod goes or has room."""
+        """Call this whenever a pod waits for a node or frees room on one, or a node appears, changes or goes."""
         for stirred in (self.pods.stirred, self.nodes.stirred):
-            stirred.heeding.append(callback)
+            stirred.callbacks.append(callback)
 
     def problems(self) -> dict[Kind, str]:
         """What is wrong with each watched kind (pods and nodes too) and with the lease, one line each."""

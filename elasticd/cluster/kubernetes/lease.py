@@ -169,7 +169,7 @@ class Elector:
         }
 
     async def release(self) -> None:
-        """Stop leading, and let others take over at once if that can still be told."""
+        """Stop leading, and release the lease so that others can take over at once, if the server can be reached."""
         may_hold = self.leading or self._raw is not None
         self._until = _NEVER
         raw, self._raw = self._raw, None

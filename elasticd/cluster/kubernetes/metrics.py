@@ -42,7 +42,7 @@ class MetricsClient:
         self.skipped = 0
 
     async def usage(self, now: float) -> Readings:
-        """Of all pods, one sample for each container. Never raises."""
+        """The usage of all pods, one sample for each container. Never raises."""
         try:
             bodies = await self._pod_lists()
         except ApiError as error:
@@ -57,7 +57,7 @@ class MetricsClient:
         return Readings(SOURCE, now, pods=series, parts=parts)
 
     async def node_usage(self, now: float) -> Readings:
-        """Of all nodes. Never raises."""
+        """The usage of all nodes. Never raises."""
         try:
             items = _ENVELOPE.decode(await self._list("/nodes", "nodes.metrics")).items or ()
         except ApiError as error:
@@ -74,7 +74,7 @@ class MetricsClient:
         return Readings(SOURCE, now, nodes=nodes)
 
     async def _pod_lists(self) -> list[bytes]:
-        """One body, or one for each namespace. A namespace that fails is one whose pods have no samples."""
+        """The list of all pods' metrics, or one for each namespace. Pods of a namespace that fails have no samples."""
         if not self._namespaces:
             return [await self._list("/pods", "pods.metrics")]
         paths = [f"/namespaces/{namespace}/pods" for namespace in self._namespaces]

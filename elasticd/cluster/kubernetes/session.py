@@ -69,8 +69,8 @@ class ApiError(Exception):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One question. `resource` is what it is counted as, such as deployments/scale; `timeout` in seconds. An answer of
-    more than `largest` bytes counts as none."""
+    """One request. `resource` is the name it is counted under, such as deployments/scale; `timeout` is in seconds. An
+    answer of more than `largest` bytes is an error."""
 
     verb: Verb
     path: str

@@ -12,7 +12,7 @@ BARE = ("v1", "Pod")
 
 
 class Bare(SimulatedWorkload, eq=False):
-    """Pods of one table that nobody made and nobody makes anew."""
+    """The pods of one table, without a controller to create or recreate them."""
 
     def controller_of(self, pod: SimulatedPod) -> tuple[str, str, str]:
         """They have none."""
@@ -39,5 +39,5 @@ class Bare(SimulatedWorkload, eq=False):
         return self.table.run_seconds
 
     def lost(self, pod: SimulatedPod) -> bool:
-        """A pod is gone; another comes only where whoever had it evicted makes it anew."""
+        """Whether a pod that is gone comes back: only if it was evicted to be restored."""
         return pod.evicted is not None

@@ -46,11 +46,11 @@ class SimulatedCluster:
         self.announcements: deque[Announce] = deque(maxlen=ANNOUNCEMENTS)
         self._clock, self._world, self._usage, self._budgets = clock, world, usage, budgets
         self._sight = Sight({}, world.ground.nodes, budgets)
-        self._stir: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call this when an observation or action has moved the world; nothing else moves it."""
-        self._stir.append(callback)
+        self._callbacks.append(callback)
 
     @property
     def next(self) -> float:
@@ -95,7 +95,7 @@ class SimulatedCluster:
         """Call back if something happened that may let pods be placed."""
         if self._world.stirred:
             self._world.stirred = False
-            for callback in self._stir:
+            for callback in self._callbacks:
                 callback()
 
     async def usage(self, now: float) -> Readings:

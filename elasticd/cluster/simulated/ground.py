@@ -14,8 +14,7 @@ from elasticd.model.workload import Node
 
 
 class Ground:
-    """All nodes there ever are. `nodes` are those that are there now, in order of their names: the same tuple until one
-    changes."""
+    """All nodes that ever exist. `nodes` are those that exist now, by name: the same tuple until one changes."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._records = {node.name: node for node in nodes}

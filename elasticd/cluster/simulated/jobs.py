@@ -96,7 +96,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         return []
 
     def serve(self, at: float, keep: float) -> None:
-        """Nobody calls a Job; and what left the queue long ago need not be known one by one."""
+        """Jobs serve no demand; only forget when messages left the queue, if that is longer than `keep` seconds ago."""
         stale = bisect_right(self.left, at - keep, key=lambda entry: entry.at) - 1
         if stale > 0:
             del self.left[:stale]
@@ -141,7 +141,7 @@ class SimulatedJobSet(SimulatedWorkload, eq=False):
         return True
 
     def drop(self, name: str, uid: str, at: float) -> SimulatedPod | None:
-        """Delete a Job, if it is the one of this UID; its pod, where it was in flight, which frees its messages."""
+        """Delete the Job of this name and UID and return its pod, if any. A Job in flight frees its messages."""
         job = self.jobs.get(name)
         if job is None or job.uid != uid:
             return None

@@ -12,13 +12,13 @@ _T = TypeVar("_T")
 
 
 class Block(NamedTuple):
-    """The samples of one workload's pods, or of itself: for each of the keys equally many, one after the other."""
+    """The samples of one workload's pods, or of the workload: the same number for each key, in the keys' order."""
 
     keys: tuple[str, ...] = ()
     samples: Samples = ()
 
     def by_key(self) -> Iterator[tuple[str, Samples]]:
-        """Each key with its own."""
+        """Each key with its samples."""
         each = len(self.samples) // len(self.keys) if self.keys else 0
         for number, key in enumerate(self.keys):
             yield key, self.samples[number * each : (number + 1) * each]

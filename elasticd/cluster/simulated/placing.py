@@ -14,7 +14,7 @@ Placing = Bind | Evict | Nominate
 
 
 def place(world: World, action: Placing, budgets: Iterable[DisruptionBudget]) -> Answer:
-    """Do it to the pod that it was judged on, if it still is that one. `budgets` are those in force now."""
+    """Carry an action out, if the pod still has the expected UID. `budgets` are those in force now."""
     ref = action.workload
     pod = world.pod(ref.namespace, ref.name)
     if pod is None:
@@ -42,8 +42,8 @@ def _bind(world: World, pod: SimulatedPod, node: str) -> Answer:
 
 
 def _evict(world: World, pod: SimulatedPod, evict: Evict, budgets: Iterable[DisruptionBudget]) -> Answer:
-    """As the eviction API does: no budget is asked about a pod that is on no node or goes already, and several budgets
-    for one pod are a mistake."""
+    """Evict as the eviction API does: budgets do not apply to a pod that is on no node or is being deleted, and several
+    budgets for one pod are an error."""
     if pod.node and not pod.deleted and not pod.rejected:
         about = [budget for budget in budgets if pod.uid in budget.pods]
         if len(about) > 1:

@@ -149,8 +149,8 @@ class SimulatedUsage:
         return Readings("resource-metrics", now, renewal.pods, renewal.workloads, newest=renewal.newest)
 
     def read_nodes(self, now: float, nodes: Iterable[str], placed: Mapping[str, Sequence[str]]) -> Readings:
-        """What these nodes use, and their further series; `placed`: the keys of the pods on each. Who is on a node and
-        not measured counts for nothing there, as a kubelet that measures the whole has not seen it run."""
+        """The usage of these nodes, and their further series; `placed`: the keys of the pods on each. A pod without
+        samples adds nothing to its node, as it has not run there yet."""
         renewal = self._renew(now)
         usage: dict[str, dict[str, Samples]] = {"cpu": {}, "memory": {}}
         for node in nodes:

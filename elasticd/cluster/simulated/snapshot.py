@@ -47,11 +47,11 @@ class Sight:
 
     @property
     def last_on_nodes(self) -> OnNodes:
-        """The pods on each node as they were when last somebody asked."""
+        """The pods on each node as of the last call."""
         return self._earlier if self._on_nodes is None else self._on_nodes
 
     def on_nodes(self) -> OnNodes:
-        """The pods on each node, of one that did not change the same tuple as before."""
+        """The pods on each node; a node that did not change keeps the same tuple."""
         if self._on_nodes is None:
             pods_by_node: dict[str, list[Pod]] = {}
             for pod in (pod for view in self.views.values() for pod in view.pods if pod.node):

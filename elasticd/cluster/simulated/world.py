@@ -138,7 +138,7 @@ class World:
         self._settle()
 
     def evict(self, pod: SimulatedPod, *, restore: bool) -> None:
-        """Let a pod be deleted, now, and its controller make another; one to `restore` comes again by itself."""
+        """Delete a pod now; its controller makes another. One to `restore` comes back by itself."""
         if pod.deleted:
             return
         if restore:

@@ -110,7 +110,7 @@ def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod
     store, told = PodStore(), list[str]()
     if old is not None:
         store.put(old, listed=True)
-    store.stirred.heeding.append(lambda: told.append("stirred"))
+    store.stirred.callbacks.append(lambda: told.append("stirred"))
     if new is not None:
         store.put(new, listed=False)
     else:
@@ -120,7 +120,7 @@ def test_who_asked_is_told_of_what_lets_pods_be_placed(old: Pod | None, new: Pod
 
 def test_who_asked_is_told_of_nodes_that_come_change_and_go() -> None:
     store, told = NodeStore(), list[int]()
-    store.stirred.heeding.append(lambda: told.append(len(told)))
+    store.stirred.callbacks.append(lambda: told.append(len(told)))
     one = Node("n", "u", ready=True)
     for change in (one, one, replace(one, ready=False)):
         store.put(change, listed=False)

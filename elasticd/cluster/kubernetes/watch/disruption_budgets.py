@@ -31,7 +31,7 @@ class BudgetMetadata(Metadata, frozen=True):
 
 
 class BudgetSpec(Wire, frozen=True):
-    """The pods that it is about, and which of those go that are not ready; empty: as with IfHealthyBudget."""
+    """The selected pods, and the policy for evicting unready ones; empty: as with IfHealthyBudget."""
 
     selector: LabelSelector | None = None
     unhealthy_pod_eviction_policy: str = ""

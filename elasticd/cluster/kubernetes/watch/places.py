@@ -74,14 +74,14 @@ class Places:
             self._pending = None
 
     def pending(self) -> tuple[Pod, ...]:
-        """Those that wait, by namespace and name; the same tuple while nothing changed."""
+        """The pods that wait, by namespace and name; the same tuple while nothing changed."""
         if self._pending is None:
             self._pending = tuple(pod for _, pod in sorted(self._waiting.items()))
         return self._pending
 
     def on_nodes(self) -> Mapping[str, Sequence[Pod]]:
-        """Those on each node, by namespace and name; of a node the same sequence while nothing changed. The mapping is
-        the same one always."""
+        """The pods on each node, by namespace and name; a node keeps the same sequence while nothing changed there. The
+        mapping itself is always the same object."""
         for node in self._stale:
             if pods := self._on.get(node):
                 self._on_nodes[node] = tuple([pods[key] for key in sorted(pods)])

@@ -23,7 +23,7 @@ _WORDS = re.compile(
 
 
 class PullEvent(Struct, frozen=True, gc=False):
-    """An Event, and the pull it tells of, if it does."""
+    """An Event, and the image pull that it reports, if any."""
 
     key: Key
     pull: Pull | None
@@ -42,15 +42,15 @@ class PullSink:
         return item.key
 
     def remove(self, item: PullEvent) -> None:
-        """An Event is forgotten by the cluster; what it told stays true."""
+        """Ignore a deleted Event: what it reported stays true."""
 
     def retain(self, namespace: str, keep: Collection[Key]) -> None:
         """Nothing to forget."""
 
 
 def to_pull_event(event: WireEvent, offset: float = 0.0) -> PullEvent:
-    """The pull that an Event tells of, its time moved by `offset` seconds; None when it is not a kubelet's, not of a
-    pull ("already present on machine"), or from before it told how long that took (Kubernetes 1.18)."""
+    """The pull that an Event reports, its time moved by `offset` seconds. The pull is None if the Event is not a
+    kubelet's, not about a pull ("already present on machine"), or has no duration (before Kubernetes 1.18)."""
     key, source = (event.metadata.namespace, event.metadata.name), event.source
     by_kubelet = "kubelet" in (source.component if source else "", event.reporting_component)
     node = (source.host if source else "") or event.reporting_instance

@@ -37,11 +37,11 @@ class Stirred:
     """Calls back when something happened that may let pods be placed. Callbacks must not block or raise."""
 
     def __init__(self) -> None:
-        self.heeding: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], None]] = []
 
     def __call__(self) -> None:
-        for tell in self.heeding:
-            tell()
+        for callback in self.callbacks:
+            callback()
 
 
 class _Bucket:

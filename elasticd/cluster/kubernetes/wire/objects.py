@@ -72,7 +72,7 @@ class StatusDetails(Wire, frozen=True):
 
 
 class Status(Wire, frozen=True):
-    """How the API tells trouble."""
+    """An error, as the API reports it."""
 
     code: int = 0
     reason: str = ""
@@ -195,7 +195,7 @@ class WireTaint(Wire, frozen=True):
 
 
 class NodeSpec(Wire, frozen=True):
-    """What a node was told."""
+    """A node's desired state."""
 
     unschedulable: bool = False
     taints: list[WireTaint] | None = None
@@ -217,13 +217,13 @@ class WireNode(Wire, frozen=True):
 
 
 class ScaleSpec(Wire, frozen=True):
-    """What was asked for. The API leaves out a 0."""
+    """The desired count. The API leaves out a 0."""
 
     replicas: int | None = None
 
 
 class ScaleStatus(Wire, frozen=True):
-    """What there is."""
+    """The actual count, and the selector of the pods."""
 
     replicas: int | None = None
     selector: str = ""
@@ -277,7 +277,7 @@ class UsageMetrics(Wire, frozen=True):
 
 
 class EventSource(Wire, frozen=True):
-    """Who told an Event, as told until 1.19 and by kubelets to this day."""
+    """The reporter of an Event, in the form used until 1.19 and still used by kubelets."""
 
     component: str = ""
     host: str = ""

@@ -39,7 +39,7 @@ class Binder:
         return conflict(409, "it is being deleted") if pod.deleted else None
 
     async def nominate(self, action: Nominate, allowed: Allowed) -> Answer:
-        """Note the node on the pod, or take the note away."""
+        """Set or clear the pod's nominated node."""
         return await self._once.send(_nomination(action), allowed, nothing)
 
 

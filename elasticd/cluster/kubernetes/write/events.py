@@ -54,7 +54,7 @@ class Events:
             self.begin(Announce(action.workload, action.uid, "FailedRescale", text, warning=True))
 
     def begin(self, announce: Announce) -> None:
-        """Tell it in the background, or drop it where too much is being told."""
+        """Write an Event in the background; drop it while too many are being written."""
         if len(self._tasks) >= _UNDER_WAY:
             self.dropped += 1
             return

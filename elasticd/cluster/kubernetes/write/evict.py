@@ -34,8 +34,8 @@ class Evictor:
         self._session, self._discovery, self._once, self._clock = session, discovery, once, clock
 
     async def evict(self, action: Evict, allowed: Allowed, unfit: Unfit | None = None) -> Answer:
-        """Let the pod be evicted, if it still is the one that was judged, and nothing that `unfit` says of it as it is
-        read then stands against it."""
+        """Evict the pod, if it still is the one that the decision was about, and `unfit` has no objection to its
+        present state."""
         try:
             version = await self._discovery.body_of("v1", "pods/eviction")
         except ApiError as error:

@@ -141,6 +141,6 @@ def _summed(action: Create, created: int, existing: int, last: Answer) -> Answer
 
 
 def _short(action: Remove, gone: int, last: Answer) -> Answer:
-    """What is left of a deletion that broke off. Those in flight come first to fewer."""
+    """The answer for a deletion that stopped early, with the count that remains: Jobs in flight are deleted first."""
     after = max(action.after, action.before - gone)
     return replace(last, message=f"{gone} of {len(action.jobs)} Jobs were deleted: {last.message}", after=after)

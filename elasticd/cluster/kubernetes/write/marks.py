@@ -22,7 +22,7 @@ class Marker:
         self.patience = 30.0
 
     async def mark(self, mark: Mark, allowed: Callable[[], bool]) -> Answer:
-        """Write it, if the object still is the one that was judged and `allowed` says so when its turn has come."""
+        """Write the annotations, if the object has the expected UID and `allowed` is true when their turn comes."""
         if not await self._budget.take(self.patience):
             return spent(f"the write budget is spent for the next {self.patience:g} s")
         if not allowed():

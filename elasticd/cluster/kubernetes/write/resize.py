@@ -37,7 +37,7 @@ class Resizer:
         self.patience = 30.0
 
     async def resize(self, resize: Resize, allowed: Callable[[], bool]) -> Answer:
-        """Change it, if the pod still is the one that was judged and `allowed` says so when its turn has come."""
+        """Resize the pod, if it is as the decision found it and `allowed` is true when its turn comes."""
         try:
             if not await self._discovery.has("v1", "pods/resize"):
                 return RECOMMENDED_ONLY
