@@ -29,7 +29,7 @@ _WORDS = 200
 _LONGEST_WAIT = 300.0
 _SECRET_NAME = re.compile(r"auth|token|secret|passw|key|cookie|credential|session", re.IGNORECASE)
 _HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_OURS = ("host", "content-type", "content-length", "transfer-encoding", "connection", "accept", "accept-encoding")
+_RESERVED = ("host", "content-type", "content-length", "transfer-encoding", "connection", "accept", "accept-encoding")
 
 FilePath = Annotated[str, Meta(description="path of a file, or credential:NAME; empty: none")]
 
@@ -42,7 +42,7 @@ class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value_file: Annotated[str, Meta(description="path of a file that says it, or credential:NAME")] = ""
 
     def __post_init__(self) -> None:
-        if not _HEADER_NAME.fullmatch(self.name) or self.name.lower() in _OURS:
+        if not _HEADER_NAME.fullmatch(self.name) or self.name.lower() in _RESERVED:
             raise ValueError(f"name: must be the name of a header that is not set otherwise, is {shown(self.name)}")
         if self.value and _SECRET_NAME.search(self.name):
             raise ValueError(f"value: must be in a file (value_file) for {self.name}, which may be a secret")

@@ -41,7 +41,7 @@ _FIRST_PAUSE = 0.5
 _NEAR = 1e-6
 """Seconds by which sums of times may differ."""
 
-_LOOKED_AT = 1000
+_INSPECTED = 1000
 """How many subjects of a series `newest` looks at: they are updated together."""
 
 ReadObserver = Callable[[str, float, bool], None]
@@ -282,10 +282,10 @@ def _trouble(readings: Readings) -> str:
     by_fault: dict[str, list[str]] = {}
     for name, fault in sorted(readings.faults.items()):
         by_fault.setdefault(fault, []).append(name)
-    return one_line(readings.error or "; ".join(f"{_few(names)}: {fault}" for fault, names in by_fault.items()))
+    return one_line(readings.error or "; ".join(f"{_list_names(names)}: {fault}" for fault, names in by_fault.items()))
 
 
-def _few(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """All of up to three names, else two and a count: dozens of series may share a fault."""
     return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
@@ -303,12 +303,12 @@ def newest(readings: Readings) -> float:
             sample.measured
             for table in _tables(readings)
             for subjects in table.values()
-            for samples in _some(subjects)
+            for samples in _first_samples(subjects)
             for sample in samples
         ),
         default=float("-inf"),
     )
 
 
-def _some(subjects: Any) -> Iterable[tuple[Sample, ...]]:
-    return islice(subjects.values(), _LOOKED_AT)
+def _first_samples(subjects: Any) -> Iterable[tuple[Sample, ...]]:
+    return islice(subjects.values(), _INSPECTED)

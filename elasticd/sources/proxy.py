@@ -34,9 +34,9 @@ def remote(site: Site, loop: asyncio.AbstractEventLoop) -> Site:
     return replace(
         site,
         metrics=_Metrics(site.metrics, questions),
-        wake=_News(site.wake, loop),
+        wake=_WakeQueue(site.wake, loop),
         governed=lambda: questions.ask(site.governed),
-        snapshot=lambda: _snapshot(questions.ask(site.snapshot), questions),
+        snapshot=lambda: _remote_snapshot(questions.ask(site.snapshot), questions),
     )
 
 
@@ -121,7 +121,7 @@ def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arg
         loop.call_soon_threadsafe(callback, *arguments)
 
 
-class _News:
+class _WakeQueue:
     """Collects the subjects to wake the daemon for, so that a million wakes a second cost one turn of its loop."""
 
     def __init__(self, wake: Callable[[Subject, str], None], loop: asyncio.AbstractEventLoop) -> None:
@@ -137,9 +137,9 @@ class _News:
             if len(self._news) < MOST_NEWS:
                 self._news[subject, key] = None
         if not begun:
-            self._loop.call_soon_threadsafe(self._hand_on)
+            self._loop.call_soon_threadsafe(self._flush)
 
-    def _hand_on(self) -> None:
+    def _flush(self) -> None:
         with self._lock:
             news, self._news = self._news, {}
         for subject, key in news:
@@ -150,7 +150,7 @@ def _is_news(subject: object, key: object) -> bool:
     return subject in _SUBJECTS and isinstance(key, str) and len(key) <= LONGEST_NAME
 
 
-def _snapshot(snapshot: Snapshot | None, questions: _Questions) -> Snapshot | None:
+def _remote_snapshot(snapshot: Snapshot | None, questions: _Questions) -> Snapshot | None:
     return None if snapshot is None else cast(Snapshot, _RemoteSnapshot(snapshot, questions))
 
 

@@ -135,10 +135,10 @@ class _Player:
         tracks_by_key = self._recorded.workloads.get(series)
         if tracks_by_key is None:
             raise UnavailableError(f'{self._label}: has no series "{series}" of workloads')
-        return {key: _played(tracks_by_key[key], self._tape, span) for key in workloads if key in tracks_by_key}
+        return {key: _rows_played(tracks_by_key[key], self._tape, span) for key in workloads if key in tracks_by_key}
 
 
-def _played(tracks: Sequence[Track], tape: Tape, span: TimeRange) -> Points:
+def _rows_played(tracks: Sequence[Track], tape: Tape, span: TimeRange) -> Points:
     """The rows of a workload at the times they were played. A workload has one track."""
     points = Points(array("d"), array("d"))
     track = tracks[0]

@@ -77,7 +77,7 @@ class Opening:
         """The thread's own work. Whatever the source raises ends nothing but this thread."""
         try:
             with asyncio.Runner() as runner:
-                runner.run(self._live())
+                runner.run(self._run_source())
         except BaseException as error:
             self.mistake = error if isinstance(error, ElasticdError) else None
             self.trouble = f"{'has ended' if self.opened.done() else 'cannot be opened'}: {raised(error)}"
@@ -85,7 +85,7 @@ class Opening:
             self.trouble = "has ended"
         self._tell(self.ended, None)
 
-    async def _live(self) -> None:
+    async def _run_source(self) -> None:
         loop, self._life = asyncio.get_running_loop(), asyncio.current_task()
         loop.set_default_executor(DaemonThreads())
         loop.set_exception_handler(self._complain)
@@ -112,7 +112,7 @@ class Opening:
         with contextlib.suppress(RuntimeError):  # the daemon has ended meanwhile
             self._daemon.call_soon_threadsafe(tell)
 
-    def _put(self, callback: Callable[..., object], *arguments: object) -> None:
+    def _call_soon(self, callback: Callable[..., object], *arguments: object) -> None:
         """Schedule a call on the source's loop."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended meanwhile
@@ -126,7 +126,7 @@ class Opening:
         def begin() -> None:
             self._reading = asyncio.ensure_future(self._read(now, answer))
 
-        self._put(begin)
+        self._call_soon(begin)
         return answer
 
     async def _read(self, now: float, answer: "asyncio.Future[Readings]") -> None:
@@ -146,11 +146,11 @@ class Opening:
         """Cancel the read that is under way."""
         self._given_up = True
         if self._reading is not None:
-            self._put(self._reading.cancel)
+            self._call_soon(self._reading.cancel)
 
     def turn(self) -> None:
         """Ask the source's loop for a turn: `turns` grows unless it is blocked."""
-        self._put(self._count_turn)
+        self._call_soon(self._count_turn)
 
     def _count_turn(self) -> None:
         self.turns += 1
@@ -158,9 +158,9 @@ class Opening:
     def leave(self) -> None:
         """Ask the thread to close the source."""
         if self.opened.done():
-            self._put(self._leave.set)
+            self._call_soon(self._leave.set)
         elif self._life is not None:
-            self._put(self._life.cancel)
+            self._call_soon(self._life.cancel)
 
     def where(self) -> str:
         """The innermost line that the thread is at in the source's own package; empty where it is elsewhere."""

@@ -109,7 +109,7 @@ class Intake:
         for route in routes:
             try:
                 if route.will:
-                    self._will(route, message)
+                    self._take_will(route, message)
                 elif route.topic.payload == "number":
                     value = payload.number(message.payload) * route.topic.scale
                     self._keep(route, route.key, _reading_of(route, value, message))
@@ -126,9 +126,9 @@ class Intake:
             if match := topic.pattern.fullmatch(name):
                 levels = match.groupdict()
                 key = "" if topic.items else topic.key(levels)
-                matching.append(_Route(topic, slot, levels, key, _sender(topic, match), False, {}))
+                matching.append(_Route(topic, slot, levels, key, _sender_of(topic, match), False, {}))
             if topic.offline_pattern and (match := topic.offline_pattern.fullmatch(name)):
-                matching.append(_Route(topic, slot, {}, "", _sender(topic, match), True, {}))
+                matching.append(_Route(topic, slot, {}, "", _sender_of(topic, match), True, {}))
         if not matching:
             raise RefusedError("topic")
         if len(self._routes) >= self._table.most:
@@ -141,7 +141,7 @@ class Intake:
         self._routes.clear()
         self._remembered_names = 0
 
-    def _will(self, route: _Route, message: Message) -> None:
+    def _take_will(self, route: _Route, message: Message) -> None:
         if message.payload != route.topic.offline_payload.encode():
             self._table.returned(route.slot, route.sender)
             return
@@ -155,7 +155,7 @@ class Intake:
             items = payload.items_of(payload.dig(document, topic.paths["items"]))
             self._batches.append(_Batch(route, items, document, envelope))
         else:
-            self._keep(route, route.key, _item(topic, document, document, envelope, self._offset()))
+            self._keep(route, route.key, _read_item(topic, document, document, envelope, self._offset()))
 
     def _read_part(self, batch: _Batch) -> None:
         """Keep the next readings of a batch. A large batch must not block the loop, so it is read in parts."""
@@ -163,7 +163,7 @@ class Intake:
         for name, item in islice(batch.items, PART):
             ended = False
             try:
-                reading = _item(route.topic, item, batch.document, batch.envelope, self._offset())
+                reading = _read_item(route.topic, item, batch.document, batch.envelope, self._offset())
                 self._keep(route, self._key(route, route.topic.named_by(name, item)), reading)
             except RefusedError as reason:  # one bad item spoils no other
                 self.refused[str(reason)] += 1
@@ -199,7 +199,7 @@ def _reading_of(route: _Route, value: float, message: Message) -> SensorReading:
     return SensorReading(value, None, None, message.received, message.retained, message.again, route.topic.window)
 
 
-def _item(topic: Topic, item: Any, document: Any, envelope: SensorReading, offset: float) -> SensorReading:
+def _read_item(topic: Topic, item: Any, document: Any, envelope: SensorReading, offset: float) -> SensorReading:
     """The reading in an item of a document, or in the whole document."""
     paths, at, sequence = topic.paths, None, None
     value = payload.value_of(payload.dig(item, paths["payload"])) * topic.scale
@@ -217,5 +217,5 @@ def _item_or_document(item: Any, document: Any, steps: payload.Steps) -> Any:
     return payload.dig(document, steps) if value is None and item is not document else value
 
 
-def _sender(topic: Topic, match: re.Match[str]) -> Sender:
+def _sender_of(topic: Topic, match: re.Match[str]) -> Sender:
     return (topic.offline, *[match[level] for level in topic.sender_levels]) if topic.offline else ()

@@ -71,14 +71,14 @@ class Connection:
         while not self._closing:
             begun, connections = time.monotonic(), self.connections
             try:
-                await self._once()
+                await self._connect_once()
             except Exception as error:  # whatever goes wrong with one connection, the next is tried
                 lasted = time.monotonic() - begun
                 self._note_lost(error, lasted, self.connections > connections)
             await asyncio.sleep(min(LONGEST, FIRST * 2.0 ** min(self._failures, 10)) * random.uniform(0.5, 1))  # noqa: S311
             self._failures += 1
 
-    async def _once(self) -> None:
+    async def _connect_once(self) -> None:
         """One connection, from its beginning to its loss."""
         link = self._make(await asyncio.to_thread(self._broker.arguments))
         try:

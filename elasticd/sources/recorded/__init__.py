@@ -111,13 +111,13 @@ class _Reel:
         try:
             track = self._tracks[place]
         except KeyError:
-            track = self._tracks[place] = self._begin(line, place)
+            track = self._tracks[place] = self._new_track(line, place)
         if track is None:
             return 0
         track.add(time, value, window)
         return 1
 
-    def _begin(self, line: int, place: tuple[str, str, str, str]) -> Track | None:
+    def _new_track(self, line: int, place: tuple[str, str, str, str]) -> Track | None:
         """A track for a new subject; None if its series was not asked for."""
         series, subject, key, container = map(sys.intern, place)
         where = self._path, line

@@ -21,7 +21,7 @@ from elasticd.base.text import raised
 from elasticd.kit.histograms import CPU_HALF_LIFE, MEMORY_HALF_LIFE, Weigh
 from elasticd.model.workload import Pod, Readings
 from elasticd.ports.source import Reader, Site, Source
-from elasticd.sources.usage_histogram.ledger import SERIES, Options, Said, UsageLedger, write
+from elasticd.sources.usage_histogram.ledger import SERIES, Options, StatisticSamples, UsageLedger, write
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class _Keeper:
         faults = {name: why for name, table in statistics.items() if not table or self._trouble}
         self.readings = Readings(self._options.label, now, workloads=statistics, faults=faults)
 
-    def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[Said, int]:
+    def _learn(self, pods: Mapping[str, Sequence[Pod]], read: Readings, now: float) -> tuple[StatisticSamples, int]:
         """Learn from a reading. Runs in a thread, as it takes a tenth of a second for a thousand workloads."""
         with self._lock:
             for workload, members in pods.items():
